@@ -1,0 +1,259 @@
+"""Every effect that a decision can want: one closed union of frozen values.
+
+`str(change)` is its line in plan, Operation and log. It never holds a secret: passwords travel as references.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings
+from tenantry.model.resource import Ref
+
+
+@dataclass(frozen=True)
+class EnsureNamespace:
+    """Makes the tenant's namespace, or adopts one that carries the tenant's label."""
+
+    namespace: str
+    tenant: str
+    tenant_uid: str
+
+    def __str__(self) -> str:
+        return f"namespace {self.namespace}: create"
+
+
+@dataclass(frozen=True)
+class RemoveNamespace:
+    """Deletes the namespace that Tenantry made; releases one that it adopted."""
+
+    namespace: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"namespace {self.namespace}: remove"
+
+
+@dataclass(frozen=True)
+class DeleteObject:
+    """Deletes a declared object, as its owner's deletion asks."""
+
+    ref: Ref
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.ref.kind.lower()} {self.ref.name}: delete"
+
+
+@dataclass(frozen=True)
+class EnsureAdminSecret:
+    """Makes the Secret of an engine's `admin` with a random password, unless it is there."""
+
+    ref: Ref
+    environment: str
+
+    def __str__(self) -> str:
+        return f"secret {self.ref.name}: create the engine's admin password"
+
+
+@dataclass(frozen=True)
+class DeleteSecret:
+    """Deletes a Secret that Tenantry made."""
+
+    ref: Ref
+
+    def __str__(self) -> str:
+        return f"secret {self.ref.name}: delete"
+
+
+@dataclass(frozen=True)
+class DeployEngine:
+    """Makes the engine run as its spec says."""
+
+    spec: EngineSpec
+    admin_secret: Ref
+
+    def __str__(self) -> str:
+        return f"environment {self.spec.ref.name}: deploy"
+
+
+@dataclass(frozen=True)
+class SnapshotEngine:
+    """Writes a restorable archive of the engine's data."""
+
+    ref: EngineRef
+
+    def __str__(self) -> str:
+        return f"environment {self.ref.name}: archive its data"
+
+
+@dataclass(frozen=True)
+class UndeployEngine:
+    """Removes the engine and all that it holds."""
+
+    ref: EngineRef
+
+    def __str__(self) -> str:
+        return f"environment {self.ref.name}: remove the engine"
+
+
+@dataclass(frozen=True)
+class SetAdminPassword:
+    """Gives the engine's `admin` the password of its Secret."""
+
+    engine: EngineEndpoint
+    secret: Ref
+    key: str
+
+    def __str__(self) -> str:
+        return "admin: set password"
+
+
+@dataclass(frozen=True)
+class UploadPackage:
+    """Stores a package version in the engine."""
+
+    engine: EngineEndpoint
+    tenant: str
+    app: str
+    version: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.app}: upload {self.version}"
+
+
+@dataclass(frozen=True)
+class InstallApp:
+    """Installs a stored version. drops: the data-losing steps it will take, empty when it takes none."""
+
+    engine: EngineEndpoint
+    app: str
+    version: str
+    allow_drops: bool = False
+    drops: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        losing = "".join(f", {drop}" for drop in self.drops)
+        return f"{self.app}: install {self.version}{losing}"
+
+
+@dataclass(frozen=True)
+class UninstallApp:
+    """Deactivates the installed version; its data stays."""
+
+    engine: EngineEndpoint
+    app: str
+
+    def __str__(self) -> str:
+        return f"{self.app}: uninstall"
+
+
+@dataclass(frozen=True)
+class DeleteAppVersion:
+    """Removes a stored version from the engine."""
+
+    engine: EngineEndpoint
+    app: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.app}: delete version {self.version}"
+
+
+@dataclass(frozen=True)
+class DropAppData:
+    """Drops the tables of an app that is not installed."""
+
+    engine: EngineEndpoint
+    app: str
+
+    def __str__(self) -> str:
+        return f"{self.app}: drop all its data"
+
+
+@dataclass(frozen=True)
+class PutIdentity:
+    """Creates the identity or brings its password and roles to what is declared."""
+
+    engine: EngineEndpoint
+    username: str
+    secret: Ref
+    key: str
+    roles: tuple[tuple[str, str], ...] = ()
+    change: str = "create"
+
+    def __str__(self) -> str:
+        return f"identity {self.username}: {self.change}"
+
+
+@dataclass(frozen=True)
+class DeleteIdentity:
+    """Removes an identity."""
+
+    engine: EngineEndpoint
+    username: str
+
+    def __str__(self) -> str:
+        return f"identity {self.username}: delete"
+
+
+@dataclass(frozen=True)
+class PutIdentityProvider:
+    """Creates the provider, or edits the one with `id`."""
+
+    engine: EngineEndpoint
+    settings: IdentityProviderSettings
+    secret: Ref | None
+    key: str
+    id: str = ""
+
+    def __str__(self) -> str:
+        return f"identity provider {self.settings.name}: {'edit' if self.id else 'create'}"
+
+
+@dataclass(frozen=True)
+class DeleteIdentityProvider:
+    """Removes an identity provider."""
+
+    engine: EngineEndpoint
+    id: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"identity provider {self.name}: delete"
+
+
+Change = (
+    EnsureNamespace
+    | RemoveNamespace
+    | DeleteObject
+    | EnsureAdminSecret
+    | DeleteSecret
+    | DeployEngine
+    | SnapshotEngine
+    | UndeployEngine
+    | SetAdminPassword
+    | UploadPackage
+    | InstallApp
+    | UninstallApp
+    | DeleteAppVersion
+    | DropAppData
+    | PutIdentity
+    | DeleteIdentity
+    | PutIdentityProvider
+    | DeleteIdentityProvider
+)
+
+CLUSTER_PROVIDERS = frozenset({"Kubernetes"})
+
+
+def opens_first(change: Change) -> bool:
+    """True for an effect that may wait or touches data: its Operation must be RUNNING before it starts."""
+    match change:
+        case InstallApp() | DropAppData() | SnapshotEngine() | UndeployEngine() | DeleteObject():
+            return True
+        case DeployEngine(spec=spec):
+            return spec.provider in CLUSTER_PROVIDERS
+        case _:
+            return False

@@ -1,0 +1,29 @@
+"""What a kind's pure decide returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tenantry.model.changes import Change
+from tenantry.model.resource import Status
+from tenantry.model.verdicts import Verdict
+
+T = TypeVar("T", bound=Status)
+
+
+@dataclass(frozen=True)
+class Decision(Generic[T]):
+    """The status to write, how the pass ends once nothing is left to change, and the changes wanted now, in order.
+
+    `status` holds the kind's own fields; conditions, observedGeneration and lastOperation are the runtime's.
+    `action` names the Operation (`""` for kinds that make none), `subject` the app version it is about.
+    `request` is the annotation value that asked for it, where one did: the Operation's cause instead of the generation.
+    """
+
+    status: T
+    verdict: Verdict
+    action: str = ""
+    subject: str = ""
+    request: str = ""
+    changes: tuple[Change, ...] = ()

@@ -1,0 +1,160 @@
+"""What adapters see of the world: engines, their apps and identities, packages, secrets. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tenantry.model.resource import Ref
+
+
+@dataclass(frozen=True)
+class EngineRef:
+    """Identifies the engine of one environment: by namespace and name, and by the environment's id, which must match."""
+
+    namespace: str
+    name: str
+    id: str
+    tenant_slug: str = ""
+    slug: str = ""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """The engine that an environment wants."""
+
+    ref: EngineRef
+    region: str
+    provider: str
+    version: str = ""
+    size: str = ""
+    storage: str = ""
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING."""
+
+    id: str
+    name: str
+    status: str
+    url: str
+    external_id: str
+    environment_external_id: str
+    created_at: datetime | None = None
+    message: str = ""
+    spec: EngineSpec | None = None
+
+
+@dataclass(frozen=True)
+class EngineEndpoint:
+    """Where an engine's interface is reached and as whom. `admin_secret` only for a foreign engine."""
+
+    environment_id: str
+    url: str
+    admin_secret: Ref | None = None
+
+
+@dataclass(frozen=True)
+class EngineApp:
+    """One app as the engine tells it. versions: the stored ones, in upload order."""
+
+    id: str
+    name: str = ""
+    author: str = ""
+    version: str = ""
+    versions: tuple[str, ...] = ()
+    persisted: bool = False
+
+    @property
+    def installed(self) -> bool:
+        return self.version != ""
+
+
+@dataclass(frozen=True)
+class EngineIdentity:
+    """A local user of an engine. fingerprint: the caller's own mark of the password it set, `""` when unknown."""
+
+    id: str
+    username: str
+    created_at: datetime
+    fingerprint: str = ""
+    roles: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class IdentityProviderSettings:
+    """What is declared of an external identity provider, without its secret. scopes: space-separated."""
+
+    name: str
+    issuer_url: str
+    client_id: str
+    scopes: str = "openid profile email"
+    auto_provision: bool = False
+    is_active: bool = True
+    default_roles: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EngineIdentityProvider:
+    """An external identity provider as the engine tells it."""
+
+    id: str
+    settings: IdentityProviderSettings
+    created_at: datetime
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class MigrationStep:
+    """One step of an install, e.g. `drops column contacts.fax`. rows: how many it touches."""
+
+    text: str
+    loses_data: bool = False
+    rows: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.rows} rows)" if self.rows else self.text
+
+
+@dataclass(frozen=True)
+class Password:
+    """A password on its way to an engine: clear text or an argon2id hash, never both. Its repr hides it."""
+
+    clear: str = field(default="", repr=False)
+    hash: str = field(default="", repr=False)
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class PackageFacts:
+    """What a stored package says of itself. size in bytes."""
+
+    app: str
+    version: str
+    name: str
+    author: str
+    sha256: str
+    size: int
+    tables: int
+    symbols: bool
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SecretFacts:
+    """What may be known of a secret's key without its value. state: Present, Missing, NoKey, NotLabelled."""
+
+    state: str
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """On whose behalf a request is made. tenant: a Tenant's name, `""` for a SUPERUSER."""
+
+    subject: str
+    username: str
+    role: str
+    tenant: str = ""

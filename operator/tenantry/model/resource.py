@@ -1,0 +1,209 @@
+"""What a declared object is: its reference, its metadata, its conditions, and the typed base of every kind.
+
+A *document* is the JSON of an object as Kubernetes would serve it; a *resource* is the same object, typed and frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+GROUP = "tenantry.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+FINALIZER = f"{GROUP}/finalizer"
+SYSTEM_NAMESPACE = "tenantry-system"
+FIELD_MANAGER = "tenantry"
+TENANT_LABEL = f"{GROUP}/tenant"
+CREDENTIAL_LABEL = f"{GROUP}/credential"
+RECONCILE_REQUESTED = f"{GROUP}/reconcile-requested-at"
+DROP_DATA_REQUESTED = f"{GROUP}/drop-data-requested-at"
+REQUESTED_BY = f"{GROUP}/requested-by"
+PRUNE = f"{GROUP}/prune"
+SOURCE = f"{GROUP}/source"
+SOURCE_FILE = f"{GROUP}/source-file"
+
+Document = Mapping[str, Any]
+"""The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""
+
+
+class Ref(NamedTuple):
+    """Names one object. `namespace` is `""` for cluster-scoped kinds."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+class Held(NamedTuple):
+    """One version of one incarnation of an object: what a conditional write is held against."""
+
+    ref: Ref
+    uid: str
+    version: str
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with `Z`, whole microseconds only when there are any."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """The reverse of `format_time`. Raises ValueError."""
+    return datetime.fromisoformat(text)
+
+
+Time = Annotated[datetime, PlainSerializer(format_time, when_used="json")]
+
+
+class Value(BaseModel):
+    """A frozen value whose JSON names are camelCase. Unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready dict by its camelCase names, without the fields that are None."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Lenient(Value):
+    """A value that other writers extend: unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class Metadata(Lenient):
+    """The part of ObjectMeta that Tenantry reads."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    annotations: Mapping[str, str] = Field(default_factory=dict)
+
+
+class Condition(Lenient):
+    """A condition as kstatus reads it."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: Time | None = None
+
+
+class SecretKeyRef(Value):
+    """A key of a Secret in the object's own namespace; the Secret carries the label `tenantry.dev/credential`."""
+
+    name: str = Field(min_length=1, max_length=253)
+    key: str = Field(default="password", min_length=1, max_length=253)
+
+
+class LastOperation(Lenient):
+    """The newest Operation of an object. `by` tells who must act on a failure: `User` or `Operator`."""
+
+    id: str
+    action: str = ""
+    status: str = ""
+    result: str = ""
+    code: str = ""
+    by: str = ""
+
+
+class Blocker(Lenient):
+    """What a deletion waits for."""
+
+    object: str
+    reason: str
+    since: Time
+    resolve: str
+
+
+class Deletion(Lenient):
+    """The state of a deletion that has not ended."""
+
+    blockers: tuple[Blocker, ...] = ()
+
+
+class Status(Lenient):
+    """What every kind's status has."""
+
+    observed_generation: int = -1
+    conditions: tuple[Condition, ...] = ()
+    last_operation: LastOperation | None = None
+    last_handled_reconcile_at: str | None = None
+    deletion: Deletion | None = None
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type, or None."""
+        return next((c for c in self.conditions if c.type == type_), None)
+
+
+S = TypeVar("S", bound=Value)
+T = TypeVar("T", bound=Status)
+
+
+class Resource(Lenient, Generic[S, T]):
+    """One object of one of our kinds. Each kind subclasses it and fixes spec and status."""
+
+    KIND: ClassVar[str]
+    PLURAL: ClassVar[str]
+    SHORT: ClassVar[str]
+    NAMESPACED: ClassVar[bool] = True
+
+    metadata: Metadata
+    spec: S
+    status: T
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.KIND, self.metadata.namespace, self.metadata.name)
+
+    @property
+    def held(self) -> Held:
+        return Held(self.ref, self.metadata.uid, self.metadata.resource_version)
+
+    @property
+    def id(self) -> str:
+        """The REST id: `spec.id` where declared, else the uid."""
+        return getattr(self.spec, "id", None) or self.metadata.uid
+
+    @property
+    def deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def ready(self) -> bool:
+        """True when Ready at its current generation."""
+        condition = self.status.condition("Ready")
+        current = self.status.observed_generation == self.metadata.generation
+        return current and condition is not None and condition.status == "True"
+
+    def index_keys(self) -> frozenset[str]:
+        """The `<name>=<value>` keys by which lists find this object."""
+        return frozenset()
+
+
+def ref_of(document: Document) -> Ref:
+    """The reference of a document. Raises KeyError when kind or metadata.name is missing."""
+    metadata = document["metadata"]
+    return Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def held_of(document: Document) -> Held:
+    """What a conditional write on this stored document is held against."""
+    metadata = document["metadata"]
+    return Held(ref_of(document), metadata["uid"], metadata["resourceVersion"])

@@ -1,0 +1,120 @@
+"""How a pass ends, named by what happens next; and Halt, by which a port ends a pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Nothing is left to do."""
+
+    reason: str = "Succeeded"
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Goes on at `until`, or as soon as something that the pass read changes."""
+
+    reason: str
+    message: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """A person must act. `by` says who: `User` (the declaration or its inputs) or `Operator` (the platform)."""
+
+    reason: str
+    message: str
+    by: str = "User"
+
+
+@dataclass(frozen=True)
+class Transient:
+    """Tried again with back-off."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The deletion is done: the finalizer may go."""
+
+    reason: str = "Deleted"
+    message: str = ""
+
+
+Verdict = Ready | Waiting | Stalled | Transient | Gone
+
+
+class Halt(Exception):  # noqa: N818 - it ends a pass; whether that is an error is the verdict's to say
+    """Ends a pass with a verdict. Raised by ports."""
+
+    def __init__(self, verdict: Stalled | Waiting | Transient) -> None:
+        super().__init__(f"{verdict.reason}: {verdict.message}")
+        self.verdict = verdict
+
+
+class NotFound(Halt):
+    """The object, package, version or identity is not there."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Transient("NotFound", message))
+
+
+class AlreadyExists(Halt):
+    """An object of that name is there already."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Transient("AlreadyExists", message))
+
+
+class Conflict(Halt):
+    """The object has changed since it was read, or is another incarnation."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Transient("Conflict", message))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One reason why an input is refused. `field` is a path such as `spec.slug`; `""` for the whole."""
+
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason
+
+
+class Invalid(Halt):
+    """The input is refused: it will never be accepted as it is."""
+
+    def __init__(self, problems: tuple[Problem, ...], by: str = "User") -> None:
+        super().__init__(Stalled("Invalid", "; ".join(map(str, problems)), by))
+        self.problems = problems
+
+
+class Unauthorized(Halt):
+    """The credentials that we sent were refused."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Stalled("Unauthorized", message, "Operator"))
+
+
+class Forbidden(Halt):
+    """The caller may not do this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Stalled("Forbidden", message))
+
+
+class Expired(Halt):
+    """A watch's version is too old: list again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Transient("Expired", message))

@@ -1,0 +1,308 @@
+"""Protocols and nothing else: what the core needs of stores, deployers, engines, packages and secrets.
+
+Every failure is a Halt (model/verdicts.py): NotFound, AlreadyExists, Conflict, Invalid, Unauthorized, Forbidden, Expired, or a bare
+Halt with a Transient verdict. Ports are async, save what reads the cache (View, SecretView), which is synchronous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from tenantry.model.changes import Change
+from tenantry.model.decision import Decision
+from tenantry.model.facts import (
+    Caller,
+    EngineApp,
+    EngineEndpoint,
+    EngineFacts,
+    EngineIdentity,
+    EngineIdentityProvider,
+    EngineRef,
+    EngineSpec,
+    IdentityProviderSettings,
+    MigrationStep,
+    PackageFacts,
+    Password,
+    SecretFacts,
+)
+from tenantry.model.resource import Document, Held, Ref, Resource
+
+R = TypeVar("R", bound=Resource[Any, Any])
+O = TypeVar("O")  # noqa: E741 - Observed
+K = TypeVar("K", bound=Resource[Any, Any])
+
+
+class Store(Protocol):
+    """Objects with Kubernetes' semantics. Every write returns the stored document; it is durable when the call returns."""
+
+    async def get(self, ref: Ref) -> Document:
+        """The newest version. Raises NotFound."""
+
+    async def create(self, document: Document) -> Document:
+        """Raises AlreadyExists, Invalid, NotFound (the namespace), Forbidden (it is being deleted)."""
+
+    async def replace(self, document: Document, version: str) -> Document:
+        """Replaces metadata (labels, annotations) and spec; status and finalizers stay. Bumps generation when spec changes.
+
+        Raises NotFound, Conflict (another version or uid), Invalid.
+        """
+
+    async def set_status(self, held: Held, status: Document) -> Document:
+        """Replaces the status alone. Raises NotFound, Conflict (another incarnation, or a newer generation)."""
+
+    async def set_finalizers(self, held: Held, names: tuple[str, ...]) -> Document:
+        """Replaces the finalizers; with none left on a deleting object the object goes. Raises NotFound, Conflict."""
+
+    async def delete(self, held: Held) -> Document:
+        """Marks for deletion, or removes at once without finalizers. Idempotent on a deleting object.
+
+        `held.version` `""` deletes whatever version of that uid is there. Raises NotFound, Conflict, Forbidden (protected).
+        """
+
+    def as_(self, caller: Caller) -> Store:
+        """The same store with that caller's rights; on Kubernetes by impersonation."""
+
+
+class Event(NamedTuple):
+    """One change of one object. A deleted object's event carries its last document."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    document: Document
+
+
+class Feed(Protocol):
+    """Lists and watches, a kind at a time. Versions are opaque and ordered per kind."""
+
+    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
+        """All objects of a kind, and the version from which to watch."""
+
+    def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
+        """Every change after `version`, in order, without end. Raises Expired when that version is too old."""
+
+
+class Tenancy(Protocol):
+    """Namespaces, roles and quota of a tenant."""
+
+    async def ensure(self, namespace: str, tenant: str, tenant_uid: str) -> None:
+        """Idempotent. Raises a Stalled Halt (NamespaceTaken) for a foreign namespace without consent."""
+
+    async def remove(self, namespace: str, uid: str) -> None:
+        """Deletes what we made, releases what we adopted. Idempotent."""
+
+
+class View(Protocol):
+    """The cache as one pass sees it: synchronous, and tracked, so that a later change of what was read wakes the pass."""
+
+    def get(self, kind: type[R], namespace: str, name: str) -> R | None:
+        """The object, or None; its absence is tracked as well."""
+
+    def list(self, kind: type[R], namespace: str | None = None, by: str = "") -> tuple[R, ...]:
+        """In one namespace, or all (None); `by` is an index key such as `environment=dev`."""
+
+    def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
+        """How many `list` would return, without building them."""
+
+
+class SecretView(Protocol):
+    """What a pass may know of Secrets. Only those labelled `tenantry.dev/credential: <for_kind>` are looked at; tracked."""
+
+    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
+        """State and keyed fingerprint, never the value."""
+
+
+class Secrets(SecretView, Protocol):
+    """The values themselves, for apply and authentication alone."""
+
+    async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        """Clear text, or an argon2id hash where the Secret holds one. Raises a Waiting Halt when absent or not labelled."""
+
+    async def ensure(self, ref: Ref, for_kind: str) -> None:
+        """Creates the Secret with a random `password`, unless it is there."""
+
+    async def remove(self, ref: Ref) -> None:
+        """Deletes a Secret that `ensure` made. Idempotent; leaves others alone."""
+
+
+class DeployerView(Protocol):
+    """What observe may ask of where engines run."""
+
+    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+        """What really runs, or None."""
+
+    def preview(self, region: str, tenant_slug: str, slug: str) -> str:
+        """The URL that an environment of those slugs has or would have; `""` when none can be built."""
+
+
+class Deployer(DeployerView, Protocol):
+    """Makes engines exist."""
+
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+        """Idempotent: creates, or brings to spec (URL and size included)."""
+
+    async def snapshot(self, ref: EngineRef) -> None:
+        """A restorable archive beside the engines, named by the environment's id. Idempotent per deletion."""
+
+    async def undeploy(self, ref: EngineRef) -> None:
+        """Idempotent: nothing of the engine is left, save snapshots."""
+
+    def changes(self) -> AsyncIterator[EngineRef]:
+        """Engines that changed by themselves."""
+
+
+class Download(NamedTuple):
+    """A file to serve. size in bytes; sha256 as hex."""
+
+    path: Path
+    filename: str
+    size: int
+    sha256: str
+
+
+class EngineView(Protocol):
+    """The reading half of the engine interface."""
+
+    async def apps(self) -> tuple[EngineApp, ...]:
+        """Apps with a stored version or data."""
+
+    async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
+        """What installing that stored version would do now; empty when nothing. Raises NotFound."""
+
+    async def identities(self) -> tuple[EngineIdentity, ...]:
+        """Local users, `admin` included."""
+
+    async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
+        """External identity providers."""
+
+
+class EngineAdmin(EngineView, Protocol):
+    """The engine management interface: implemented by the engine itself, by the facade over the store, and over HTTP.
+
+    Every call may raise NotFound (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503).
+    """
+
+    async def upload(self, package: Path) -> PackageFacts:
+        """Stores a package file. The same bytes again change nothing; other bytes for a stored version are Invalid."""
+
+    async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
+        """Upload and install in one."""
+
+    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+        """Installs a stored version; Invalid names the data-losing steps when they are not allowed."""
+
+    async def uninstall(self, app: str) -> None:
+        """Invalid when it is not installed."""
+
+    async def drop_data(self, app: str) -> None:
+        """Invalid while installed. Without data: nothing."""
+
+    async def delete_version(self, app: str, version: str) -> None:
+        """Invalid for the installed version."""
+
+    async def download(self, app: str, version: str) -> Download:
+        """The package file."""
+
+    async def symbols(self, app: str, version: str) -> Download:
+        """The symbol file. Raises NotFound when the version has none."""
+
+    async def add_identity(
+        self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()
+    ) -> EngineIdentity:
+        """Invalid for a duplicate (case-folded) or ill-formed username, or a password out of bounds."""
+
+    async def set_password(self, username: str, password: Password) -> None:
+        """Changes a password; ends the identity's older tokens."""
+
+    async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
+        """Replaces the (app, role) grants."""
+
+    async def delete_identity(self, username: str) -> None:
+        """Invalid for `admin`."""
+
+    async def add_identity_provider(
+        self, settings: IdentityProviderSettings, client_secret: Password
+    ) -> EngineIdentityProvider:
+        """Invalid for a duplicate name or a missing field."""
+
+    async def edit_identity_provider(
+        self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None
+    ) -> None:
+        """Replaces the settings; the secret stays when None."""
+
+    async def delete_identity_provider(self, id_: str) -> None:
+        """Removes it."""
+
+
+class EngineViews(Protocol):
+    """Engines, for reading."""
+
+    def at(self, endpoint: EngineEndpoint) -> EngineView:
+        """The engine at that endpoint; connects on the first call."""
+
+
+class Engines(Protocol):
+    """Engines, for administration."""
+
+    def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
+        """The engine at that endpoint; connects on the first call."""
+
+
+class PackageView(Protocol):
+    """What observe may know of package bytes. Addressed per tenant: another tenant's bytes count as absent."""
+
+    async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
+        """What the stored package says of itself, or None when its bytes are not there. `tenant` `""`: shared."""
+
+
+class Packages(PackageView, Protocol):
+    """Package bytes."""
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        """Checks and stores a package file, by one rename. Identical bytes are kept once. Raises Invalid."""
+
+    async def fetch(self, tenant: str, sha256: str) -> Path:
+        """A local file with those bytes. Raises NotFound."""
+
+    async def remove(self, tenant: str, sha256: str) -> None:
+        """Idempotent."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What observe may see."""
+
+    resources: View
+    secrets: SecretView
+    deployer: DeployerView
+    engines: EngineViews
+    packages: PackageView
+
+
+@dataclass(frozen=True)
+class Hands:
+    """What apply may touch."""
+
+    store: Store
+    tenancy: Tenancy
+    secrets: Secrets
+    deployer: Deployer
+    engines: Engines
+    packages: Packages
+
+
+@dataclass(frozen=True)
+class Kind(Generic[K, O]):
+    """One row of the table of kinds."""
+
+    type: type[K]
+    observe: Callable[[K, World], Awaitable[O]]
+    decide: Callable[[O, datetime], Decision[Any]]
+
+
+class Recorder(Protocol):
+    """Told of every effect, once it is done."""
+
+    def __call__(self, subject: Ref, change: Change) -> None: ...
