@@ -1,7 +1,7 @@
 """Protocols and nothing else: what the core needs of stores, deployers, engines, packages and secrets.
 
-Every failure is a Halt (model/verdicts.py): NotFound, AlreadyExists, Conflict, Invalid, Unauthorized, Forbidden, Expired, or a bare
-Halt with a Transient verdict. Ports are async, save what reads the cache (View, SecretView), which is synchronous.
+Every failure is a Halt (model/verdicts.py): NotFound, AlreadyExists, Conflict, Invalid, Unauthorized, Forbidden, Expired, or
+a bare Halt with a Transient verdict. Ports are async, save what reads the cache (View, SecretView), which is synchronous.
 """
 
 from __future__ import annotations
@@ -208,9 +208,7 @@ class EngineAdmin(EngineView, Protocol):
     async def symbols(self, app: str, version: str) -> Download:
         """The symbol file. Raises NotFound when the version has none."""
 
-    async def add_identity(
-        self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()
-    ) -> EngineIdentity:
+    async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
         """Invalid for a duplicate (case-folded) or ill-formed username, or a password out of bounds."""
 
     async def set_password(self, username: str, password: Password) -> None:
@@ -222,14 +220,10 @@ class EngineAdmin(EngineView, Protocol):
     async def delete_identity(self, username: str) -> None:
         """Invalid for `admin`."""
 
-    async def add_identity_provider(
-        self, settings: IdentityProviderSettings, client_secret: Password
-    ) -> EngineIdentityProvider:
+    async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
         """Invalid for a duplicate name or a missing field."""
 
-    async def edit_identity_provider(
-        self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None
-    ) -> None:
+    async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
         """Replaces the settings; the secret stays when None."""
 
     async def delete_identity_provider(self, id_: str) -> None:

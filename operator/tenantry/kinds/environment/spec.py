@@ -1,0 +1,109 @@
+"""Environment: one engine of a tenant, in a region."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Slug, Url
+from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+
+
+class Database(Value):
+    """The database of the engine: a Secret's key that holds a PostgreSQL URL."""
+
+    secret_ref: SecretKeyRef
+
+
+class ExternalEngine(Value):
+    """An engine that Tenantry did not start."""
+
+    url: Url
+    admin_secret_ref: SecretKeyRef
+
+
+class Engine(Value):
+    """The engine that the environment wants. `{}` is the region's default."""
+
+    version: str | None = Field(default=None, min_length=1, max_length=128)
+    size: str | None = Field(default=None, min_length=1, max_length=40)
+    storage: str | None = Field(default=None, min_length=2, max_length=20, pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
+    database: Database | None = None
+    unmanaged: Literal["Keep", "Remove"] = Field(
+        default="Keep", description="What happens to apps and identities of the engine that nobody declared."
+    )
+    external: ExternalEngine | None = None
+
+
+class EnvironmentSpec(Value):
+    """What is declared of an Environment."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {"rule": "self.region == oldSelf.region", "message": "is immutable", "fieldPath": ".region"},
+                {"rule": "has(self.id) == has(oldSelf.id)", "message": "is immutable", "fieldPath": ".id"},
+            ]
+        }
+    }
+
+    id: DeclaredId | None = None
+    display_name: DisplayName | None = None
+    slug: Slug | None = None
+    region: ObjectName = Field(description="The Region in which it runs.")
+    deletion_protection: bool = False
+    deletion_policy: Literal["Snapshot", "Delete", "Retain"] = Field(
+        default="Snapshot", description="`Snapshot`: where there is data, a restorable archive first."
+    )
+    suspend: bool = False
+    drift_policy: Literal["Correct", "Warn"] = "Correct"
+    engine: Engine = Field(default_factory=Engine)
+
+
+class EngineStatus(Value):
+    """The engine as REST shows it."""
+
+    id: str = ""
+    name: str = ""
+    status: Literal["PENDING", "RUNNING", "FAILED", "DELETING"] = "PENDING"
+    url: str = ""
+    external_id: str = ""
+    created_at: Time | None = None
+
+
+class EnvironmentStatus(Status):
+    """What is seen of an Environment."""
+
+    phase: Literal["PENDING", "READY", "DELETING"] | None = None
+    slug: str | None = None
+    url: str | None = None
+    external_id: str | None = None
+    engine: EngineStatus | None = None
+
+
+class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
+    """A running engine with its apps, identities and identity providers."""
+
+    KIND: ClassVar[str] = "Environment"
+    PLURAL: ClassVar[str] = "environments"
+    SHORT: ClassVar[str] = "tenv"
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("URL", "string", ".status.url", 0),
+        ("Region", "string", ".spec.region", 1),
+        ("Phase", "string", ".status.phase", 1),
+    )
+    SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.region",)
+
+    spec: EnvironmentSpec
+    status: EnvironmentStatus = Field(default_factory=EnvironmentStatus)
+
+    @property
+    def wanted_slug(self) -> str:
+        return self.spec.slug or self.metadata.name
+
+    def index_keys(self) -> frozenset[str]:
+        keys = {f"slug={self.wanted_slug}", f"region={self.spec.region}"}
+        if self.status.slug:
+            keys.add(f"slug={self.status.slug}")
+        return frozenset(keys)

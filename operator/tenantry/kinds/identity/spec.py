@@ -1,0 +1,67 @@
+"""Identity: a local user of an environment's engine."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from tenantry.model.fields import DeclaredId, ObjectName, RoleGrant, Username
+from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+
+
+class IdentitySpec(Value):
+    """What is declared of an Identity."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.environment == oldSelf.environment",
+                    "message": "is immutable",
+                    "fieldPath": ".environment",
+                },
+                {"rule": "self.username == oldSelf.username", "message": "is immutable", "fieldPath": ".username"},
+                {"rule": "self.username != 'admin'", "message": "is the engine's own", "fieldPath": ".username"},
+                {"rule": "has(self.id) == has(oldSelf.id)", "message": "is immutable", "fieldPath": ".id"},
+            ]
+        }
+    }
+
+    id: DeclaredId | None = None
+    environment: ObjectName
+    username: Username
+    password_secret_ref: SecretKeyRef
+    roles: list[RoleGrant] = Field(default_factory=list, max_length=100)
+
+
+class IdentityStatus(Status):
+    """What is seen of an Identity."""
+
+    id: str | None = None
+    created_at: Time | None = None
+    claimed: bool = False
+
+
+class Identity(Resource[IdentitySpec, IdentityStatus]):
+    """A local user of an engine."""
+
+    KIND: ClassVar[str] = "Identity"
+    PLURAL: ClassVar[str] = "identities"
+    SHORT: ClassVar[str] = "idn"
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Username", "string", ".spec.username", 0),
+        ("Environment", "string", ".spec.environment", 1),
+    )
+    SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.environment",)
+
+    spec: IdentitySpec
+    status: IdentityStatus = Field(default_factory=IdentityStatus)
+
+    @property
+    def claim(self) -> str:
+        """Usernames are unique within an environment, compared case-folded."""
+        return f"{self.spec.environment}/{self.spec.username.casefold()}"
+
+    def index_keys(self) -> frozenset[str]:
+        return frozenset({f"environment={self.spec.environment}", f"claim={self.claim}"})

@@ -1,0 +1,77 @@
+"""IdentityProvider: an external issuer that signs people in to an environment's engine."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, RoleGrant, Url
+from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+
+Scope = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
+
+
+class IdentityProviderSpec(Value):
+    """What is declared of an IdentityProvider."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.environment == oldSelf.environment",
+                    "message": "is immutable",
+                    "fieldPath": ".environment",
+                },
+                {"rule": "has(self.id) == has(oldSelf.id)", "message": "is immutable", "fieldPath": ".id"},
+            ]
+        }
+    }
+
+    id: DeclaredId | None = None
+    environment: ObjectName
+    display_name: DisplayName | None = None
+    issuer_url: Url
+    client_id: Annotated[str, Field(min_length=1, max_length=256)]
+    client_secret_ref: SecretKeyRef | None = None
+    scopes: list[Scope] = Field(default_factory=lambda: ["openid", "profile", "email"], min_length=1, max_length=30)
+    auto_provision: bool = False
+    active: bool = True
+    default_roles: list[RoleGrant] = Field(default_factory=list, max_length=100)
+
+
+class IdentityProviderStatus(Status):
+    """What is seen of an IdentityProvider."""
+
+    id: str | None = None
+    created_at: Time | None = None
+    claimed: bool = False
+
+
+class IdentityProvider(Resource[IdentityProviderSpec, IdentityProviderStatus]):
+    """An external issuer of an engine's users."""
+
+    KIND: ClassVar[str] = "IdentityProvider"
+    PLURAL: ClassVar[str] = "identityproviders"
+    SHORT: ClassVar[str] = "idp"
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Issuer", "string", ".spec.issuerUrl", 0),
+        ("Environment", "string", ".spec.environment", 1),
+    )
+    SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.environment",)
+
+    spec: IdentityProviderSpec
+    status: IdentityProviderStatus = Field(default_factory=IdentityProviderStatus)
+
+    @property
+    def name(self) -> str:
+        """Its name in the engine."""
+        return self.spec.display_name or self.metadata.name
+
+    @property
+    def claim(self) -> str:
+        """Names are unique within an environment."""
+        return f"{self.spec.environment}/{self.name}"
+
+    def index_keys(self) -> frozenset[str]:
+        return frozenset({f"environment={self.spec.environment}", f"claim={self.claim}"})

@@ -1,0 +1,85 @@
+"""Operation: the record of one change of one object."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tenantry.model.fields import IMMUTABLE
+from tenantry.model.resource import Resource, Status, Time, Value
+
+Action = Literal[
+    "CREATE_TENANT", "UPDATE_TENANT", "DELETE_TENANT",
+    "CREATE_ENVIRONMENT", "UPDATE_ENVIRONMENT", "DELETE_ENVIRONMENT",
+    "UPLOAD_APP", "INSTALL_APP", "UNINSTALL_APP", "DELETE_APP_VERSION", "DROP_APP_DATA",
+    "APPLY_IDENTITY", "DELETE_IDENTITY", "APPLY_IDENTITY_PROVIDER", "DELETE_IDENTITY_PROVIDER",
+    "CORRECT_DRIFT",
+]  # fmt: skip
+Text = Annotated[str, Field(max_length=1024)]
+
+
+class Target(Value):
+    """The object that the Operation changes."""
+
+    kind: Text
+    namespace: Text = ""
+    name: Text
+    uid: Text
+
+
+class OperationSpec(Value):
+    """What the Operation is about. cause: the generation, `delete`, an annotation's value, or a drift's digest and time."""
+
+    model_config = {"json_schema_extra": {"x-kubernetes-validations": [IMMUTABLE]}}
+
+    action: Action
+    target: Target
+    subject: Text = ""
+    cause: Text
+    attempt: int = Field(default=0, ge=0, le=1_000_000)
+    tenant: Text = Field(default="", description="The Tenant's name; empty for work of the platform.")
+    requested_by: Text = "system"
+    steps: tuple[Text, ...] = Field(default=(), max_length=1000)
+    scheduled_on: Time | None = None
+
+
+class OperationStatus(Status):
+    """How far it is. logs: the newest 4 KiB; the whole log is a blob."""
+
+    status: Literal["QUEUED", "RUNNING", "COMPLETED"] = "QUEUED"
+    result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = "PENDING"
+    details: Text = ""
+    started_on: Time | None = None
+    ends_on: Time | None = None
+    logs: str = Field(default="", max_length=8192)
+
+
+class Operation(Resource[OperationSpec, OperationStatus]):
+    """A record of queued, running or ended work."""
+
+    KIND: ClassVar[str] = "Operation"
+    PLURAL: ClassVar[str] = "operations"
+    SHORT: ClassVar[str] = "op"
+    STATUS_SUBRESOURCE: ClassVar[bool] = False
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Action", "string", ".spec.action", 0),
+        ("Target", "string", ".spec.target.name", 0),
+        ("Status", "string", ".status.status", 0),
+        ("Result", "string", ".status.result", 0),
+    )
+
+    spec: OperationSpec
+    status: OperationStatus = Field(default_factory=OperationStatus)
+
+    @property
+    def id(self) -> str:
+        """An Operation's id is its name."""
+        return self.metadata.name
+
+    @property
+    def finished(self) -> bool:
+        return self.status.status == "COMPLETED"
+
+    def index_keys(self) -> frozenset[str]:
+        return frozenset({f"target={self.spec.target.uid}", f"tenant={self.spec.tenant}"})

@@ -1,0 +1,97 @@
+"""Package: one version of an app, as a file with a known sha256."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from tenantry.model.fields import AppId, AppVersion, Url
+from tenantry.model.resource import Resource, Status, Value
+
+
+class PackageSource(Value):
+    """Where the bytes come from. Absent: they are pushed."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "[has(self.path), has(self.url), has(self.oci)].filter(x, x).size() == 1",
+                    "message": "exactly one of path, url and oci must be set",
+                }
+            ]
+        }
+    }
+
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="A package file or source folder, relative to the YAML file; read by the client or source that holds it.",
+    )
+    url: Url | None = None
+    oci: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+
+
+class PackageSpec(Value):
+    """What is declared of a Package. All of it is immutable once set."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {"rule": "self.app == oldSelf.app", "message": "is immutable", "fieldPath": ".app"},
+                {"rule": "self.version == oldSelf.version", "message": "is immutable", "fieldPath": ".version"},
+                {
+                    "rule": "!has(oldSelf.sha256) || (has(self.sha256) && self.sha256 == oldSelf.sha256)",
+                    "message": "is immutable once set",
+                    "fieldPath": ".sha256",
+                },
+                {
+                    "rule": "has(self.shared) == has(oldSelf.shared) && (!has(self.shared) || self.shared == oldSelf.shared)",
+                    "message": "is immutable",
+                    "fieldPath": ".shared",
+                },
+            ]
+        }
+    }
+
+    app: AppId
+    version: AppVersion
+    sha256: str | None = Field(default=None, min_length=64, max_length=64, pattern=r"^[0-9a-f]{64}$")
+    shared: bool = Field(default=False, description="For every tenant; only in tenantry-system.")
+    source: PackageSource | None = None
+
+
+class PackageStatus(Status):
+    """What is seen of a Package. size in bytes; tables: how many it declares."""
+
+    name: str | None = None
+    author: str | None = None
+    size: int | None = None
+    tables: int | None = None
+    symbols: bool | None = None
+    claimed: bool = False
+
+
+class Package(Resource[PackageSpec, PackageStatus]):
+    """One version of an app."""
+
+    KIND: ClassVar[str] = "Package"
+    PLURAL: ClassVar[str] = "packages"
+    SHORT: ClassVar[str] = "pkg"
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("App", "string", ".spec.app", 0),
+        ("Version", "string", ".spec.version", 0),
+        ("Size", "integer", ".status.size", 1),
+    )
+    SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.app", ".spec.version")
+
+    spec: PackageSpec
+    status: PackageStatus = Field(default_factory=PackageStatus)
+
+    def index_keys(self) -> frozenset[str]:
+        keys = {f"package={self.spec.app}@{self.spec.version}", f"app={self.spec.app}"}
+        if self.spec.sha256:
+            keys.add(f"sha256={self.spec.sha256}")
+        return frozenset(keys)

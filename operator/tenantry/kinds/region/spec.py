@@ -1,0 +1,77 @@
+"""Region: where environments may run, and who may use it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tenantry.model.fields import DisplayName, ObjectName
+from tenantry.model.resource import Resource, SecretKeyRef, Status, Value
+
+Provider = Literal["Host", "Local", "Kubernetes"]
+Subdomain = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+
+
+class KubernetesSettings(Value):
+    """How engines are placed on a cluster."""
+
+    kubeconfig_secret_ref: SecretKeyRef | None = Field(
+        default=None, description="A remote cluster's kubeconfig, in tenantry-system; this cluster where absent."
+    )
+    ingress_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+    tls: bool = True
+    storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+
+
+class EngineRules(Value):
+    """What environments of this region may ask for. Absent lists allow everything."""
+
+    images: list[Annotated[str, Field(min_length=1, max_length=512)]] | None = Field(default=None, max_length=50)
+    sizes: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(default=None, max_length=20)
+    external: bool = Field(default=False, description="May environments adopt engines that run elsewhere?")
+
+
+class RegionSpec(Value):
+    """What is declared of a Region."""
+
+    display_name: DisplayName | None = None
+    tenants: list[ObjectName] | None = Field(
+        default=None, max_length=1000, description="The Tenants that may use it; all where absent."
+    )
+    engine: EngineRules = Field(default_factory=EngineRules)
+    provider: Provider = Field(default="Host", description="`Host` is the deployer of the host that runs Tenantry.")
+    subdomain: Subdomain | None = None
+    kubernetes: KubernetesSettings | None = None
+
+
+class RegionStatus(Status):
+    """What is seen of a Region."""
+
+    provider: Literal["Local", "Kubernetes"] | None = None
+    environments: int = 0
+
+
+class Region(Resource[RegionSpec, RegionStatus]):
+    """A place where environments run."""
+
+    KIND: ClassVar[str] = "Region"
+    PLURAL: ClassVar[str] = "regions"
+    SHORT: ClassVar[str] = "rgn"
+    NAMESPACED: ClassVar[bool] = False
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Provider", "string", ".status.provider", 0),
+        ("Environments", "integer", ".status.environments", 1),
+    )
+
+    spec: RegionSpec = Field(default_factory=RegionSpec)
+    status: RegionStatus = Field(default_factory=RegionStatus)
+
+    @property
+    def id(self) -> str:
+        """A Region's REST id is its name."""
+        return self.metadata.name
+
+    def allows(self, tenant: str) -> bool:
+        """May that Tenant place environments here?"""
+        return self.spec.tenants is None or tenant in self.spec.tenants

@@ -1,0 +1,99 @@
+"""Tenant: a customer of the platform, and the owner of one namespace."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from tenantry.model.fields import IMMUTABLE, DeclaredId, DisplayName, Group, NamespaceName, Slug
+from tenantry.model.resource import Resource, Status, Value
+
+
+class Access(Value):
+    """Groups of people, as the cluster's or the issuer's sign-in names them."""
+
+    admins: list[Group] = Field(default_factory=list, max_length=50)
+    viewers: list[Group] = Field(default_factory=list, max_length=50)
+
+
+class Quota(Value):
+    """What the tenant may have at most."""
+
+    environments: int | None = Field(default=None, ge=0, le=10_000)
+
+
+class TenantSpec(Value):
+    """What is declared of a Tenant."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(self.namespace) == has(oldSelf.namespace)",
+                    "message": "is immutable",
+                    "fieldPath": ".namespace",
+                },
+                {"rule": "has(self.id) == has(oldSelf.id)", "message": "is immutable", "fieldPath": ".id"},
+            ]
+        }
+    }
+
+    id: DeclaredId | None = None
+    display_name: DisplayName | None = None
+    slug: Slug | None = None
+    namespace: NamespaceName | None = Field(
+        default=None,
+        description="The namespace that the tenant owns; `tenant-<name>` where absent.",
+        json_schema_extra={"x-kubernetes-validations": [IMMUTABLE]},
+    )
+    access: Access = Field(default_factory=Access)
+    deletion_protection: bool = False
+    quota: Quota = Field(default_factory=Quota)
+    suspend: bool = False
+
+
+class BoundNamespace(Value):
+    """The binding of a tenant to its namespace: the label on the namespace is only consent."""
+
+    name: str
+    uid: str
+
+
+class TenantStatus(Status):
+    """What is seen of a Tenant."""
+
+    phase: Literal["READY", "DELETING"] | None = None
+    slug: str | None = None
+    namespace: BoundNamespace | None = None
+
+
+class Tenant(Resource[TenantSpec, TenantStatus]):
+    """A customer of the platform."""
+
+    KIND: ClassVar[str] = "Tenant"
+    PLURAL: ClassVar[str] = "tenants"
+    SHORT: ClassVar[str] = "tn"
+    NAMESPACED: ClassVar[bool] = False
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Slug", "string", ".status.slug", 0),
+        ("Namespace", "string", ".status.namespace.name", 1),
+    )
+
+    spec: TenantSpec = Field(default_factory=TenantSpec)
+    status: TenantStatus = Field(default_factory=TenantStatus)
+
+    @property
+    def wanted_slug(self) -> str:
+        return self.spec.slug or self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The name of the namespace that it owns or wants."""
+        return self.spec.namespace or f"tenant-{self.metadata.name}"
+
+    def index_keys(self) -> frozenset[str]:
+        slugs = {f"slug={self.wanted_slug}"}
+        if self.status.slug:
+            slugs.add(f"slug={self.status.slug}")
+        return frozenset(slugs | {f"namespace={self.namespace}"})
