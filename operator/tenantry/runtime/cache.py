@@ -1,0 +1,199 @@
+"""The objects as last seen, as JSON bytes with the index keys by which lists find them.
+
+Own writes are absorbed at once and events never take an object back to an older version, so a reader sees its own writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from tenantry.model.resource import Document, Ref, Resource, ref_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object: its JSON, its version and what indexes it."""
+
+    raw: bytes
+    version: int
+    uid: str
+    keys: frozenset[str]
+
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = orjson.loads(self.raw)
+        return document
+
+
+class Seen(NamedTuple):
+    """One change of the cache. `before` and `after` are None for an object that was or is absent."""
+
+    ref: Ref
+    before: Entry | None
+    after: Entry | None
+    origin: Ref | None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Every index key under which a list may have changed."""
+        none: frozenset[str] = frozenset()
+        return (self.before.keys if self.before else none) | (self.after.keys if self.after else none)
+
+
+Listener = Callable[[Seen], None]
+Name = tuple[str, str]
+
+
+class Cache:
+    """Objects by kind, namespace and name, with an inverted index. Not thread-safe: it belongs to one event loop."""
+
+    def __init__(self, kinds: Mapping[str, type[Resource[Any, Any]]]) -> None:
+        self._kinds = kinds
+        self._entries: dict[str, dict[Name, Entry]] = {}
+        self._index: dict[tuple[str, str], dict[Name, None]] = {}
+        self._by_namespace: dict[tuple[str, str], dict[Name, None]] = {}
+        self._gone: dict[Ref, int] = {}
+        self._parsed: dict[Ref, tuple[int, Resource[Any, Any]]] = {}
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` after every change, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def absorb(self, document: Document, origin: Ref | None = None) -> None:
+        """Takes a version in, unless a newer one (or the deletion) is known. `origin`: the pass that wrote it."""
+        ref = ref_of(document)
+        version = int(document["metadata"]["resourceVersion"])
+        before = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
+        if version <= self._gone.get(ref, -1) or (before is not None and version <= before.version):
+            return
+        after = Entry(orjson.dumps(document), version, document["metadata"]["uid"], self._keys_of(document))
+        self._replace(ref, before, after)
+        self._tell(Seen(ref, before, after, origin))
+
+    def remove(self, document: Document, origin: Ref | None = None) -> None:
+        """Takes the removal of an object in. `document` is its last version."""
+        ref = ref_of(document)
+        version = int(document["metadata"]["resourceVersion"])
+        before = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
+        self._gone[ref] = max(version, self._gone.get(ref, -1))
+        if before is None or before.version > version:
+            return
+        self._replace(ref, before, None)
+        self._tell(Seen(ref, before, None, origin))
+
+    def settle(self, ref: Ref) -> None:
+        """Forgets a removal once the feed has told it: no older event can follow."""
+        self._gone.pop(ref, None)
+
+    def sweep(self, kind: str, documents: Iterable[Document]) -> None:
+        """Brings a kind to a complete list: absorbs what is there and removes what is not."""
+        present = set()
+        for document in documents:
+            present.add(ref_of(document)[1:])
+            self.absorb(document)
+        for name in [name for name in self._entries.get(kind, {}) if name not in present]:
+            self.remove(self._entries[kind][name].document())
+
+    def entry(self, ref: Ref) -> Entry | None:
+        """The object's entry, or None."""
+        return self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
+
+    def document(self, ref: Ref) -> dict[str, Any] | None:
+        """The object's JSON, or None."""
+        entry = self.entry(ref)
+        return entry.document() if entry else None
+
+    def resource(self, ref: Ref) -> Resource[Any, Any] | None:
+        """The typed object, or None. Kinds without a type have none."""
+        entry = self.entry(ref)
+        return self._parse(ref, entry) if entry else None
+
+    def names(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Name]:
+        """The (namespace, name) pairs of a list; see View.list."""
+        if by:
+            found: Iterable[Name] = self._index.get((kind, by), ())
+            return (name for name in found if namespace is None or name[0] == namespace)
+        if namespace is not None:
+            return iter(self._by_namespace.get((kind, namespace), ()))
+        return iter(self._entries.get(kind, ()))
+
+    def entries(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[tuple[Ref, Entry]]:
+        """The entries of a list."""
+        held = self._entries.get(kind, {})
+        for name in self.names(kind, namespace, by):
+            yield Ref(kind, *name), held[name]
+
+    def resources(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Resource[Any, Any]]:
+        """The typed objects of a list."""
+        for ref, entry in self.entries(kind, namespace, by):
+            yield self._parse(ref, entry)
+
+    def count(self, kind: str, namespace: str | None = None, by: str = "") -> int:
+        """How many a list has."""
+        if by and namespace is None:
+            return len(self._index.get((kind, by), ()))
+        if not by and namespace is None:
+            return len(self._entries.get(kind, ()))
+        return sum(1 for _ in self.names(kind, namespace, by))
+
+    def fork(self) -> Cache:
+        """An independent copy without listeners, for plan."""
+        copy = Cache(self._kinds)
+        for kind, entries in self._entries.items():
+            for name, entry in entries.items():
+                copy._replace(Ref(kind, *name), None, entry)
+        return copy
+
+    def _parse(self, ref: Ref, entry: Entry) -> Resource[Any, Any]:
+        held = self._parsed.get(ref)
+        if held is not None and held[0] == entry.version:
+            return held[1]
+        resource = self._kinds[ref.kind].model_validate_json(entry.raw)
+        if len(self._parsed) >= PARSED:
+            self._parsed.clear()
+        self._parsed[ref] = (entry.version, resource)
+        return resource
+
+    def _keys_of(self, document: Document) -> frozenset[str]:
+        type_ = self._kinds.get(document["kind"])
+        if type_ is None:
+            return frozenset()
+        resource = type_.model_validate(document)
+        return resource.index_keys() | {f"id={resource.id}"}
+
+    def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
+        name = (ref.namespace, ref.name)
+        entries = self._entries.setdefault(ref.kind, {})
+        if before is not None:
+            for key in before.keys:
+                self._discard(self._index, (ref.kind, key), name)
+        if after is None:
+            entries.pop(name, None)
+            self._parsed.pop(ref, None)
+            self._discard(self._by_namespace, (ref.kind, ref.namespace), name)
+            return
+        entries[name] = after
+        self._by_namespace.setdefault((ref.kind, ref.namespace), {})[name] = None
+        for key in after.keys:
+            self._index.setdefault((ref.kind, key), {})[name] = None
+
+    @staticmethod
+    def _discard(table: dict[tuple[str, str], dict[Name, None]], key: tuple[str, str], name: Name) -> None:
+        names = table.get(key)
+        if names is not None:
+            names.pop(name, None)
+            if not names:
+                del table[key]
+
+    def _tell(self, seen: Seen) -> None:
+        for listener in tuple(self._listeners):
+            listener(seen)
+
+
+# Typed objects are kept for the few that every pass reads (regions, tenants); holding all would cost ten times their JSON.
+PARSED = 256

@@ -1,0 +1,84 @@
+"""What each pass read, so that a change of it wakes the pass again: objects, absent objects, and lists by index key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar, cast
+
+from tenantry.model.resource import Ref, Resource
+from tenantry.runtime.cache import Cache, Seen
+
+R = TypeVar("R", bound=Resource[Any, Any])
+
+
+class Listing(NamedTuple):
+    """A list that was read. namespace None: all; by `""`: the whole kind."""
+
+    kind: str
+    namespace: str | None
+    by: str
+
+
+Followed = Ref | Listing
+
+
+class TrackedView:
+    """View over the cache that remembers what was read."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.followed: set[Followed] = set()
+
+    def get(self, kind: type[R], namespace: str, name: str) -> R | None:
+        ref = Ref(kind.KIND, namespace, name)
+        self.followed.add(ref)
+        return cast("R | None", self._cache.resource(ref))
+
+    def list(self, kind: type[R], namespace: str | None = None, by: str = "") -> tuple[R, ...]:
+        self.followed.add(Listing(kind.KIND, namespace, by))
+        return cast("tuple[R, ...]", tuple(self._cache.resources(kind.KIND, namespace, by)))
+
+    def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
+        self.followed.add(Listing(kind.KIND, namespace, by))
+        return self._cache.count(kind.KIND, namespace, by)
+
+    def peek(self, ref: Ref) -> dict[str, Any] | None:
+        """The JSON of any cached object, tracked: what a SecretView reads through."""
+        self.followed.add(ref)
+        return self._cache.document(ref)
+
+
+class Following:
+    """Who follows what."""
+
+    def __init__(self) -> None:
+        self._followed: dict[Ref, frozenset[Followed]] = {}
+        self._followers: dict[Followed, dict[Ref, None]] = {}
+
+    def follow(self, follower: Ref, followed: set[Followed]) -> None:
+        """Replaces what `follower` follows."""
+        fresh = frozenset(followed - {follower})
+        stale = self._followed.get(follower, frozenset())
+        for one in stale - fresh:
+            followers = self._followers[one]
+            followers.pop(follower, None)
+            if not followers:
+                del self._followers[one]
+        for one in fresh - stale:
+            self._followers.setdefault(one, {})[follower] = None
+        if fresh:
+            self._followed[follower] = fresh
+        else:
+            self._followed.pop(follower, None)
+
+    def woken_by(self, seen: Seen) -> Iterator[tuple[Ref, bool]]:
+        """Who is woken by a change, and whether by a list. The pass that made the change is not."""
+        kind, namespace, _ = seen.ref
+        for follower in tuple(self._followers.get(seen.ref, ())):
+            if follower != seen.origin:
+                yield follower, False
+        for by in ("", *seen.keys):
+            for scope in (namespace, None):
+                for follower in tuple(self._followers.get(Listing(kind, scope, by), ())):
+                    if follower != seen.origin:
+                        yield follower, True
