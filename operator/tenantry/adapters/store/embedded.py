@@ -1,0 +1,231 @@
+"""What the memory and the SQLite store share: the verbs of Store, one write under Kubernetes' semantics, and Feed."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+
+from tenantry.adapters.store.event_log import Entry, EventLog
+from tenantry.adapters.store.rights import check_read, check_write, tenant_of
+from tenantry.adapters.store.semantics import (
+    CORE_API_VERSION,
+    Admission,
+    Create,
+    Delete,
+    Outcome,
+    Replace,
+    Request,
+    SetFinalizers,
+    SetStatus,
+    Stamp,
+    carry_out,
+)
+from tenantry.model.facts import Caller
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, Ref, format_time, ref_of
+from tenantry.model.verdicts import Expired, Forbidden, Invalid, NotFound, Problem
+from tenantry.ports import Event, Store
+
+Clock = Callable[[], datetime]
+EVENTS_KEPT = 1024
+"""Changes of each kind that a watcher may lag behind."""
+MAX_BYTES = 1_500_000
+"""Of one object; about what a Kubernetes API server takes."""
+
+
+def system_clock() -> datetime:
+    """The present, in UTC."""
+    return datetime.now(UTC)
+
+
+class Codec(Protocol):
+    """A document as the bytes that are stored, and back."""
+
+    def encode(self, document: Document) -> bytes: ...
+
+    def decode(self, body: bytes) -> dict[str, Any]: ...
+
+
+class JsonCodec:
+    """Plain JSON. `encode` raises Invalid for what JSON cannot hold, such as a lone surrogate."""
+
+    def encode(self, document: Document) -> bytes:
+        try:
+            return orjson.dumps(document)
+        except orjson.JSONEncodeError as error:
+            raise Invalid((Problem("", f"cannot be written as JSON: {error}"),)) from error
+
+    def decode(self, body: bytes) -> dict[str, Any]:
+        document: dict[str, Any] = orjson.loads(body)
+        return document
+
+
+class Rows(Protocol):
+    """Objects as bytes, synchronously, by whoever holds the write transaction."""
+
+    def get(self, ref: Ref) -> bytes | None: ...
+
+    def put(self, ref: Ref, body: bytes) -> None: ...
+
+    def remove(self, ref: Ref) -> None: ...
+
+    def inside(self, namespace: str) -> list[Ref]:
+        """What lies in a namespace."""
+
+
+class Ledger:
+    """Carries out one write after another on rows, numbering them. Not thread-safe: one writer owns it."""
+
+    def __init__(self, rows: Rows, codec: Codec, admission: Admission, clock: Clock, version: int) -> None:
+        self.version = version
+        self._rows = rows
+        self._codec = codec
+        self._admission = admission
+        self._clock = clock
+
+    def perform(self, request: Request, caller: Caller | None) -> tuple[Document, Entry | None]:
+        """The stored document, and the change to publish once it is committed. Raises what the semantics raise."""
+        if caller is not None:
+            check_write(caller, request, self._read(tenant_of(caller)))
+        ref = request.ref
+        namespace = None
+        if isinstance(request, Create) and ref.namespace:
+            namespace = self._read(Ref("Namespace", "", ref.namespace))
+        stamp = Stamp(format_time(self._clock().replace(microsecond=0)), str(uuid.uuid4()), str(self.version + 1))
+        outcome = carry_out(request, self._read(ref), namespace, self._admission, stamp)
+        return outcome.document, self._store(ref, outcome)
+
+    def found(self) -> None:
+        """Creates the namespace that the platform itself lives in, where it is missing, as a cluster's installation does."""
+        ref = Ref("Namespace", "", SYSTEM_NAMESPACE)
+        if self._rows.get(ref) is None:
+            document = {"apiVersion": CORE_API_VERSION, "kind": ref.kind, "metadata": {"name": ref.name}}
+            self.perform(Create(ref, document), None)
+
+    def _read(self, ref: Ref | None) -> Document | None:
+        body = self._rows.get(ref) if ref else None
+        return None if body is None else self._codec.decode(body)
+
+    def _store(self, ref: Ref, outcome: Outcome) -> Entry | None:
+        if outcome.event == "":
+            return None
+        body = self._codec.encode(outcome.document)
+        if len(body) > MAX_BYTES:
+            raise Invalid((Problem("", f"is too large: {len(body)} bytes of JSON, at most {MAX_BYTES} are stored"),))
+        if outcome.event == "DELETED":
+            if ref.kind == "Namespace" and self._rows.inside(ref.name):
+                raise Forbidden(f"namespace {ref.name} still holds objects")
+            self._rows.remove(ref)
+        else:
+            self._rows.put(ref, body)
+        self.version += 1
+        return Entry(self.version, ref.kind, outcome.event, body)
+
+
+class Verbs(ABC):
+    """The writing half of Store, over one function that carries a request out."""
+
+    @abstractmethod
+    async def _perform(self, request: Request) -> Document: ...
+
+    async def create(self, document: Document) -> Document:
+        return await self._perform(Create(_ref(document), document))
+
+    async def replace(self, document: Document, version: str) -> Document:
+        return await self._perform(Replace(_ref(document), document, version))
+
+    async def set_status(self, held: Held, status: Document) -> Document:
+        return await self._perform(SetStatus(held.ref, held, status))
+
+    async def set_finalizers(self, held: Held, names: tuple[str, ...]) -> Document:
+        return await self._perform(SetFinalizers(held.ref, held, names))
+
+    async def delete(self, held: Held) -> Document:
+        return await self._perform(Delete(held.ref, held))
+
+
+class EmbeddedStore(Verbs):
+    """Store and Feed of the embedded host, over how requests are committed and rows are read."""
+
+    _codec: Codec
+    _log: EventLog
+
+    @abstractmethod
+    async def submit(self, request: Request, caller: Caller | None) -> Document:
+        """Carries the request out, durably, with that caller's rights (None: the platform's own)."""
+
+    @abstractmethod
+    async def _row(self, ref: Ref) -> bytes | None: ...
+
+    @abstractmethod
+    async def _rows_of(self, kind: str) -> tuple[list[bytes], int]: ...
+
+    @abstractmethod
+    async def inside(self, namespace: str) -> list[Ref]:
+        """What lies in a namespace, of whatever kind."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends it; writes already asked for are finished first."""
+
+    async def get(self, ref: Ref) -> Document:
+        body = await self._row(ref)
+        if body is None:
+            raise NotFound(f"{ref} does not exist")
+        return self._codec.decode(body)
+
+    def as_(self, caller: Caller) -> Store:
+        return StoreAs(self, caller)
+
+    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
+        bodies, version = await self._rows_of(kind)
+        return [self._codec.decode(body) for body in bodies], str(version)
+
+    def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
+        if not version.isdecimal():
+            raise Expired(f"{version!r} is no version of this store")
+        return self._log.watch(kind, int(version))
+
+    async def _perform(self, request: Request) -> Document:
+        return await self.submit(request, None)
+
+
+class StoreAs(Verbs):
+    """An embedded store with one caller's rights."""
+
+    def __init__(self, store: EmbeddedStore, caller: Caller) -> None:
+        self._store = store
+        self._caller = caller
+
+    async def get(self, ref: Ref) -> Document:
+        tenant = tenant_of(self._caller)
+        check_read(self._caller, ref, await self._find(tenant) if tenant else None)
+        return await self._store.get(ref)
+
+    def as_(self, caller: Caller) -> Store:
+        return StoreAs(self._store, caller)
+
+    async def _perform(self, request: Request) -> Document:
+        return await self._store.submit(request, self._caller)
+
+    async def _find(self, ref: Ref) -> Document | None:
+        try:
+            return await self._store.get(ref)
+        except NotFound:
+            return None
+
+
+def _ref(document: Document) -> Ref:
+    """The reference of a document that may be anything. Raises Invalid."""
+    kind, metadata = document.get("kind"), document.get("metadata")
+    if not isinstance(kind, str) or not kind:
+        raise Invalid((Problem("kind", "is required"),))
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise Invalid((Problem("metadata.name", "is required"),))
+    if not isinstance(metadata.get("namespace", ""), str):
+        raise Invalid((Problem("metadata.namespace", "must be a string"),))
+    return ref_of(document)

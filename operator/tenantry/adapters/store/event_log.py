@@ -1,0 +1,67 @@
+"""The newest changes of each kind, kept in memory for those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable
+from itertools import takewhile
+from typing import Literal, NamedTuple
+
+from tenantry.model.resource import Document
+from tenantry.model.verdicts import Expired
+from tenantry.ports import Event
+
+Decode = Callable[[bytes], Document]
+
+
+class Entry(NamedTuple):
+    """One committed change. body: the document as the store keeps it."""
+
+    version: int
+    kind: str
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    body: bytes
+
+
+class EventLog:
+    """Keeps `keep` changes of each kind; belongs to one event loop.
+
+    It is not durable: after a restart a watcher's version is Expired and it lists again, as it must anyway to fill its cache.
+    """
+
+    def __init__(self, start: int, keep: int, decode: Decode) -> None:
+        self._entries: defaultdict[str, deque[Entry]] = defaultdict(lambda: deque(maxlen=keep))
+        self._trimmed: defaultdict[str, int] = defaultdict(lambda: start)
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._decode = decode
+
+    def publish(self, entry: Entry) -> None:
+        """Adds a change, newer than all before, and wakes the watchers of its kind."""
+        entries = self._entries[entry.kind]
+        if len(entries) == entries.maxlen:
+            self._trimmed[entry.kind] = entries[0].version
+        entries.append(entry)
+        for waiting in self._waiting[entry.kind]:
+            waiting.set()
+
+    async def watch(self, kind: str, after: int) -> AsyncIterator[Event]:
+        """Every change after that version. Raises Expired, also for a watcher that fell behind what is kept."""
+        news = asyncio.Event()
+        self._waiting[kind].add(news)
+        try:
+            while True:
+                news.clear()
+                for entry in self._after(kind, after):
+                    yield Event(entry.type, self._decode(entry.body))
+                    after = entry.version
+                await news.wait()
+        finally:
+            self._waiting[kind].discard(news)
+
+    def _after(self, kind: str, version: int) -> list[Entry]:
+        if version < self._trimmed[kind]:
+            raise Expired(f"changes of {kind} after version {version} are no longer kept")
+        fresh = list(takewhile(lambda entry: entry.version > version, reversed(self._entries[kind])))
+        fresh.reverse()
+        return fresh

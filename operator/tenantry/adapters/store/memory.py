@@ -1,0 +1,65 @@
+"""Objects in memory: for tests, what-if runs and validation. It loses everything at exit."""
+
+from __future__ import annotations
+
+from tenantry.adapters.store.embedded import (
+    EVENTS_KEPT,
+    Clock,
+    EmbeddedStore,
+    JsonCodec,
+    Ledger,
+    system_clock,
+)
+from tenantry.adapters.store.event_log import EventLog
+from tenantry.adapters.store.semantics import Admission, Request
+from tenantry.model.facts import Caller
+from tenantry.model.resource import Document, Ref
+
+
+class MemoryRows:
+    """Rows in a dict a kind."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, dict[Ref, bytes]] = {}
+
+    def get(self, ref: Ref) -> bytes | None:
+        return self.kinds.get(ref.kind, {}).get(ref)
+
+    def put(self, ref: Ref, body: bytes) -> None:
+        self.kinds.setdefault(ref.kind, {})[ref] = body
+
+    def remove(self, ref: Ref) -> None:
+        del self.kinds[ref.kind][ref]
+
+    def inside(self, namespace: str) -> list[Ref]:
+        return [ref for rows in self.kinds.values() for ref in rows if ref.namespace == namespace]
+
+
+class MemoryStore(EmbeddedStore):
+    """Store and Feed in memory; belongs to one event loop."""
+
+    def __init__(self, admission: Admission, *, clock: Clock = system_clock, events_kept: int = EVENTS_KEPT) -> None:
+        self._codec = JsonCodec()
+        self._rows = MemoryRows()
+        self._ledger = Ledger(self._rows, self._codec, admission, clock, version=0)
+        self._ledger.found()
+        self._log = EventLog(self._ledger.version, events_kept, self._codec.decode)
+
+    async def submit(self, request: Request, caller: Caller | None) -> Document:
+        document, entry = self._ledger.perform(request, caller)
+        if entry is not None:
+            self._log.publish(entry)
+        return document
+
+    async def inside(self, namespace: str) -> list[Ref]:
+        return self._rows.inside(namespace)
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    async def _row(self, ref: Ref) -> bytes | None:
+        return self._rows.get(ref)
+
+    async def _rows_of(self, kind: str) -> tuple[list[bytes], int]:
+        rows = self._rows.kinds.get(kind, {})
+        return [rows[ref] for ref in sorted(rows)], self._ledger.version

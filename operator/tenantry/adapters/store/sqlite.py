@@ -1,0 +1,255 @@
+"""Objects in SQLite: durable when a write returns, many writes to one commit.
+
+One thread writes. It takes all writes that are waiting, carries each out in one transaction, commits once, and then answers them;
+a write that is refused costs its neighbours nothing. Reads see what is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from tenantry.adapters.store.embedded import EVENTS_KEPT, Clock, EmbeddedStore, Ledger, system_clock
+from tenantry.adapters.store.event_log import Entry, EventLog
+from tenantry.adapters.store.schema import prepare, read_version, write_version
+from tenantry.adapters.store.sealing import SealedCodec
+from tenantry.adapters.store.semantics import Admission, Request
+from tenantry.adapters.store.state_folder import (
+    FolderLock,
+    StateUnreadable,
+    StateUnwritable,
+    derive,
+    read_key,
+    sentence,
+)
+from tenantry.model.facts import Caller
+from tenantry.model.resource import Document, Ref
+
+DATABASE_FILE = "state.db"
+BATCH = 256
+"""Writes to one commit at most: bounds how long the first of them waits."""
+R = TypeVar("R")
+
+
+class SqliteRows:
+    """Rows of the table `objects`, over one connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def get(self, ref: Ref) -> bytes | None:
+        sql = "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?"
+        row = self._connection.execute(sql, ref).fetchone()
+        return row[0] if row else None
+
+    def put(self, ref: Ref, body: bytes) -> None:
+        sql = (
+            "INSERT INTO objects (kind, namespace, name, body) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, namespace, name) DO UPDATE SET body = excluded.body"
+        )
+        self._connection.execute(sql, (*ref, body))
+
+    def remove(self, ref: Ref) -> None:
+        self._connection.execute("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", ref)
+
+    def inside(self, namespace: str) -> list[Ref]:
+        sql = "SELECT kind, namespace, name FROM objects WHERE namespace = ? ORDER BY kind, name"
+        return [Ref(*row) for row in self._connection.execute(sql, (namespace,))]
+
+    def of_kind(self, kind: str) -> tuple[list[bytes], int]:
+        """All of a kind by namespace and name, and the version at which they are so."""
+        sql = "SELECT body FROM objects WHERE kind = ? ORDER BY namespace, name"
+        self._connection.execute("BEGIN")
+        try:
+            return [row[0] for row in self._connection.execute(sql, (kind,))], read_version(self._connection)
+        finally:
+            self._connection.execute("COMMIT")
+
+
+class Pending(NamedTuple):
+    """A write that waits for its commit."""
+
+    request: Request
+    caller: Caller | None
+    answer: asyncio.Future[Document]
+
+
+Answer = Document | BaseException
+
+
+class SqliteStore(EmbeddedStore):
+    """Store and Feed in `<folder>/state.db`; belongs to the event loop it was opened in."""
+
+    def __init__(
+        self,
+        folder: Path,
+        lock: FolderLock,
+        connection: sqlite3.Connection,
+        ledger: Ledger,
+        codec: SealedCodec,
+        events_kept: int,
+    ) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._codec = codec
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection
+        self._ledger = ledger
+        self._log = EventLog(ledger.version, events_kept, codec.decode)
+        self._read_connection = _connect(folder)
+        self._read_rows = SqliteRows(self._read_connection)
+        # A connection is used by one thread at a time; hence one reader.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
+        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._closed = False
+        self._writer = threading.Thread(target=self._write_until_closed, name="store-writer", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    async def open(
+        cls, folder: Path, admission: Admission, *, clock: Clock = system_clock, events_kept: int = EVENTS_KEPT
+    ) -> SqliteStore:
+        """Opens the state folder, making or migrating it where needed, and holds it against other processes.
+
+        Raises StateInUse, StateUnwritable, StateUnreadable.
+        """
+        lock = await asyncio.to_thread(FolderLock, folder)
+        try:
+            codec = await asyncio.to_thread(_prepare, folder, admission, clock)
+            connection = _connect(folder)
+            ledger = Ledger(SqliteRows(connection), codec, admission, clock, read_version(connection))
+            return cls(folder, lock, connection, ledger, codec, events_kept)
+        except BaseException:
+            lock.release()
+            raise
+
+    async def submit(self, request: Request, caller: Caller | None) -> Document:
+        if self._closed:
+            raise StateUnwritable(self._folder, "it has been closed")
+        answer: asyncio.Future[Document] = self._loop.create_future()
+        self._queue.put(Pending(request, caller, answer))
+        return await answer
+
+    async def inside(self, namespace: str) -> list[Ref]:
+        return await self._read(self._read_rows.inside, namespace)
+
+    async def close(self) -> None:
+        """Finishes the writes already asked for, then lets the folder go. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._reader.shutdown)
+        self._read_connection.close()
+        self._connection.close()
+        self._lock.release()
+
+    async def _row(self, ref: Ref) -> bytes | None:
+        return await self._read(self._read_rows.get, ref)
+
+    async def _rows_of(self, kind: str) -> tuple[list[bytes], int]:
+        return await self._read(self._read_rows.of_kind, kind)
+
+    async def _read(self, query: Callable[..., R], *arguments: object) -> R:
+        try:
+            return await self._loop.run_in_executor(self._reader, query, *arguments)
+        except sqlite3.Error as error:
+            raise StateUnreadable(self._folder, error) from error
+
+    def _write_until_closed(self) -> None:
+        while batch := self._next_batch():
+            answers, entries = self._commit(batch)
+            self._loop.call_soon_threadsafe(self._settle, batch, answers, entries)
+
+    def _next_batch(self) -> list[Pending]:
+        """Waits for a write, and takes those that wait behind it. Empty once the store is closed."""
+        batch: list[Pending] = []
+        pending = self._queue.get()
+        while pending is not None:
+            batch.append(pending)
+            if len(batch) == BATCH or self._queue.empty():
+                return batch
+            pending = self._queue.get()
+        if batch:
+            self._queue.put(None)
+        return batch
+
+    def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[Entry]]:
+        """Carries the batch out in one transaction: each write's own answer, or for all that nothing could be written."""
+        before = self._ledger.version
+        entries: list[Entry] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            answers = [self._carry_out(pending, entries) for pending in batch]
+            if entries:
+                write_version(self._connection, self._ledger.version)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back(before)
+            return [StateUnwritable(self._folder, sentence(error)) for _ in batch], []
+        return answers, entries
+
+    def _carry_out(self, pending: Pending, entries: list[Entry]) -> Answer:
+        """Rows are written last, so a write that raises has left nothing behind."""
+        try:
+            document, entry = self._ledger.perform(pending.request, pending.caller)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is the caller's answer, and its neighbours go on
+            return error
+        if entry is not None:
+            entries.append(entry)
+        return document
+
+    def _roll_back(self, version: int) -> None:
+        self._ledger.version = version
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _settle(self, batch: list[Pending], answers: list[Answer], entries: list[Entry]) -> None:
+        """Publishes what is committed, then answers: a caller's next read of the log shows its own write."""
+        for entry in entries:
+            self._log.publish(entry)
+        for pending, answer in zip(batch, answers, strict=True):
+            if pending.answer.done():
+                continue
+            if isinstance(answer, BaseException):
+                pending.answer.set_exception(answer)
+            else:
+                pending.answer.set_result(answer)
+
+
+def _connect(folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(folder / DATABASE_FILE, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _prepare(folder: Path, admission: Admission, clock: Clock) -> SealedCodec:
+    """Brings the database to this version's schema, checks the key against it, and founds what must be there."""
+    is_new = not (folder / DATABASE_FILE).exists()
+    codec = SealedCodec(derive(read_key(folder, make=is_new), "seal"))
+    try:
+        connection = _connect(folder)
+        try:
+            prepare(folder, connection, codec)
+            connection.execute("BEGIN IMMEDIATE")
+            ledger = Ledger(SqliteRows(connection), codec, admission, clock, read_version(connection))
+            ledger.found()
+            write_version(connection, ledger.version)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise StateUnreadable(folder, f"{DATABASE_FILE} is damaged or no database ({error})") from error
+        raise StateUnwritable(folder, sentence(error)) from error
+    return codec

@@ -1,0 +1,129 @@
+"""The state folder of the embedded host: held by one process at a time, with the key that its secrets are sealed by."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from tenantry.model.verdicts import Halt, Stalled, Transient
+
+KEY_FILE = "secret.key"
+LOCK_FILE = "lock"
+KEY_BYTES = 32
+
+
+class StateInUse(Halt):
+    """Another process holds the state folder."""
+
+    def __init__(self, folder: Path, holder: str) -> None:
+        by = f" by process {holder}" if holder else ""
+        super().__init__(Stalled("StateInUse", f"the state folder {folder} is in use{by}", "Operator"))
+
+
+class StateUnwritable(Halt):
+    """The disk is full, the folder read-only, or the disk fails. Nothing of the write is kept; it can be tried again."""
+
+    def __init__(self, folder: Path, cause: Exception | str) -> None:
+        super().__init__(Transient("StateUnwritable", f"the state folder {folder} cannot be written: {cause}"))
+
+
+class StateUnreadable(Halt):
+    """The state cannot be used as it is: a lost or foreign key, a newer schema, a damaged file."""
+
+    def __init__(self, folder: Path, cause: Exception | str) -> None:
+        super().__init__(Stalled("StateUnreadable", f"the state in {folder} cannot be read: {cause}", "Operator"))
+
+
+class FolderLock:
+    """Holds a folder against other processes until `release`; the kernel releases it when the process dies."""
+
+    def __init__(self, folder: Path) -> None:
+        """Makes the folder (0700) where it is missing. Raises StateInUse, StateUnwritable."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._fd = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateUnwritable(folder, error.strerror or error) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip()
+            os.close(self._fd)
+            raise StateInUse(folder, holder) from error
+        # Who holds it is for the message alone; on a full disk the lock is good without it.
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Lets the next process have the folder."""
+        os.close(self._fd)
+
+
+def read_key(folder: Path, *, make: bool) -> bytes:
+    """The folder's key, 32 bytes; a new one (0600, durable) where there is none and `make` allows it.
+
+    Raises StateUnreadable when it is missing or no key, StateUnwritable when it cannot be made.
+    """
+    path = folder / KEY_FILE
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        if not make:
+            raise StateUnreadable(
+                folder, f"its key file {path} is missing, and without it no Secret can be read; put it back"
+            ) from None
+        return _make_key(folder)
+    except OSError as error:
+        raise StateUnreadable(folder, error) from error
+    if len(key) != KEY_BYTES:
+        raise StateUnreadable(folder, f"{path} is no key: it has {len(key)} bytes, not {KEY_BYTES}")
+    return key
+
+
+def derive(key: bytes, purpose: str) -> bytes:
+    """A key of its own for one purpose, so that no key serves two."""
+    return HKDFExpand(hashes.SHA256(), KEY_BYTES, f"tenantry/{purpose}".encode()).derive(key)
+
+
+def sentence(error: sqlite3.Error) -> str:
+    """What a person can act on."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return "no space is left on the disk"
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY:
+        return "it is read-only"
+    return str(error)
+
+
+def _make_key(folder: Path) -> bytes:
+    key = secrets.token_bytes(KEY_BYTES)
+    new = folder / f"{KEY_FILE}.new"
+    try:
+        new.unlink(missing_ok=True)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, key)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        new.rename(folder / KEY_FILE)
+        sync_folder(folder)
+    except OSError as error:
+        raise StateUnwritable(folder, error.strerror or error) from error
+    return key
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename or link in that folder survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
