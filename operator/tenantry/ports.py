@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from tenantry.model.changes import Change
 from tenantry.model.decision import Decision
 from tenantry.model.facts import (
     Caller,
@@ -285,6 +284,7 @@ class Hands:
     deployer: Deployer
     engines: Engines
     packages: Packages
+    logs: OperationLogs
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,14 @@ class Kind(Generic[K, O]):
     decide: Callable[[O, datetime], Decision[Any]]
 
 
-class Recorder(Protocol):
-    """Told of every effect, once it is done."""
+class OperationLogs(Protocol):
+    """The whole log of an Operation, once it is longer than what its status carries."""
 
-    def __call__(self, subject: Ref, change: Change) -> None: ...
+    async def append(self, operation: str, before: str, added: str) -> None:
+        """Adds lines. `before`: what the status carried so far, which starts the log when there is none yet."""
+
+    async def read(self, operation: str) -> str | None:
+        """The whole log, or None when the status carries all of it."""
+
+    async def remove(self, operation: str) -> None:
+        """Idempotent."""

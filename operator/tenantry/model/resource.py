@@ -163,6 +163,7 @@ class Resource(Lenient, Generic[S, T]):
     PLURAL: ClassVar[str]
     SHORT: ClassVar[str]
     NAMESPACED: ClassVar[bool] = True
+    FINALIZED: ClassVar[bool] = True
 
     metadata: Metadata
     spec: S

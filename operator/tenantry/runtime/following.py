@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tenantry.model.resource import Ref, Resource
@@ -25,27 +25,33 @@ Followed = Ref | Listing
 class TrackedView:
     """View over the cache that remembers what was read."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, on_read: Callable[[Followed], None] = lambda _: None) -> None:
         self._cache = cache
+        self._on_read = on_read
         self.followed: set[Followed] = set()
 
     def get(self, kind: type[R], namespace: str, name: str) -> R | None:
         ref = Ref(kind.KIND, namespace, name)
-        self.followed.add(ref)
+        self._reads(ref)
         return cast("R | None", self._cache.resource(ref))
 
     def list(self, kind: type[R], namespace: str | None = None, by: str = "") -> tuple[R, ...]:
-        self.followed.add(Listing(kind.KIND, namespace, by))
+        self._reads(Listing(kind.KIND, namespace, by))
         return cast("tuple[R, ...]", tuple(self._cache.resources(kind.KIND, namespace, by)))
 
     def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
-        self.followed.add(Listing(kind.KIND, namespace, by))
+        self._reads(Listing(kind.KIND, namespace, by))
         return self._cache.count(kind.KIND, namespace, by)
 
     def peek(self, ref: Ref) -> dict[str, Any] | None:
         """The JSON of any cached object, tracked: what a SecretView reads through."""
-        self.followed.add(ref)
+        self._reads(ref)
         return self._cache.document(ref)
+
+    def _reads(self, what: Followed) -> None:
+        # Told before the read: a change during the pass must wake it as well.
+        self.followed.add(what)
+        self._on_read(what)
 
 
 class Following:
@@ -54,6 +60,12 @@ class Following:
     def __init__(self) -> None:
         self._followed: dict[Ref, frozenset[Followed]] = {}
         self._followers: dict[Followed, dict[Ref, None]] = {}
+
+    def also(self, follower: Ref, followed: Followed) -> None:
+        """Adds to what `follower` follows, while its pass runs."""
+        if followed != follower:
+            self._followed[follower] = self._followed.get(follower, frozenset()) | {followed}
+            self._followers.setdefault(followed, {})[follower] = None
 
     def follow(self, follower: Ref, followed: set[Followed]) -> None:
         """Replaces what `follower` follows."""

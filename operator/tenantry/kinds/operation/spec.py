@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tenantry.model.fields import IMMUTABLE
-from tenantry.model.resource import Resource, Status, Time, Value
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, Resource, Status, Time, Value
 
 Action = Literal[
     "CREATE_TENANT", "UPDATE_TENANT", "DELETE_TENANT",
@@ -50,6 +50,8 @@ class OperationStatus(Status):
     status: Literal["QUEUED", "RUNNING", "COMPLETED"] = "QUEUED"
     result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = "PENDING"
     details: Text = ""
+    code: Text = ""
+    by: Literal["", "User", "Operator"] = ""
     started_on: Time | None = None
     ends_on: Time | None = None
     logs: str = Field(default="", max_length=8192)
@@ -61,6 +63,7 @@ class Operation(Resource[OperationSpec, OperationStatus]):
     KIND: ClassVar[str] = "Operation"
     PLURAL: ClassVar[str] = "operations"
     SHORT: ClassVar[str] = "op"
+    FINALIZED: ClassVar[bool] = False
     STATUS_SUBRESOURCE: ClassVar[bool] = False
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Action", "string", ".spec.action", 0),
@@ -71,6 +74,11 @@ class Operation(Resource[OperationSpec, OperationStatus]):
 
     spec: OperationSpec
     status: OperationStatus = Field(default_factory=OperationStatus)
+
+    @staticmethod
+    def named(name: str) -> Ref:
+        """Where the Operation of that name is."""
+        return Ref("Operation", SYSTEM_NAMESPACE, name)
 
     @property
     def id(self) -> str:

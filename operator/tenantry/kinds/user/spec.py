@@ -60,6 +60,7 @@ class User(Resource[UserSpec, UserStatus]):
     KIND: ClassVar[str] = "User"
     PLURAL: ClassVar[str] = "users"
     SHORT: ClassVar[str] = "usr"
+    FINALIZED: ClassVar[bool] = False
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Username", "string", ".spec.username", 0),
         ("Role", "string", ".spec.role", 0),

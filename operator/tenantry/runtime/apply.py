@@ -1,0 +1,125 @@
+"""The only writer of effects: each change of the closed union, carried out. Every effect is idempotent and returns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import assert_never
+
+from tenantry.model.changes import (
+    Change,
+    DeleteAppVersion,
+    DeleteIdentity,
+    DeleteIdentityProvider,
+    DeleteObject,
+    DeleteSecret,
+    DeployEngine,
+    DropAppData,
+    EnsureAdminSecret,
+    EnsureNamespace,
+    InstallApp,
+    PutIdentity,
+    PutIdentityProvider,
+    RemoveNamespace,
+    SetAdminPassword,
+    SnapshotEngine,
+    UndeployEngine,
+    UninstallApp,
+    UploadPackage,
+)
+from tenantry.model.facts import Password
+from tenantry.model.resource import Held
+from tenantry.model.verdicts import NotFound
+from tenantry.ports import EngineAdmin, Hands
+
+
+async def apply(change: Change, hands: Hands) -> None:
+    """Carries one change out. Raises Halt."""
+    match change:
+        case EnsureNamespace() | RemoveNamespace() | DeleteObject() | EnsureAdminSecret() | DeleteSecret():
+            await _apply_to_objects(change, hands)
+        case DeployEngine(spec, admin_secret):
+            await hands.deployer.deploy(spec, admin_secret)
+        case SnapshotEngine(ref):
+            await hands.deployer.snapshot(ref)
+        case UndeployEngine(ref):
+            await hands.deployer.undeploy(ref)
+        case UploadPackage(engine, tenant, _, _, sha256):
+            await hands.engines.at(engine).upload(await hands.packages.fetch(tenant, sha256))
+        case InstallApp(engine, app, version, allow_drops):
+            await hands.engines.at(engine).install(app, version, allow_drops)
+        case UninstallApp(engine, app):
+            await hands.engines.at(engine).uninstall(app)
+        case DeleteAppVersion(engine, app, version):
+            await _unless_gone(hands.engines.at(engine).delete_version(app, version))
+        case DropAppData(engine, app):
+            await hands.engines.at(engine).drop_data(app)
+        case _:
+            await _apply_to_people(change, hands)
+
+
+async def _apply_to_objects(
+    change: EnsureNamespace | RemoveNamespace | DeleteObject | EnsureAdminSecret | DeleteSecret, hands: Hands
+) -> None:
+    match change:
+        case EnsureNamespace(namespace, tenant, uid):
+            await hands.tenancy.ensure(namespace, tenant, uid)
+        case RemoveNamespace(namespace, uid):
+            await hands.tenancy.remove(namespace, uid)
+        case DeleteObject(ref, uid):
+            await _unless_gone(hands.store.delete(Held(ref, uid, "")))
+        case EnsureAdminSecret(ref):
+            await hands.secrets.ensure(ref, "environment")
+        case DeleteSecret(ref):
+            await hands.secrets.remove(ref)
+        case _:
+            assert_never(change)
+
+
+async def _apply_to_people(
+    change: SetAdminPassword | PutIdentity | DeleteIdentity | PutIdentityProvider | DeleteIdentityProvider, hands: Hands
+) -> None:
+    admin = hands.engines.at(change.engine)
+    match change:
+        case SetAdminPassword(_, secret, key):
+            password = await hands.secrets.reveal(secret.namespace, secret.name, key, "environment")
+            await admin.set_password("admin", password)
+        case PutIdentity():
+            await _put_identity(change, admin, hands)
+        case DeleteIdentity(_, username):
+            await _unless_gone(admin.delete_identity(username))
+        case PutIdentityProvider():
+            await _put_identity_provider(change, admin, hands)
+        case DeleteIdentityProvider(_, id_):
+            await _unless_gone(admin.delete_identity_provider(id_))
+        case _:
+            assert_never(change)
+
+
+async def _put_identity(change: PutIdentity, admin: EngineAdmin, hands: Hands) -> None:
+    password = await hands.secrets.reveal(change.secret.namespace, change.secret.name, change.key, "identity")
+    present = {identity.username: identity for identity in await admin.identities()}
+    held = present.get(change.username)
+    if held is None:
+        await admin.add_identity(change.username, password, change.roles)
+        return
+    if held.fingerprint != password.fingerprint or not password.fingerprint:
+        await admin.set_password(change.username, password)
+    if held.roles != dict(change.roles):
+        await admin.set_roles(change.username, change.roles)
+
+
+async def _put_identity_provider(change: PutIdentityProvider, admin: EngineAdmin, hands: Hands) -> None:
+    secret = None
+    if change.secret is not None:
+        secret = await hands.secrets.reveal(change.secret.namespace, change.secret.name, change.key, "identity-provider")
+    if change.id:
+        await admin.edit_identity_provider(change.id, change.settings, secret)
+        return
+    await admin.add_identity_provider(change.settings, secret or Password())
+
+
+async def _unless_gone(effect: Awaitable[object]) -> None:
+    """What is gone already need not be removed."""
+    with suppress(NotFound):
+        await effect

@@ -1,0 +1,163 @@
+"""One pass over one object: observe, decide, open the Operation, apply, again until nothing is wanted; settle; one status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.changes import Change, opens_first
+from tenantry.model.decision import Decision
+from tenantry.model.resource import FINALIZER, Ref, Resource
+from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Verdict
+from tenantry.ports import Hands, Kind, World
+from tenantry.runtime import summary
+from tenantry.runtime.apply import apply
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.following import TrackedView
+from tenantry.runtime.operations import Record
+from tenantry.runtime.writing import without_finalizer
+
+ROUNDS = 10
+AnyKind = Kind[Any, Any]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a pass came to: its verdict, its changes in order, and what it read. verdict None: there was nothing to do."""
+
+    verdict: Verdict | None
+    changes: tuple[Change, ...] = ()
+    message: str = ""
+
+
+class Seat(Protocol):
+    """What composes the ports of one pass: bootstrap for the real ones, plan for the what-if ones."""
+
+    def world(self, view: TrackedView) -> World:
+        """What the pass may see, through its tracked view."""
+
+    def hands(self, origin: Ref) -> Hands:
+        """What the pass may touch; its own writes do not wake it."""
+
+
+class Cycle:
+    """Runs passes. `now` gives the time in UTC."""
+
+    def __init__(self, kinds: Mapping[str, AnyKind], cache: Cache, seat: Seat, now: Callable[[], datetime]) -> None:
+        self._kinds = kinds
+        self._cache = cache
+        self._seat = seat
+        self._now = now
+
+    async def run(self, key: Ref, view: TrackedView) -> Ended:
+        """One pass. What it read is in `view`. Raises nothing but what is a bug."""
+        resource = self._cache.resource(key)
+        if resource is None or key.kind not in self._kinds:
+            return Ended(None)
+        if _suspended(resource) and not resource.deleting:
+            return Ended(None)
+        return await _Pass(self, resource, view).run()
+
+
+class _Pass:
+    def __init__(self, cycle: Cycle, resource: Resource[Any, Any], view: TrackedView) -> None:
+        self._kind = cycle._kinds[resource.KIND]
+        self._cache = cycle._cache
+        self._now = cycle._now
+        self._resource = resource
+        self._world = cycle._seat.world(view)
+        self._hands = cycle._seat.hands(resource.ref)
+        self._done: list[Change] = []
+        self._record = Record(
+            resource,
+            store=self._hands.store,
+            cache=self._cache,
+            logs=self._hands.logs,
+            now=self._now,
+            tenant=tenant_of(resource, self._cache),
+        )
+
+    async def run(self) -> Ended:
+        try:
+            await self._ensure_finalizer()
+            decision, verdict = await self._rounds()
+            await self._record.settle(decision, verdict)
+            if isinstance(verdict, Gone):
+                await self._release()
+            else:
+                await self._write_status(decision, verdict)
+        except (NotFound, Conflict) as moved:
+            # Somebody wrote or removed the object meanwhile: look again.
+            return Ended(moved.verdict, tuple(self._done))
+        except Halt as halt:
+            return Ended(halt.verdict, tuple(self._done))
+        return Ended(verdict, tuple(self._done))
+
+    async def _rounds(self) -> tuple[Decision[Any], Verdict]:
+        before: tuple[Change, ...] = ()
+        decision: Decision[Any] | None = None
+        for _ in range(ROUNDS):
+            try:
+                observed = await self._kind.observe(self._resource, self._world)
+            except Halt as halt:
+                return decision or Decision(self._resource.status, halt.verdict), halt.verdict
+            decision = self._kind.decide(observed, self._now())
+            if not decision.changes or decision.changes == before:
+                return decision, decision.verdict
+            if self._record.cancelled(decision):
+                return decision, Stalled("Cancelled", "cancelled by a person: edit it, or ask for a reconcile")
+            halted = await self._carry_out(decision)
+            if halted is not None:
+                return decision, halted
+            before = decision.changes
+        assert decision is not None
+        wanted = ", ".join(map(str, decision.changes))
+        return decision, Stalled("NotConverging", f"a bug: still wanted after {ROUNDS} rounds: {wanted}", "Operator")
+
+    async def _carry_out(self, decision: Decision[Any]) -> Verdict | None:
+        if any(map(opens_first, decision.changes)):
+            await self._record.begin(decision)
+        for change in decision.changes:
+            try:
+                await apply(change, self._hands)
+            except Halt as halt:
+                return halt.verdict
+            self._done.append(change)
+            self._record.note(change)
+        return None
+
+    async def _ensure_finalizer(self) -> None:
+        metadata = self._resource.metadata
+        if not self._kind.type.FINALIZED or FINALIZER in metadata.finalizers or self._resource.deleting:
+            return
+        stored = await self._hands.store.set_finalizers(self._resource.held, (*metadata.finalizers, FINALIZER))
+        self._resource = self._kind.type.model_validate(stored)
+
+    async def _release(self) -> None:
+        metadata = self._resource.metadata
+        await self._hands.store.set_finalizers(self._resource.held, without_finalizer(metadata.finalizers))
+
+    async def _write_status(self, decision: Decision[Any], verdict: Verdict) -> None:
+        written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now())
+        if written != summary.current(self._resource):
+            await self._hands.store.set_status(self._resource.held, written)
+
+
+def tenant_of(resource: Resource[Any, Any], cache: Cache) -> str:
+    """The Tenant that an object belongs to, by its namespace's binding alone; `""` for the platform's own objects."""
+    if isinstance(resource, Tenant):
+        return resource.metadata.name
+    if not resource.metadata.namespace:
+        return ""
+    for tenant in cache.resources(Tenant.KIND, by=f"namespace={resource.metadata.namespace}"):
+        bound = tenant.status.namespace
+        if bound is not None and bound.name == resource.metadata.namespace:
+            return str(tenant.metadata.name)
+    return ""
+
+
+def _suspended(resource: Resource[Any, Any]) -> bool:
+    return bool(getattr(resource.spec, "suspend", False))

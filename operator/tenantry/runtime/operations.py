@@ -1,0 +1,296 @@
+"""Operations: how they are named, opened, resumed, superseded and settled. Facade and runtime use the same functions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from tenantry.kinds.operation.spec import Operation
+from tenantry.model.changes import Change
+from tenantry.model.decision import Decision
+from tenantry.model.resource import API_VERSION, REQUESTED_BY, SYSTEM_NAMESPACE, LastOperation, Resource, format_time
+from tenantry.model.verdicts import AlreadyExists, Gone, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.ports import OperationLogs, Store
+from tenantry.runtime.cache import Cache
+
+LOG_LIMIT = 4096
+DEADLINE = timedelta(minutes=15)
+DELETION = "delete"
+
+
+def operation_name(uid: str, action: str, subject: str, cause: str, attempt: int) -> str:
+    """Name and id of an Operation: a hash of what it is about, so that whoever opens it opens the same one."""
+    about = "\0".join((uid, action, subject, cause, str(attempt)))
+    return f"op-{hashlib.sha256(about.encode()).hexdigest()[:24]}"
+
+
+def queued_document(
+    resource: Resource[Any, Any],
+    *,
+    action: str,
+    cause: str,
+    tenant: str,
+    requested_by: str,
+    subject: str = "",
+    attempt: int = 0,
+    details: str = "",
+) -> dict[str, Any]:
+    """The Operation of one change of `resource`, QUEUED, ready to be created."""
+    spec = {
+        "action": action,
+        "target": {
+            "kind": resource.KIND,
+            "namespace": resource.metadata.namespace,
+            "name": resource.metadata.name,
+            "uid": resource.metadata.uid,
+        },
+        "subject": subject,
+        "cause": cause,
+        "attempt": attempt,
+        "tenant": tenant,
+        "requestedBy": requested_by,
+        "steps": [],
+    }
+    name = operation_name(resource.metadata.uid, action, subject, cause, attempt)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": Operation.KIND,
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+        "spec": spec,
+        "status": {
+            "status": "QUEUED",
+            "result": "PENDING",
+            "details": details or describe(action, resource, subject),
+            "logs": "",
+        },
+    }
+
+
+def describe(action: str, resource: Resource[Any, Any], subject: str = "") -> str:
+    """One sentence: what the Operation does."""
+    verb = action.replace("_", " ").capitalize()
+    version = f" {subject}" if subject else ""
+    return f"{verb} {resource.metadata.name}{version}."
+
+
+class Record:
+    """One pass's hold on the Operation of its object: opened when the first effect needs it, settled when the pass ends."""
+
+    def __init__(
+        self,
+        resource: Resource[Any, Any],
+        *,
+        store: Store,
+        cache: Cache,
+        logs: OperationLogs,
+        now: Callable[[], datetime],
+        tenant: str,
+    ) -> None:
+        self._resource = resource
+        self._store = store
+        self._cache = cache
+        self._logs = logs
+        self._now = now
+        self._tenant = tenant
+        self._known = tuple(
+            cast(Operation, found)
+            for found in cache.resources(Operation.KIND, SYSTEM_NAMESPACE, f"target={resource.metadata.uid}")
+        )
+        self._open: dict[str, Any] | None = None
+        self._lines: list[str] = []
+        self._steps: list[str] = []
+        self._cause = ""
+
+    @property
+    def last(self) -> LastOperation | None:
+        """The Operation that this pass opened or settled, as status.lastOperation shows it."""
+        if self._open is None:
+            return None
+        return _summary(self._open)
+
+    def cancelled(self, decision: Decision[Any]) -> bool:
+        """Did a person cancel this very change? It is then not tried again by itself."""
+        cause = self._cause_of(decision)
+        same = [operation for operation in self._known if operation.spec.cause == cause]
+        return bool(same) and max(same, key=lambda operation: operation.spec.attempt).status.result == "CANCELLED"
+
+    def note(self, change: Change) -> None:
+        """A step that is done."""
+        self._steps.append(str(change))
+        self._line("INFO", str(change))
+
+    async def begin(self, decision: Decision[Any]) -> None:
+        """RUNNING, before the first effect of a pass that may wait or touches data. Resumes what is unfinished."""
+        if self._open is not None or not decision.action:
+            return
+        await self._hold(decision)
+        document = self._open
+        if document is None or document["status"]["status"] != "RUNNING":
+            started = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(self._now())}
+            await self._write(decision, started, tuple(map(str, decision.changes)))
+
+    async def settle(self, decision: Decision[Any], verdict: Verdict) -> None:
+        """Ends, keeps or records the Operation, as the verdict asks."""
+        if not decision.action:
+            return
+        await self._supersede(self._cause_of(decision))
+        if self._open is None and not await self._wanted(decision, verdict):
+            return
+        ended = self._ending(verdict)
+        if ended is not None:
+            await self._write(decision, ended | {"endsOn": format_time(self._now())})
+        elif self._open is None or self._open["status"]["status"] != "RUNNING":
+            await self._write(decision, {"status": "RUNNING", "startedOn": format_time(self._now())})
+        elif self._lines:
+            await self._write(decision, {})
+
+    async def _wanted(self, decision: Decision[Any], verdict: Verdict) -> bool:
+        """Is there, or must there be, an Operation for a pass that opened none?"""
+        unfinished = self._unfinished(self._cause_of(decision))
+        if isinstance(verdict, Waiting) and not self._steps:
+            return False
+        due = bool(self._steps) or not self._resource.ready
+        if unfinished is None and not due:
+            return False
+        if not self._steps and unfinished is None and self._recorded(self._cause_of(decision), verdict):
+            return False
+        await self._hold(decision)
+        return True
+
+    def _recorded(self, cause: str, verdict: Verdict) -> bool:
+        """Has this change an Operation that ended in the way in which this pass ends?"""
+        succeeded = isinstance(verdict, Ready | Gone)
+        results = {operation.status.result for operation in self._known if operation.spec.cause == cause}
+        return bool(results & ({"SUCCESS"} if succeeded else {"FAILURE", "CANCELLED"})) or isinstance(verdict, Transient)
+
+    def _ending(self, verdict: Verdict) -> dict[str, Any] | None:
+        match verdict:
+            case Ready() | Gone():
+                return {"status": "COMPLETED", "result": "SUCCESS"}
+            case Stalled(reason, message, by):
+                self._line("ERROR", f"{reason}: {message}")
+                return {"status": "COMPLETED", "result": "FAILURE", "code": reason, "by": by}
+            case Transient(reason, message):
+                self._line("WARNING", f"{reason}: {message}")
+                if not self._overdue():
+                    return None
+                self._line("ERROR", "gave up at the deadline; the object goes on being retried")
+                return {"status": "COMPLETED", "result": "FAILURE", "code": reason, "by": "Operator"}
+            case Waiting(reason, message):
+                self._line("INFO", f"waits: {reason}: {message}")
+                return None
+
+    def _overdue(self) -> bool:
+        started = (self._open or {}).get("status", {}).get("startedOn")
+        return bool(started) and self._now() - datetime.fromisoformat(started) > DEADLINE
+
+    def _cause_of(self, decision: Decision[Any]) -> str:
+        if self._cause:
+            return self._cause
+        metadata = self._resource.metadata
+        if self._resource.deleting:
+            self._cause = DELETION
+        elif decision.request:
+            self._cause = decision.request
+        elif not self._resource.ready:
+            self._cause = str(metadata.generation)
+        else:
+            self._cause = self._drift_cause(decision.changes)
+        return self._cause
+
+    def _drift_cause(self, changes: Iterable[Change]) -> str:
+        digest = hashlib.sha256("\n".join(map(str, changes)).encode()).hexdigest()[:12]
+        for operation in self._known:
+            if not operation.finished and operation.spec.cause.startswith(f"drift-{digest}-"):
+                return operation.spec.cause
+        return f"drift-{digest}-{format_time(self._now())}"
+
+    def _unfinished(self, cause: str) -> Operation | None:
+        return next((known for known in self._known if not known.finished and known.spec.cause == cause), None)
+
+    async def _supersede(self, cause: str) -> None:
+        """An object has at most one unfinished Operation: older ones of another cause are cancelled."""
+        for operation in self._known:
+            if operation.finished or operation.spec.cause == cause:
+                continue
+            document = self._cache.document(operation.ref)
+            if document is None or document["status"]["status"] == "COMPLETED":
+                continue
+            reason = "the object is being deleted" if self._resource.deleting else "superseded by a newer change"
+            ended = {"status": "COMPLETED", "result": "CANCELLED", "endsOn": format_time(self._now())}
+            logs = document["status"].get("logs", "") + f"{format_time(self._now())} INFO cancelled: {reason}\n"
+            status = document["status"] | ended | {"logs": logs[-LOG_LIMIT:]}
+            await self._store.replace(document | {"status": status}, document["metadata"]["resourceVersion"])
+
+    async def _hold(self, decision: Decision[Any]) -> None:
+        cause = self._cause_of(decision)
+        await self._supersede(cause)
+        unfinished = self._unfinished(cause)
+        if unfinished is not None:
+            self._open = self._cache.document(unfinished.ref)
+
+    async def _write(self, decision: Decision[Any], changes: dict[str, Any], steps: tuple[str, ...] = ()) -> None:
+        document = self._open or self._fresh(decision, steps or tuple(self._steps))
+        status = dict(document["status"]) | changes
+        if status["status"] == "COMPLETED":
+            status.setdefault("startedOn", format_time(self._now()))
+        status["logs"] = await self._appended(document["metadata"]["name"], status.get("logs", ""))
+        document = dict(document) | {"status": status}
+        if "resourceVersion" in document["metadata"]:
+            self._open = dict(await self._store.replace(document, document["metadata"]["resourceVersion"]))
+            return
+        try:
+            self._open = dict(await self._store.create(document))
+        except AlreadyExists:
+            # The facade queued it after this pass had looked.
+            name = document["metadata"]["name"]
+            self._open = dict(await self._store.get(Operation.named(name)))
+            await self._write(decision, changes, steps)
+
+    def _fresh(self, decision: Decision[Any], steps: tuple[str, ...]) -> dict[str, Any]:
+        cause = self._cause_of(decision)
+        action = "CORRECT_DRIFT" if cause.startswith("drift-") else decision.action
+        taken = {operation.metadata.name for operation in self._known}
+        attempt = 0
+        while operation_name(self._resource.metadata.uid, action, decision.subject, cause, attempt) in taken:
+            attempt += 1
+        document = queued_document(
+            self._resource,
+            action=action,
+            subject=decision.subject,
+            cause=cause,
+            attempt=attempt,
+            tenant=self._tenant,
+            requested_by=self._resource.metadata.annotations.get(REQUESTED_BY, "system"),
+        )
+        document["spec"]["steps"] = [step[:1024] for step in steps]
+        return document
+
+    async def _appended(self, name: str, logs: str) -> str:
+        added = "".join(f"{line}\n" for line in self._lines)
+        self._lines.clear()
+        whole = logs + added
+        if len(whole.encode()) > LOG_LIMIT:
+            await self._logs.append(name, logs, added)
+            return whole.encode()[-LOG_LIMIT:].decode(errors="ignore")
+        return whole
+
+    def _line(self, level: str, text: str) -> None:
+        line = f" {level} {text}"
+        if (self._open or {}).get("status", {}).get("logs", "").endswith(f"{line}\n"):
+            return  # a wait or a retry that says what it said before
+        self._lines.append(f"{format_time(self._now())}{line}")
+
+
+def _summary(document: dict[str, Any]) -> LastOperation:
+    status = document["status"]
+    return LastOperation(
+        id=document["metadata"]["name"],
+        action=document["spec"]["action"],
+        status=status["status"],
+        result=status["result"],
+        code=status.get("code", ""),
+        by=status.get("by", ""),
+    )

@@ -1,0 +1,134 @@
+"""The loop around passes: what the cache tells wakes keys, workers take them, verdicts say when they come again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Transient, Waiting
+from tenantry.ports import Kind
+from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.cycle import Cycle, Ended
+from tenantry.runtime.following import Followed, Following, TrackedView
+from tenantry.runtime.queue import Queue
+
+FIRST_RETRY = 0.25
+LAST_RETRY = 60.0
+# A list changes in bursts: those who read it look once, shortly after.
+LIST_SETTLES = 0.05
+
+log = structlog.get_logger(__name__)
+
+
+class Runtime:
+    """Keeps every object converging. One per event loop. `time` is monotonic, in seconds; `now` is UTC."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind[Any, Any]],
+        cache: Cache,
+        cycle: Cycle,
+        *,
+        time: Callable[[], float],
+        now: Callable[[], datetime],
+        workers: int = 8,
+    ) -> None:
+        self._kinds = kinds
+        self._cache = cache
+        self._cycle = cycle
+        self._now = now
+        self._queue = Queue(time)
+        self._following = Following()
+        self._failures: dict[Ref, int] = {}
+        self._workers = workers
+        self._tasks: list[asyncio.Task[None]] = []
+        self._idle = asyncio.Event()
+
+    def start(self) -> None:
+        """Starts the workers, and a pass over every object that is there."""
+        self._cache.listen(self._seen)
+        self.resync()
+        self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
+
+    async def stop(self) -> None:
+        """Ends the workers where they are: a pass that is cut off is a crash that the next start mends."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def resync(self) -> None:
+        """A pass over every object."""
+        for kind in self._kinds:
+            for name in tuple(self._cache.names(kind)):
+                self._queue.add(Ref(kind, *name))
+
+    def wake(self, key: Ref) -> None:
+        """A pass over one object, now."""
+        self._failures.pop(key, None)
+        self._queue.add(key)
+
+    async def idle(self, within: float = LAST_RETRY) -> None:
+        """Returns when no pass runs, waits, or is due within so many seconds."""
+        while self._queue.busy(within):
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _seen(self, seen: Seen) -> None:
+        if seen.ref.kind in self._kinds and seen.origin != seen.ref:
+            if seen.after is None:
+                self._forget(seen.ref)
+            else:
+                self.wake(seen.ref)
+        for follower, by_list in self._following.woken_by(seen):
+            if by_list:
+                self._queue.add_after(follower, LIST_SETTLES)
+            else:
+                self._queue.add(follower)
+
+    def _forget(self, key: Ref) -> None:
+        self._following.follow(key, set())
+        self._failures.pop(key, None)
+        self._queue.forget(key)
+        self._idle.set()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.take()
+            try:
+                await self._pass(key)
+            finally:
+                self._queue.done(key)
+                self._idle.set()
+
+    async def _pass(self, key: Ref) -> None:
+        def reads(what: Followed) -> None:
+            self._following.also(key, what)
+
+        view = TrackedView(self._cache, reads)
+        try:
+            ended = await self._cycle.run(key, view)
+        except Exception as bug:  # noqa: BLE001 - one object's bug must not end the others' passes
+            log.exception("pass failed", object=str(key), error=str(bug))
+            ended = Ended(Transient("InternalError", str(bug)))
+        if self._cache.entry(key) is None:
+            self._forget(key)
+            return
+        self._following.follow(key, view.followed)
+        self._again(key, ended)
+
+    def _again(self, key: Ref, ended: Ended) -> None:
+        match ended.verdict:
+            case Transient():
+                failures = self._failures[key] = self._failures.get(key, 0) + 1
+                pause = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 20))
+                self._queue.add_after(key, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+            case Waiting(_, _, until) if until is not None:
+                self._queue.add_after(key, max(0.0, (until - self._now()).total_seconds()))
+            case _:
+                self._failures.pop(key, None)

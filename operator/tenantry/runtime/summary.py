@@ -1,0 +1,66 @@
+"""The one writer of conditions: what a pass's verdict looks like in status."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tenantry.model.resource import Condition, LastOperation, Resource, Status, format_time
+from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+
+
+def summarise(
+    resource: Resource[Any, Any], status: Status, verdict: Verdict, last: LastOperation | None, now: datetime
+) -> dict[str, Any]:
+    """The status to write, as JSON: the kind's own fields, conditions as kstatus reads them, and the last Operation."""
+    conditions = [_stamped(condition, resource, now) for condition in _conditions(verdict)]
+    written = status.model_copy(
+        update={
+            "observed_generation": resource.metadata.generation,
+            "conditions": tuple(conditions),
+            "last_operation": last or resource.status.last_operation,
+        }
+    )
+    return written.to_json()
+
+
+def current(resource: Resource[Any, Any]) -> dict[str, Any]:
+    """The status as it is stored, for comparison."""
+    status: Status = resource.status
+    return status.to_json()
+
+
+def _conditions(verdict: Verdict) -> list[Condition]:
+    match verdict:
+        case Ready(reason, message):
+            return [Condition(type="Ready", status="True", reason=reason, message=message)]
+        case Waiting(reason, message):
+            return _not_ready(reason, message, "Reconciling")
+        case Transient(reason, message):
+            return _not_ready(reason, message, "Reconciling")
+        case Stalled(reason, message, _):
+            return _not_ready(reason, message, "Stalled")
+        case Gone(reason, message):
+            return _not_ready(reason, message, "Reconciling")
+
+
+def _not_ready(reason: str, message: str, also: str) -> list[Condition]:
+    return [
+        Condition(type="Ready", status="False", reason=reason, message=message[:MESSAGE]),
+        Condition(type=also, status="True", reason=reason, message=message[:MESSAGE]),
+    ]
+
+
+def _stamped(condition: Condition, resource: Resource[Any, Any], now: datetime) -> Condition:
+    before = resource.status.condition(condition.type)
+    since = before.last_transition_time if before is not None and before.status == condition.status else None
+    return condition.model_copy(
+        update={
+            "last_transition_time": since or datetime.fromisoformat(format_time(now)),
+            "observed_generation": resource.metadata.generation,
+        }
+    )
+
+
+# The API server's own bound on a condition's message.
+MESSAGE = 32768
