@@ -1,0 +1,114 @@
+"""Admission: what the API server does to a document before it is stored, for the embedded host.
+
+It reads the same schemas as the CRDs, so that both hosts refuse the same documents and name the same fields.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenantry.kinds import core, crds
+from tenantry.kinds.structural import Structural
+from tenantry.model.resource import API_VERSION, Document
+from tenantry.model.verdicts import Invalid, Problem
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """How objects of one kind are admitted."""
+
+    api_version: str
+    namespaced: bool
+    has_status: bool
+    structural: Structural
+
+
+class Admission:
+    """Defaults and validation of every kind, Namespace and Secret included. Thread-safe; schemas are compiled once."""
+
+    def __init__(self) -> None:
+        self._kinds = {kind.KIND: _ours(kind) for kind in crds.KINDS}
+        self._kinds["Namespace"] = _core(core.NAMESPACE, namespaced=False)
+        self._kinds["Secret"] = _core(core.SECRET, namespaced=True, secret=True)
+
+    def admit(self, document: Document, old: Document | None) -> Document:
+        """The document with its schema's defaults. `old`: the stored version that it would replace, None at create.
+
+        Raises Invalid, naming each field as the API server does.
+        """
+        kind = self._kind_of(document)
+        if not kind.namespaced and "namespace" in document.get("metadata", ()):
+            document = _without_namespace(document)
+        if document["kind"] == "Secret":
+            document = _fold_string_data(document)
+        filled = kind.structural.fill(document, old)
+        findings = kind.structural.findings(filled, old)
+        if findings:
+            raise Invalid(tuple(dict.fromkeys(finding.problem() for finding in findings)))
+        return filled
+
+    def namespaced(self, kind: str) -> bool:
+        """Whether objects of that kind live in a namespace. Raises Invalid for an unknown kind."""
+        return self._kind(kind).namespaced
+
+    def has_status(self, kind: str) -> bool:
+        """Whether the kind has the status subresource. Raises Invalid for an unknown kind."""
+        return self._kind(kind).has_status
+
+    def _kind_of(self, document: Document) -> _Admitted:
+        name, version = document.get("kind"), document.get("apiVersion")
+        problems = [Problem(field, "Required value") for field in ("apiVersion", "kind") if not document.get(field)]
+        if problems:
+            raise Invalid(tuple(problems))
+        kind = self._kind(name)
+        if version != kind.api_version:
+            raise Invalid((Problem("apiVersion", f"{name} is of {kind.api_version}, not of {version!r}"),))
+        return kind
+
+    def _kind(self, name: Any) -> _Admitted:
+        if isinstance(name, str) and name in self._kinds:
+            return self._kinds[name]
+        near = difflib.get_close_matches(str(name), self._kinds, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self._kinds)}"
+        raise Invalid((Problem("kind", f"unknown kind {name!r}; {hint}"),))
+
+
+def _ours(kind: crds.Kind) -> _Admitted:
+    schema = crds.object_schema(kind)
+    return _Admitted(
+        API_VERSION,
+        kind.NAMESPACED,
+        crds.has_status_subresource(kind),
+        Structural(core.with_metadata(schema, namespaced=kind.NAMESPACED)),
+    )
+
+
+def _core(schema: Mapping[str, Any], *, namespaced: bool, secret: bool = False) -> _Admitted:
+    structural = Structural(core.with_metadata(schema, namespaced=namespaced), secret=secret)
+    return _Admitted("v1", namespaced, not secret, structural)
+
+
+def _without_namespace(document: Document) -> Document:
+    metadata = {key: value for key, value in document["metadata"].items() if key != "namespace"}
+    return {**document, "metadata": metadata}
+
+
+def _fold_string_data(secret: Document) -> Document:
+    """The Secret with the clear texts of `stringData` in its `data`, which holds base64 on one line."""
+    data, clear = secret.get("data"), secret.get("stringData")
+    if not isinstance(data, Mapping | None) or not isinstance(clear, Mapping | None):
+        return secret
+    if not all(isinstance(value, str) for value in (clear or {}).values()):
+        return secret
+    folded = {key: _one_line(value) for key, value in (data or {}).items()}
+    folded |= {key: base64.b64encode(value.encode()).decode() for key, value in (clear or {}).items()}
+    rest = {key: value for key, value in secret.items() if key not in ("data", "stringData")}
+    return {**rest, "data": folded} if folded else rest
+
+
+def _one_line(value: Any) -> Any:
+    return value.replace("\n", "").replace("\r", "") if isinstance(value, str) else value

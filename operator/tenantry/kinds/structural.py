@@ -1,0 +1,251 @@
+"""A structural schema at work, as the API server applies it: defaults, closed validation, CEL rules, paths and reasons."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cel
+import jsonschema_rs
+
+from tenantry.model.verdicts import Problem
+
+Schema = Mapping[str, Any]
+Path = tuple[str | int, ...]
+
+EACH = -1
+"""In a rule's path: every item of a list."""
+_ABSENT = object()
+_SHOWN = 80
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_FREE_MAPS = {("metadata", "labels"), ("metadata", "annotations")}
+_BLOCKING = {"required", "type", "maxLength", "maxItems"}
+_BOUNDS = {
+    "minLength": "be at least {} characters long",
+    "minItems": "have at least {} items",
+    "minimum": "be greater than or equal to {}",
+    "maximum": "be less than or equal to {}",
+}
+_CHECKED = (
+    "type", "enum", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "required", "format",
+)  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """A problem at a path of the document. blocking: the API server runs no CEL rule beside such a one."""
+
+    path: Path
+    reason: str
+    blocking: bool = False
+
+    def problem(self) -> Problem:
+        return Problem(field_name(self.path), self.reason)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A CEL rule at a place of the schema. field: where its failure is reported, below that place."""
+
+    path: Path
+    program: cel.Program
+    message: str
+    field: Path
+    transition: bool
+
+
+def field_name(path: Path) -> str:
+    """A path as the API server writes it: `spec.roles[0].app`."""
+    if path[:2] in _FREE_MAPS:
+        path = path[:2]
+    text = ""
+    for step in path:
+        if isinstance(step, int) or not _IDENTIFIER.match(step):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def value_at(document: Any, path: Path) -> Any:
+    """What stands at a path, or None."""
+    found = _lookup(document, path)
+    return None if found is _ABSENT else found
+
+
+class Structural:
+    """One compiled schema. secret: values are never shown in reasons."""
+
+    def __init__(self, schema: Schema, *, secret: bool = False) -> None:
+        self._schema = schema
+        self._secret = secret
+        self._validator = jsonschema_rs.validator_for(_closed(schema), validate_formats=True)
+        self._rules = tuple(_rules(schema, ()))
+
+    def fill(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
+        """A copy with defaults, and without nulls where a field cannot be null. Parts that are `old`'s own stay as they are."""
+        properties = self._schema["properties"]
+        same = {key for key, value in document.items() if old is not None and old.get(key) is value}
+        changed = {key: value for key, value in document.items() if key not in same}
+        filled = _filled(changed, {**self._schema, "properties": {k: v for k, v in properties.items() if k not in same}})
+        return {**{key: document[key] for key in same}, **filled}
+
+    def findings(self, document: dict[str, Any], old: Mapping[str, Any] | None) -> list[Finding]:
+        """Everything that the API server would refuse. What was wrong before and has not changed is let be."""
+        found: list[Finding] = []
+        if not self._validator.is_valid(document):
+            found = [f for error in self._validator.iter_errors(document) for f in self._of(error)]
+            found = [f for f in found if old is None or not _unchanged(f.path, document, old)]
+        if not any(f.blocking for f in found):
+            found += self._broken_rules(document, old)
+        return found
+
+    def _of(self, error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
+        path, name, facts = tuple(error.instance_path), error.kind.name, error.kind.as_dict()
+        if name == "additionalProperties":
+            for field in facts["unexpected"]:
+                yield Finding((*path, field), f'unknown field "{field_name((*path, field))}"')
+        elif name == "required":
+            yield Finding((*path, facts["property"]), "Required value", blocking=True)
+        elif name == "propertyNames":
+            yield Finding(path, f"key {self._reason_of(facts['error'])}")
+        else:
+            yield Finding(path, self._reason_of(error), name in _BLOCKING)
+
+    def _reason_of(self, error: jsonschema_rs.ValidationError) -> str:
+        name, facts = error.kind.name, error.kind.as_dict()
+        value: Any = error.instance
+        shown = "" if self._secret else f"{_show(value)}: "
+        match name:
+            case "enum":
+                return f"Unsupported value: {shown}supported values: {', '.join(map(_show, facts['options']))}"
+            case "maxLength":
+                return f"Too long: may not be more than {facts['limit']} characters"
+            case "maxItems":
+                return f"Too many: {len(value)}: must have at most {facts['limit']} items"
+            case "type":
+                return f"Invalid value: {shown}must be of type {' or '.join(facts['types'])}"
+            case "pattern":
+                return f"Invalid value: {shown}should match '{facts['pattern']}'"
+            case "format":
+                return f"Invalid value: {shown}must be a {facts['format']}"
+            case _:
+                bound = _BOUNDS.get(name, name)
+                return f"Invalid value: {shown}should {bound.format(facts.get('limit'))}"
+
+    def _broken_rules(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Finding]:
+        for rule in self._rules:
+            if old is not None and rule.path and document.get(str(rule.path[0])) is old.get(str(rule.path[0])):
+                continue
+            for path, value in _places(document, rule.path, ()):
+                before = _ABSENT if old is None or EACH in rule.path else _lookup(old, path)
+                if rule.transition and before is _ABSENT:
+                    continue
+                unchanged = not rule.transition and before is not _ABSENT and before == value
+                reason = "" if unchanged else _judge(rule, value, before)
+                if reason:
+                    yield Finding((*path, *rule.field), self._invalid(_lookup(document, (*path, *rule.field)), reason))
+
+    def _invalid(self, value: Any, reason: str) -> str:
+        if self._secret or value is _ABSENT or isinstance(value, Mapping | list):
+            return f"Invalid value: {reason}"
+        return f"Invalid value: {_show(value)}: {reason}"
+
+
+def _judge(rule: Rule, value: Any, before: Any) -> str:
+    """Why the rule refuses the value, or `""`. A rule that fails to run refuses, as in the API server."""
+    context = {"self": value, "oldSelf": before} if rule.transition else {"self": value}
+    try:
+        return "" if rule.program.execute(context) is True else rule.message
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        return f"{rule.message} (the rule could not be evaluated: {error})"
+
+
+def _filled(value: Any, schema: Schema) -> Any:
+    """A copy of the value with the defaults of its schema."""
+    if isinstance(value, Mapping):
+        return _filled_object(value, schema)
+    if isinstance(value, list) and "items" in schema:
+        return [_filled(item, schema["items"]) for item in value]
+    return value
+
+
+def _filled_object(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    filled = {key: item for key, item in value.items() if item is not None or key not in properties}
+    for name, each in properties.items():
+        if name in filled:
+            item = filled[name]
+            if isinstance(item, Mapping | list):
+                filled[name] = _filled(item, each)
+        elif "default" in each:
+            filled[name] = _filled(each["default"], each)
+    return filled
+
+
+def _closed(schema: Schema) -> dict[str, Any]:
+    """The schema with every object closed, for jsonschema: strict field validation."""
+    closed = {key: schema[key] for key in _CHECKED if key in schema}
+    if "pattern" in schema:
+        closed["pattern"] = _same_in_both_engines(schema["pattern"])
+    if "properties" in schema:
+        closed["properties"] = {name: _closed(each) for name, each in schema["properties"].items()}
+        closed["additionalProperties"] = False
+    for key in ("additionalProperties", "propertyNames", "items"):
+        if key in schema:
+            closed[key] = _closed(schema[key])
+    return closed
+
+
+def _same_in_both_engines(pattern: str) -> str:
+    r"""Go's `\s` is ASCII alone, ECMAScript's is not; other classes differ likewise and are not used."""
+    translated = pattern.replace(r"[^\s]", r"[^\t\n\f\r ]")
+    if re.search(r"\\[sSdDwWbB]", translated):
+        raise ValueError(f"pattern {pattern!r} means different things to different engines: spell its class out")
+    return translated
+
+
+def _rules(schema: Schema, path: Path) -> Iterator[Rule]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        program = cel.compile(rule["rule"])
+        field = tuple(rule.get("fieldPath", "").split(".")[1:])
+        yield Rule(path, program, rule.get("message", rule["rule"]), field, "oldSelf" in program.variables())
+    for name, each in schema.get("properties", {}).items():
+        yield from _rules(each, (*path, name))
+    if "items" in schema:
+        yield from _rules(schema["items"], (*path, EACH))
+
+
+def _places(value: Any, path: Path, walked: Path) -> Iterator[tuple[Path, Any]]:
+    """Every value that a rule's path names, with its own path."""
+    if not path:
+        yield walked, value
+    elif path[0] == EACH:
+        for index, item in enumerate(value):
+            yield from _places(item, path[1:], (*walked, index))
+    elif path[0] in value:
+        yield from _places(value[path[0]], path[1:], (*walked, path[0]))
+
+
+def _lookup(document: Any, path: Path) -> Any:
+    for step in path:
+        try:
+            document = document[step]
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return document
+
+
+def _unchanged(path: Path, document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Was the same wrong before? A missing field's or an unknown field's parent counts for it."""
+    now, before = _lookup(document, path), _lookup(old, path)
+    if now is _ABSENT:
+        now, before = _lookup(document, path[:-1]), _lookup(old, path[:-1])
+    return before is not _ABSENT and bool(now == before)
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
