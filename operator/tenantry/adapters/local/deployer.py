@@ -1,0 +1,115 @@
+"""The Local deployer: every environment's engine is a folder of this host, served by this process."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.snapshots import archive
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Halt, Transient
+
+BATCH = 256
+_ENGINE_IDS = uuid.UUID("0b0d7a1c-6c1e-4d0e-9a55-5b3f1c1e7a42")
+
+
+class LocalDeployer:
+    """ports.Deployer over EngineFolders. `close_engine` lets go of an engine that is open in this process."""
+
+    def __init__(
+        self, folders: EngineFolders, backups: Path, base_url: str, close_engine: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._folders = folders
+        self._backups = backups
+        self._base_url = base_url.rstrip("/")
+        self._close_engine = close_engine
+        self._pending: list[tuple[EngineRecord, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+        """What this host serves for the environment; namespace, name and id must all match."""
+        record = self._folders.find(ref)
+        return self._facts(record) if record else None
+
+    def preview(self, region: str, tenant_slug: str, slug: str) -> str:
+        """`<base url>/e/<tenant slug>/<environment slug>`, the same in every region."""
+        return f"{self._base_url}/e/{tenant_slug}/{slug}"
+
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+        """Makes or updates the engine's folder; its database is made when it is first opened.
+
+        Deploys that are under way at the same time share one fsync of the common directory. The password of `admin`
+        comes over the engine's interface, so the Secret is not read here.
+        """
+        current = self._folders.find(spec.ref)
+        if current and current.spec == spec:
+            return
+        record = EngineRecord(spec, current.created_at if current else datetime.now(UTC))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending.append((record, done))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_pending())
+        await done
+
+    async def snapshot(self, ref: EngineRef) -> None:
+        """`<backups>/<environment id>-<creation of the engine>.tar`, once for each incarnation of the engine."""
+        record = self._folders.find(ref)
+        if record is None:
+            return
+        target = self._backups / f"{ref.id}-{record.created_at.strftime('%Y%m%dT%H%M%S%fZ')}.tar"
+        if not target.exists():
+            await asyncio.to_thread(archive, self._folders.folder(ref.id), target)
+
+    async def undeploy(self, ref: EngineRef) -> None:
+        """Takes the folder away by one rename, then deletes it; a crash in between is made good at the next start."""
+        trash = await asyncio.to_thread(self._folders.remove, ref)
+        await self._close_engine(ref.id)
+        if trash:
+            await asyncio.to_thread(self._folders.discard, trash)
+
+    async def changes(self) -> AsyncIterator[EngineRef]:
+        """Nothing, without end: engines of this process change only by this deployer."""
+        await asyncio.Event().wait()
+        yield EngineRef("", "", "")  # pragma: no cover - makes this an asynchronous generator
+
+    async def _write_pending(self) -> None:
+        while self._pending:
+            batch, self._pending = self._pending[:BATCH], self._pending[BATCH:]
+            try:
+                await asyncio.to_thread(self._folders.save, [record for record, _ in batch])
+            except OSError as error:
+                failed = Halt(Transient("StateFolder", f"the engines' folder cannot be written: {error}"))
+                _settle(batch, failed)
+            except Halt as halt:
+                _settle(batch, halt)
+            else:
+                _settle(batch, None)
+
+    def _facts(self, record: EngineRecord) -> EngineFacts:
+        ref = record.ref
+        environment = f"local/{ref.id}"
+        return EngineFacts(
+            id=str(uuid.uuid5(_ENGINE_IDS, ref.id)),
+            name=f"engine-{ref.slug}",
+            status="RUNNING",
+            url=self.preview(record.spec.region, ref.tenant_slug, ref.slug),
+            external_id=f"{environment}/engine",
+            environment_external_id=environment,
+            created_at=record.created_at,
+            spec=record.spec,
+        )
+
+
+def _settle(batch: list[tuple[EngineRecord, asyncio.Future[None]]], halt: Halt | None) -> None:
+    for _, done in batch:
+        if done.done():  # its caller was cancelled
+            continue
+        if halt:
+            done.set_exception(halt)
+        else:
+            done.set_result(None)

@@ -1,0 +1,116 @@
+"""Bodies: JSON read leniently and within bounds, JSON answered as prepared bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.model.resource import format_time
+from tenantry.model.verdicts import Invalid, Problem
+from tenantry.rest.problems import problems_of
+
+JSON_LIMIT = 256 * 1024
+"""Bytes of a JSON or form body."""
+PATIENCE_SECONDS = 15.0
+SLOWEST_BYTES_PER_SECOND = 16 * 1024
+
+
+class Body(BaseModel):
+    """A JSON body: unknown fields are ignored, types are not converted."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+M = TypeVar("M", bound=Body)
+
+
+def invalid(field: str, reason: str) -> Invalid:
+    """A refusal that names one field."""
+    return Invalid((Problem(field, reason),))
+
+
+def too_large(field: str, limit: int) -> HTTPException:
+    """413, naming the limit in bytes."""
+    return HTTPException(413, f"{field}: larger than {limit} bytes")
+
+
+async def body_chunks(request: Request, limit: int, field: str = "body") -> AsyncIterator[bytes]:
+    """The body as it arrives. Answers 413 above `limit` bytes and 400 for a sender slower than 16 KiB/s after its first 15 s."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise too_large(field, limit)
+    started = asyncio.get_running_loop().time()
+    received = 0
+    stream = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout_at(started + PATIENCE_SECONDS + received / SLOWEST_BYTES_PER_SECOND):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            raise invalid(field, "arrives too slowly") from None
+        if chunk is None:
+            return
+        received += len(chunk)
+        if received > limit:
+            raise too_large(field, limit)
+        yield chunk
+
+
+async def read_bytes(request: Request, limit: int = JSON_LIMIT) -> bytes:
+    """The whole body, of at most `limit` bytes."""
+    return b"".join([chunk async for chunk in body_chunks(request, limit)])
+
+
+async def read_json(request: Request, model: type[M]) -> M:
+    """The body as `model`. Raises Invalid naming field and reason."""
+    return parse_json(await read_bytes(request), model)
+
+
+def parse_json(raw: bytes, model: type[M]) -> M:
+    """A JSON object as `model`. Raises Invalid naming field and reason."""
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise invalid("body", f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise invalid("body", "must be a JSON object")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise Invalid(problems_of(list(error.errors(include_url=False, include_context=False, include_input=False)))) from None
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer; FastAPI passes prepared bytes through untouched."""
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+def tagged_response(request: Request, value: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer with an ETag of its bytes; 304 when If-None-Match names it."""
+    raw = orjson.dumps(value)
+    tag = f'"{hashlib.blake2b(raw, digest_size=16).hexdigest()}"'
+    all_headers = {**(headers or {}), "ETag": tag}
+    if names_tag(request.headers.get("if-none-match"), tag):
+        return Response(None, 304, all_headers)
+    return Response(raw, 200, all_headers, "application/json")
+
+
+def names_tag(header: str | None, tag: str) -> bool:
+    """Whether an If-None-Match header names this ETag (weak comparison)."""
+    if header is None:
+        return False
+    return header.strip() == "*" or tag in {part.strip().removeprefix("W/") for part in header.split(",")}
+
+
+def time_text(moment: datetime | None) -> str:
+    """RFC 3339, UTC, `Z`; `""` when absent."""
+    return format_time(moment) if moment else ""

@@ -1,0 +1,92 @@
+"""What our operator asks of our engines beyond the interface, under /admin/tenantry: the engines of others have none of it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.model.facts import Password
+from tenantry.rest.bodies import invalid, json_response, read_json
+from tenantry.rest.engine_bodies import (
+    ExtendedIdentityAdd,
+    ExtendedIdentityEdit,
+    ExtendedIdp,
+    SuccessResponse,
+    extended_identity_body,
+    extended_provider_body,
+    grants_of,
+    step_body,
+)
+from tenantry.rest.engine_routes import AdminOf, Row, by_creation, data_response, done, router_of
+
+PREFIX = "/admin/tenantry"
+
+
+def extension_router(operator_of: AdminOf) -> APIRouter:
+    """The extension's routes, without the prefix /api/v1. `operator_of` lets trusted callers through alone."""
+    routes = _ExtensionRoutes(operator_of)
+    rows = [
+        Row("GET", f"{PREFIX}/apps/{{id}}/steps/{{version}}", routes.steps),
+        Row("GET", f"{PREFIX}/identities", routes.identities),
+        Row("POST", f"{PREFIX}/identities", routes.add_identity, None, ExtendedIdentityAdd),
+        Row("PUT", f"{PREFIX}/identities/{{username}}", routes.edit_identity, SuccessResponse, ExtendedIdentityEdit),
+        Row("GET", f"{PREFIX}/idps", routes.providers),
+        Row("POST", f"{PREFIX}/idps", routes.add_provider, None, ExtendedIdp),
+        Row("PUT", f"{PREFIX}/idps/{{id}}", routes.edit_provider, SuccessResponse, ExtendedIdp),
+    ]
+    return router_of(rows, "operator")
+
+
+class _ExtensionRoutes:
+    def __init__(self, operator_of: AdminOf) -> None:
+        self._operator_of = operator_of
+
+    async def steps(self, request: Request, id: str, version: str) -> Response:
+        """What installing a stored version would do now."""
+        admin = await self._operator_of(request)
+        return json_response({"data": [step_body(step) for step in await admin.steps(id, version)]})
+
+    async def identities(self, request: Request) -> Response:
+        """Local users with roles and password marks."""
+        admin = await self._operator_of(request)
+        return data_response(request, await admin.identities(), by_creation, extended_identity_body)
+
+    async def add_identity(self, request: Request) -> Response:
+        """Create a local user, by password or hash."""
+        admin = await self._operator_of(request)
+        body = await read_json(request, ExtendedIdentityAdd)
+        secret = body.secret()
+        if secret is None:
+            raise invalid("password", "is required, or password_hash")
+        return json_response(extended_identity_body(await admin.add_identity(body.username, secret, grants_of(body.roles))))
+
+    async def edit_identity(self, request: Request, username: str) -> Response:
+        """Change a local user's password, roles, or both."""
+        admin = await self._operator_of(request)
+        body = await read_json(request, ExtendedIdentityEdit)
+        secret = body.secret()
+        if secret is not None:
+            await admin.set_password(username, secret)
+        if body.roles is not None:
+            await admin.set_roles(username, grants_of(body.roles))
+        return done(f"{username} is changed")
+
+    async def providers(self, request: Request) -> Response:
+        """External identity providers with default roles and secret marks."""
+        admin = await self._operator_of(request)
+        return data_response(request, await admin.identity_providers(), by_creation, extended_provider_body)
+
+    async def add_provider(self, request: Request) -> Response:
+        """Create an external identity provider."""
+        admin = await self._operator_of(request)
+        body = await read_json(request, ExtendedIdp)
+        provider = await admin.add_identity_provider(body.settings(), body.secret() or Password())
+        return json_response(extended_provider_body(provider))
+
+    async def edit_provider(self, request: Request, id: str) -> Response:
+        """Replace an external identity provider's settings; without client_secret the secret stays."""
+        admin = await self._operator_of(request)
+        body = await read_json(request, ExtendedIdp)
+        await admin.edit_identity_provider(id, body.settings(), body.secret())
+        return done(f"{id} is changed")

@@ -1,0 +1,95 @@
+"""Signing and checking JSON Web Tokens: Ed25519 only, with every claim that matters checked."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+from joserfc import jws, jwt
+from joserfc.errors import JoseError, SecurityWarning
+from joserfc.jwk import OKPKey
+
+from tenantry.model.verdicts import Unauthorized
+
+ALGORITHM = "EdDSA"
+LEEWAY = timedelta(seconds=30)
+LONGEST_TOKEN = 8192
+Claims = Mapping[str, Any]
+
+# RFC 9864 renames EdDSA to Ed25519; the verifiers that people have still know it by its first name.
+warnings.filterwarnings("ignore", message="EdDSA is deprecated", category=SecurityWarning)
+
+
+def new_key() -> OKPKey:
+    """A new key; its kid is its thumbprint."""
+    return OKPKey.generate_key("Ed25519", {"use": "sig", "alg": ALGORITHM}, private=True, auto_kid=True)
+
+
+def read_key(path: Path) -> OKPKey:
+    """A private key from its file. Blocks. Raises ValueError naming a file that holds none, FileNotFoundError."""
+    try:
+        key = OKPKey.import_key(orjson.loads(path.read_bytes()))
+    except (JoseError, ValueError, TypeError) as error:
+        raise ValueError(f"{path}: holds no key: {error}") from error
+    if not key.is_private:
+        raise ValueError(f"{path}: holds no private key")
+    return key
+
+
+def write_key(path: Path, key: OKPKey) -> None:
+    """Writes a private key atomically, for the owner's eyes alone (mkstemp's mode 0600). Blocks."""
+    descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(orjson.dumps(key.as_dict(private=True)))
+        file.flush()
+        os.fsync(file.fileno())
+    Path(temporary).rename(path)
+
+
+def sign(key: OKPKey, claims: Claims, ttl: timedelta, now: datetime | None = None) -> str:
+    """A token with these claims (`iss` and `aud` among them) that ends after `ttl`."""
+    start = int((now or datetime.now(UTC)).timestamp())
+    whole = {**claims, "iat": start, "nbf": start, "exp": start + int(ttl.total_seconds())}
+    return jwt.encode({"alg": ALGORITHM, "kid": key.kid}, whole, key, algorithms=[ALGORITHM])
+
+
+def key_id(token: str) -> str:
+    """The `kid` that a token claims. Raises Unauthorized when it is no token, or names none."""
+    if len(token) > LONGEST_TOKEN:
+        raise Unauthorized("the token is too long")
+    try:
+        kid = jws.extract_compact(token.encode()).headers().get("kid")
+    except (JoseError, ValueError):
+        raise Unauthorized("the token is malformed") from None
+    if not isinstance(kid, str):
+        raise Unauthorized("the token names no key")
+    return kid
+
+
+def verify(token: str, keys: Mapping[str, OKPKey], issuer: str, audience: str, now: datetime | None = None) -> Claims:
+    """The claims of a token. Raises Unauthorized unless one of `keys` (by kid) signed it for us and it holds now."""
+    key = keys.get(key_id(token))
+    if key is None:
+        raise Unauthorized("the token is signed by an unknown key")
+    moment = int((now or datetime.now(UTC)).timestamp())
+    rules = jwt.JWTClaimsRegistry(
+        now=moment,
+        leeway=int(LEEWAY.total_seconds()),
+        iss={"essential": True, "value": issuer},
+        aud={"essential": True, "value": audience},
+        exp={"essential": True},
+        nbf={"essential": True},
+        sub={"essential": True},
+    )
+    try:
+        claims = jwt.decode(token, key, algorithms=[ALGORITHM]).claims
+        rules.validate(claims)
+    except (JoseError, ValueError) as error:
+        raise Unauthorized(f"the token is refused: {getattr(error, 'description', '') or error}") from None
+    return claims
