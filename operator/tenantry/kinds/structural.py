@@ -69,12 +69,6 @@ def field_name(path: Path) -> str:
     return text
 
 
-def value_at(document: Any, path: Path) -> Any:
-    """What stands at a path, or None."""
-    found = _lookup(document, path)
-    return None if found is _ABSENT else found
-
-
 class Structural:
     """One compiled schema. secret: values are never shown in reasons."""
 

@@ -1,0 +1,115 @@
+"""Packages that a declaration names by path: built from a folder or taken as a file, stored, and their sha256 filled in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from tenantry.model.facts import PackageFacts
+from tenantry.model.resource import Document
+from tenantry.model.verdicts import Invalid, Problem
+from tenantry.ports import Packages
+
+Build = Callable[[Path, Path], object]
+"""Writes the package of a source folder (first) to a file (second). Raises Invalid."""
+
+PATH_FIELD = "spec.source.path"
+_Stamp = tuple[tuple[str, int, int], ...]
+
+
+class Refused(Invalid):
+    """The Package cannot be made of what its path names."""
+
+
+class PackageFiles:
+    """Builds and stores what paths name; what has not changed since is not built again."""
+
+    def __init__(self, packages: Packages, build: Build, work: Path | None = None) -> None:
+        """work: where packages are built before they are stored; the system's temporary folder where None."""
+        self._packages = packages
+        self._build = build
+        self._work = work
+        self._stored: dict[tuple[str, Path], tuple[_Stamp, str]] = {}
+
+    async def filled(self, package: Document, folder: Path, root: Path, tenants: Mapping[str, str]) -> Document:
+        """The Package with the sha256 of what its path names, seen from `folder` and inside `root`; others as they are.
+
+        tenants: names by namespace. Raises Refused.
+        """
+        spec = package["spec"]
+        path = (spec.get("source") or {}).get("path")
+        if path is None:
+            return package
+        namespace = package["metadata"]["namespace"]
+        tenant = "" if spec.get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
+        target = await asyncio.to_thread(_inside, path, folder, root)
+        facts = await self._store(tenant, target)
+        problems = tuple(_differences(spec, facts, path))
+        if problems:
+            raise Refused(problems)
+        return {**package, "spec": {**spec, "sha256": facts.sha256}}
+
+    async def _store(self, tenant: str, target: Path) -> PackageFacts:
+        stamp = await asyncio.to_thread(_stamp, target)
+        before, sha256 = self._stored.get((tenant, target), ((), ""))
+        if before == stamp and (known := await self._packages.inspect(tenant, sha256)) is not None:
+            return known
+        try:
+            facts = await self._put(tenant, target)
+        except Invalid as error:
+            problems = (f"{problem.field}: {problem.reason}" if problem.field else problem.reason for problem in error.problems)
+            raise Refused(tuple(Problem(PATH_FIELD, reason) for reason in problems)) from error
+        self._stored[tenant, target] = stamp, facts.sha256
+        return facts
+
+    async def _put(self, tenant: str, target: Path) -> PackageFacts:
+        if not await asyncio.to_thread(target.is_dir):
+            return await self._packages.put(tenant, target)
+        with tempfile.TemporaryDirectory(dir=self._work) as folder:
+            built = Path(folder) / f"{target.name}.tapp"
+            await asyncio.to_thread(self._build, target, built)
+            return await self._packages.put(tenant, built)
+
+
+def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
+    """The names of the declared Tenants, by the namespace that each owns."""
+    return {
+        document["spec"].get("namespace") or f"tenant-{document['metadata']['name']}": document["metadata"]["name"]
+        for document in documents
+        if document["kind"] == "Tenant"
+    }
+
+
+def _inside(path: str, folder: Path, root: Path) -> Path:
+    """What a path names. Raises Refused when it leads out of the tree, also by a link, or to nothing."""
+    if PurePosixPath(path).is_absolute() or "\\" in path or "\0" in path:
+        raise _refused(f"{path!r} must be relative to the YAML file, with /")
+    target = (folder / path).resolve()
+    if not target.is_relative_to(root.resolve()):
+        raise _refused(f"{path!r} leads out of the directory")
+    if target.is_dir() and not (target / "app.yaml").is_file():
+        raise _refused(f"{path!r} holds no app.yaml")
+    if not target.is_dir() and not target.is_file():
+        raise _refused(f"{path!r} is not there")
+    return target
+
+
+def _stamp(target: Path) -> _Stamp:
+    """Names, sizes and times of all that a package is made of: equal while nothing was written."""
+    files = [target] if target.is_file() else [Path(at) / name for at, _, names in os.walk(target) for name in names]
+    stats = ((str(file), file.lstat()) for file in sorted(files))
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
+
+
+def _differences(spec: Mapping[str, object], facts: PackageFacts, path: str) -> Iterable[Problem]:
+    for field, real in (("app", facts.app), ("version", facts.version), ("sha256", facts.sha256)):
+        declared = spec.get(field)
+        if declared not in (None, real):
+            yield Problem(f"spec.{field}", f"is {declared!r}, but the package at {path!r} has {real!r}")
+
+
+def _refused(reason: str) -> Refused:
+    return Refused((Problem(PATH_FIELD, f"Invalid value: {reason}"),))

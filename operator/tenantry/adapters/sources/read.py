@@ -1,0 +1,235 @@
+"""YAML files into documents: strict, bounded, and as fast as libyaml's events allow.
+
+The values are built from events with an own stack: composing nodes recurses in C and dies on deep input. A document's first line
+is kept; those of fields are found by composing the file again, once there is an error to tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+
+from tenantry.adapters.sources.scalars import resolve
+
+LARGEST_FILE = 16 * 2**20
+DEEPEST = 64
+MOST_ALIASED = 100_000
+"""Values that aliases may stand for in one file, counted as often as they are repeated."""
+
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_MERGE = "<<"
+_NONE = object()
+
+
+class Unreadable(Exception):  # noqa: N818 - it says what is wrong with the input
+    """The file is no YAML that can be applied. line: from 1."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line, self.reason = line, reason
+
+
+class Raw(NamedTuple):
+    """One YAML document. line: its first, from 1; number: its position in the file, from 0."""
+
+    line: int
+    number: int
+    value: Any
+
+
+def read(data: bytes) -> list[Raw]:
+    """The documents of a file, empty ones left out. Raises Unreadable."""
+    if len(data) > LARGEST_FILE:
+        raise Unreadable(1, f"the file is larger than {LARGEST_FILE // 2**20} MiB")
+    try:
+        text = data.decode("utf-8-sig")
+        return list(_documents(text))
+    except UnicodeDecodeError as error:
+        raise Unreadable(data.count(b"\n", 0, error.start) + 1, "the file is not UTF-8") from error
+    except yaml.YAMLError as error:
+        raise _unreadable(error) from error
+
+
+def locate(data: bytes, number: int, item: int, path: str) -> int:
+    """The line, from 1, of a field (such as `spec.roles[0].app`) in a file that `read` could read; of its parent when absent.
+
+    number: which document, from 0; item: which item of a `List`, or -1.
+    """
+    text = data.decode("utf-8-sig")
+    nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
+    place, line = nodes[number], _line(nodes[number])
+    steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
+    for step in (["items", str(item)] if item >= 0 else []) + steps:
+        found = _child(place, step)
+        if found is None:
+            break
+        line, place = found
+    return line + 1
+
+
+def _child(node: yaml.Node, step: str) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        return next(((_line(key), value) for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
+        child = node.value[int(step)]
+        return _line(child), child
+    return None
+
+
+def _line(node: Any) -> int:
+    """The line, from 0, where a node begins."""
+    return int(node.start_mark.line)
+
+
+def _unreadable(error: yaml.YAMLError) -> Unreadable:
+    mark = getattr(error, "problem_mark", None)
+    parts = (getattr(error, "problem", None), getattr(error, "context", None))
+    reason = ", ".join(str(part) for part in parts if part) or " ".join(str(error).split())
+    return Unreadable(mark.line + 1 if mark else 1, reason)
+
+
+def _documents(text: str) -> Iterator[Raw]:
+    next_event: Callable[[], Any] = yaml.CSafeLoader(text).get_event
+    next_event()
+    number = 0
+    while isinstance(next_event(), yaml.DocumentStartEvent):
+        first = next_event()
+        value = _Builder(next_event).build(first)
+        if value is not None:
+            yield Raw(first.start_mark.line + 1, number, value)
+        next_event()
+        number += 1
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A container that is being filled. key: the one that waits for its value; begun: the count of values before it."""
+
+    container: Any
+    anchor: str | None
+    begun: int
+    key: Any = _NONE
+    merges: list[Any] = field(default_factory=list)
+
+
+class _Builder:
+    """Builds the value of one document from its events."""
+
+    def __init__(self, next_event: Callable[[], yaml.Event]) -> None:
+        self._next = next_event
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._count = 0
+        self._aliased = 0
+
+    def build(self, event: yaml.Event) -> Any:
+        """The value that begins with this event. Raises Unreadable."""
+        while True:
+            done = self._take(event)
+            if done is not _NONE and not self._stack:
+                return done
+            if done is not _NONE:
+                self._put(done, event)
+            event = self._next()
+
+    def _take(self, event: yaml.Event) -> Any:
+        """The value that this event completes, or _NONE."""
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            return self._scalar(event)
+        if kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            return self._open(event, {} if kind is yaml.MappingStartEvent else [])
+        if kind is yaml.AliasEvent:
+            return self._alias(event)
+        return self._close()
+
+    def _scalar(self, event: Any) -> Any:
+        self._count += 1
+        if event.tag is not None:
+            raise _refused(event, f"the tag {event.tag} is not allowed")
+        value = event.value
+        if event.implicit[0] and not event.style:
+            try:
+                value = resolve(value)
+            except ValueError as error:
+                raise _refused(event, str(error)) from error
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        return value
+
+    def _open(self, event: Any, container: Any) -> Any:
+        if event.tag is not None:
+            raise _refused(event, f"the tag {event.tag} is not allowed")
+        if len(self._stack) >= DEEPEST:
+            raise _refused(event, f"nested deeper than {DEEPEST} levels")
+        self._stack.append(_Frame(container, event.anchor, self._count))
+        self._count += 1
+        return _NONE
+
+    def _close(self) -> Any:
+        frame = self._stack.pop()
+        for merged in frame.merges:
+            for key, value in merged.items():
+                frame.container.setdefault(key, value)
+        if frame.anchor:
+            self._anchors[frame.anchor] = (frame.container, self._count - frame.begun)
+        return frame.container
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self._anchors:
+            raise _refused(event, f"the alias *{event.anchor} names nothing that stands before it")
+        value, weight = self._anchors[event.anchor]
+        self._count += weight
+        self._aliased += weight
+        if self._aliased > MOST_ALIASED:
+            raise _refused(event, f"aliases repeat more than {MOST_ALIASED:,} values")
+        return value
+
+    def _put(self, value: Any, event: Any) -> None:
+        frame = self._stack[-1]
+        if type(frame.container) is list:
+            frame.container.append(value)
+        elif frame.key is _NONE:
+            frame.key = self._key(frame, value, event)
+        else:
+            key, frame.key = frame.key, _NONE
+            if key is not _MERGE_KEY:
+                frame.container[key] = value
+            else:
+                frame.merges += _mappings(value, event)
+
+    def _key(self, frame: _Frame, value: Any, event: Any) -> Any:
+        if value == _MERGE and event.implicit[0] and not event.style:
+            return _MERGE_KEY
+        key = value if type(value) is str else _key_text(value, event)
+        if key in frame.container:
+            raise _refused(event, f"the key {key!r} stands here twice")
+        frame.container[key] = None
+        return key
+
+
+_MERGE_KEY = object()
+
+
+def _key_text(value: Any, event: Any) -> str:
+    """A key that is no string, as the API server's parser writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise _refused(event, "a key must be a plain value")
+
+
+def _mappings(value: Any, event: Any) -> list[dict[str, Any]]:
+    merged = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, dict) for each in merged):
+        raise _refused(event, "`<<` merges mappings alone")
+    return merged
+
+
+def _refused(event: Any, reason: str) -> Unreadable:
+    return Unreadable(event.start_mark.line + 1, reason)

@@ -1,0 +1,69 @@
+"""What a source declares at one moment: its documents, each with the place where it stands, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.verdicts import Problem
+
+
+class Place(NamedTuple):
+    """Where a document stands. file: relative to the source's root; line: its first, from 1; document and item: positions from 0.
+
+    `item` is the position within a `List`, -1 outside of one.
+    """
+
+    file: str
+    line: int
+    document: int = 0
+    item: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes, as hex."""
+
+    document: Document
+    place: Place
+    digest: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        return ref_of(self.document)
+
+
+@dataclass(frozen=True)
+class SourceProblem:
+    """Why a file, or a document of it, is refused. line: from 1, 0 when it concerns the file as a whole."""
+
+    file: str
+    line: int
+    problem: Problem
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.problem}"
+
+
+def _first_line(place: Place, field_: str) -> int:
+    return place.line
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A source at one moment. `documents` hold nothing of a broken file. `locate` finds a field's line when there is an error."""
+
+    documents: tuple[Declared, ...] = ()
+    problems: tuple[SourceProblem, ...] = ()
+    locate: Callable[[Place, str], int] = field(default=_first_line, compare=False, repr=False)
+
+    @property
+    def broken(self) -> bool:
+        """True when something of the source could not be read: pruning is held."""
+        return bool(self.problems)
