@@ -129,6 +129,10 @@ class Secrets(SecretView, Protocol):
 class DeployerView(Protocol):
     """What observe may ask of where engines run."""
 
+    @property
+    def provider(self) -> str:
+        """What this host runs engines on: `Local` or `Kubernetes`."""
+
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
         """What really runs, or None."""
 

@@ -224,6 +224,17 @@ class DeleteIdentityProvider:
         return f"identity provider {self.name}: delete"
 
 
+@dataclass(frozen=True)
+class RemovePackage:
+    """Removes the stored bytes of a package."""
+
+    tenant: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"package {self.sha256[:12]}: remove its bytes"
+
+
 Change = (
     EnsureNamespace
     | RemoveNamespace
@@ -243,6 +254,7 @@ Change = (
     | DeleteIdentity
     | PutIdentityProvider
     | DeleteIdentityProvider
+    | RemovePackage
 )
 
 CLUSTER_PROVIDERS = frozenset({"Kubernetes"})

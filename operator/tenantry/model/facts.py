@@ -34,7 +34,10 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING."""
+    """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
+
+    credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself.
+    """
 
     id: str
     name: str
@@ -45,6 +48,7 @@ class EngineFacts:
     created_at: datetime | None = None
     message: str = ""
     spec: EngineSpec | None = None
+    credential: str = ""
 
 
 @dataclass(frozen=True)

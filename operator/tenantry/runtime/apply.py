@@ -21,6 +21,7 @@ from tenantry.model.changes import (
     PutIdentity,
     PutIdentityProvider,
     RemoveNamespace,
+    RemovePackage,
     SetAdminPassword,
     SnapshotEngine,
     UndeployEngine,
@@ -54,6 +55,8 @@ async def apply(change: Change, hands: Hands) -> None:
             await _unless_gone(hands.engines.at(engine).delete_version(app, version))
         case DropAppData(engine, app):
             await hands.engines.at(engine).drop_data(app)
+        case RemovePackage(tenant, sha256):
+            await hands.packages.remove(tenant, sha256)
         case _:
             await _apply_to_people(change, hands)
 

@@ -41,6 +41,7 @@ class IdentityStatus(Status):
     id: str | None = None
     created_at: Time | None = None
     claimed: bool = False
+    credential: str | None = Field(default=None, description="Keyed fingerprint of the delivered credential.")
 
 
 class Identity(Resource[IdentitySpec, IdentityStatus]):

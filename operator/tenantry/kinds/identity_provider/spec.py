@@ -46,6 +46,7 @@ class IdentityProviderStatus(Status):
     id: str | None = None
     created_at: Time | None = None
     claimed: bool = False
+    credential: str | None = Field(default=None, description="Keyed fingerprint of the delivered credential.")
 
 
 class IdentityProvider(Resource[IdentityProviderSpec, IdentityProviderStatus]):

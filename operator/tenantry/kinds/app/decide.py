@@ -1,0 +1,165 @@
+"""What an App wants: the declared versions in the engine, one of them installed, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.app.spec import App, AppStatus
+from tenantry.model.changes import (
+    Change,
+    DeleteAppVersion,
+    DropAppData,
+    InstallApp,
+    UninstallApp,
+    UploadPackage,
+)
+from tenantry.model.decision import Decision
+from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep
+from tenantry.model.resource import DROP_DATA_REQUESTED
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class SeenPackage:
+    """A version's package: under which tenant its bytes are (`""`: shared), and whether it is Ready."""
+
+    tenant: str
+    sha256: str
+    ready: bool
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """engine: None while it does not run; held: what the engine tells of the app, None where it has none.
+
+    environment: `Missing`, `Deleting` or `Present`. steps: what installing the wanted version would do, where it is stored.
+    """
+
+    app: App
+    environment: str
+    engine: EngineEndpoint | None
+    held: EngineApp | None
+    packages: Mapping[str, SeenPackage]
+    steps: tuple[MigrationStep, ...] = ()
+
+
+def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
+    if seen.app.deleting:
+        return _deletion(seen)
+    if seen.environment != "Present":
+        return Decision(seen.app.status, Waiting(f"Environment{seen.environment}", _about_environment(seen)))
+    if seen.engine is None:
+        return Decision(seen.app.status, Waiting("EngineNotRunning", f"environment {seen.app.spec.environment} does not run yet"))
+    held = seen.held or EngineApp(seen.app.spec.app)
+    action, subject, request = _action(seen.app, held)
+    changes, verdict = _next(seen, held, seen.engine)
+    return Decision(_status(seen.app, held), verdict, action, subject, request, changes)
+
+
+def wanted_versions(app: App) -> tuple[str, ...]:
+    """The versions that the engine is to store: the kept ones, then the installed one."""
+    wanted = [*app.spec.keep, *([app.spec.version] if app.spec.version else [])]
+    return tuple(dict.fromkeys(wanted))
+
+
+def _about_environment(seen: Observed) -> str:
+    state = "being deleted" if seen.environment == "Deleting" else "not there"
+    return f"spec.environment: {seen.app.spec.environment!r} is {state}"
+
+
+def _drop_requested(app: App) -> str:
+    """The annotation's value while it asks for something new, else `""`."""
+    asked = app.metadata.annotations.get(DROP_DATA_REQUESTED, "")
+    return "" if asked == (app.status.last_handled_drop_data_at or "") else asked
+
+
+def _action(app: App, held: EngineApp) -> tuple[str, str, str]:
+    """The Operation's action, the version that it is about, and the request that asked for it."""
+    wanted = app.spec.version
+    if wanted is not None and wanted != held.version:
+        return "INSTALL_APP", wanted, ""
+    if wanted is None and held.installed:
+        return "UNINSTALL_APP", held.version, ""
+    if wanted is None and _drop_requested(app) and held.persisted:
+        return "DROP_APP_DATA", "", _drop_requested(app)
+    missing = [version for version in wanted_versions(app) if version not in held.versions]
+    if missing:
+        return "UPLOAD_APP", missing[0], ""
+    extra = _extra(app, held)
+    if extra:
+        return "DELETE_APP_VERSION", extra[0], ""
+    return "", "", ""
+
+
+def _next(seen: Observed, held: EngineApp, engine: EngineEndpoint) -> tuple[tuple[Change, ...], Verdict]:
+    """The next changes, and how the pass ends when there are none: upload, install or uninstall, then tidy up."""
+    app = seen.app
+    for version in wanted_versions(app):
+        if version not in held.versions:
+            return _upload(seen, engine, version)
+    wanted = app.spec.version
+    if wanted is not None and wanted != held.version:
+        return _install(seen, engine, wanted)
+    if wanted is None and held.installed:
+        return (UninstallApp(engine, held.id),), Ready()
+    if wanted is None and _drop_requested(app) and held.persisted:
+        return (DropAppData(engine, held.id),), Ready()
+    return tuple(DeleteAppVersion(engine, held.id, version) for version in _extra(app, held)), Ready()
+
+
+def _upload(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tuple[Change, ...], Verdict]:
+    app = seen.app.spec.app
+    package = seen.packages.get(version)
+    if package is None:
+        return (), Waiting("PackageNotFound", f"no Package for {app} {version} in this tenant or shared")
+    if not package.ready:
+        return (), Waiting("PackageNotReady", f"Package {app} {version}: {package.message}")
+    return (UploadPackage(engine, package.tenant, app, version, package.sha256),), Ready()
+
+
+def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tuple[Change, ...], Verdict]:
+    app = seen.app.spec
+    drops = tuple(str(step) for step in seen.steps if step.loses_data)
+    if drops and app.allow_drops_for != version:
+        return (), Stalled(
+            "DropsRefused",
+            f"installing {version} loses data: {'; '.join(drops)}. Allow it with spec.allowDropsFor: {version!r}",
+        )
+    return (InstallApp(engine, app.app, version, bool(drops), drops),), Ready()
+
+
+def _extra(app: App, held: EngineApp) -> tuple[str, ...]:
+    wanted = wanted_versions(app)
+    return tuple(version for version in held.versions if version not in wanted and version != held.version)
+
+
+def _status(app: App, held: EngineApp) -> AppStatus:
+    update: dict[str, object] = {
+        "name": held.name or None,
+        "author": held.author or None,
+        "available_versions": held.versions,
+        "installed_version": held.version or None,
+        "persisted": held.persisted,
+        "deletion": None,
+    }
+    asked = app.metadata.annotations.get(DROP_DATA_REQUESTED)
+    if asked and (app.spec.version is not None or not held.persisted):
+        # Done, or refused because the app is installed: asked once, answered once.
+        update["last_handled_drop_data_at"] = asked
+    return app.status.model_copy(update=update)
+
+
+def _deletion(seen: Observed) -> Decision[AppStatus]:
+    """Uninstalls and removes the stored versions. The data stays until the environment goes or somebody drops it."""
+    action = "UNINSTALL_APP"
+    if seen.engine is None or seen.held is None:
+        if seen.environment == "Present" and seen.engine is None:
+            return Decision(seen.app.status, Waiting("EngineNotRunning", "the engine must run for the app to be removed"), action)
+        return Decision(seen.app.status, Gone(), action)
+    held = seen.held
+    uninstall: tuple[Change, ...] = (UninstallApp(seen.engine, held.id),) if held.installed else ()
+    removals = tuple(DeleteAppVersion(seen.engine, held.id, version) for version in held.versions)
+    return Decision(seen.app.status, Gone(), action, changes=(*uninstall, *removals))

@@ -1,0 +1,60 @@
+"""What an App looks at."""
+
+from __future__ import annotations
+
+from tenantry.kinds.app.decide import Observed, SeenPackage, wanted_versions
+from tenantry.kinds.app.spec import App
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.package.spec import Package
+from tenantry.kinds.tenancy import endpoint_of, tenant_of
+from tenantry.model.facts import EngineApp, MigrationStep
+from tenantry.model.resource import SYSTEM_NAMESPACE
+from tenantry.ports import EngineView, View, World
+
+
+async def observe(app: App, world: World) -> Observed:
+    """Its environment, what the engine has of it, and the packages of the versions that it wants."""
+    environment = world.resources.get(Environment, app.metadata.namespace, app.spec.environment)
+    state = "Missing" if environment is None else "Deleting" if environment.deleting else "Present"
+    external = environment is not None and environment.spec.engine.external is not None
+    endpoint = endpoint_of(environment) if state == "Present" or external else None
+    held: EngineApp | None = None
+    steps: tuple[MigrationStep, ...] = ()
+    if endpoint is not None:
+        engine = world.engines.at(endpoint)
+        held = next((one for one in await engine.apps() if one.id == app.spec.app), None)
+        steps = await _steps(app, held, engine)
+    return Observed(app, state, endpoint, held, _packages(app, world.resources), steps)
+
+
+async def _steps(app: App, held: EngineApp | None, engine: EngineView) -> tuple[MigrationStep, ...]:
+    wanted = app.spec.version
+    if app.deleting or held is None or wanted is None or wanted == held.version or wanted not in held.versions:
+        return ()
+    return await engine.steps(app.spec.app, wanted)
+
+
+def _packages(app: App, view: View) -> dict[str, SeenPackage]:
+    """By version: the tenant's own package, else the shared one."""
+    tenant = tenant_of(view, app.metadata.namespace)
+    found: dict[str, SeenPackage] = {}
+    for version in wanted_versions(app):
+        by = f"package={app.spec.app}@{version}"
+        own = _usable(view, app.metadata.namespace, by)
+        shared = _usable(view, SYSTEM_NAMESPACE, by)
+        if own is not None and tenant is not None:
+            found[version] = _seen(own, tenant.metadata.name)
+        elif shared is not None:
+            found[version] = _seen(shared, "")
+    return found
+
+
+def _usable(view: View, namespace: str, by: str) -> Package | None:
+    packages = [package for package in view.list(Package, namespace, by) if not package.deleting]
+    return next((package for package in packages if package.ready), packages[0] if packages else None)
+
+
+def _seen(package: Package, tenant: str) -> SeenPackage:
+    ready = package.status.condition("Ready")
+    message = ready.message if ready else "not looked at yet"
+    return SeenPackage(tenant, package.spec.sha256 or "", package.ready, message)

@@ -1,0 +1,241 @@
+"""What an Environment wants: its slug, an engine that runs as declared, and at its end nothing left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
+from tenantry.model.changes import (
+    Change,
+    DeleteObject,
+    DeleteSecret,
+    DeployEngine,
+    EnsureAdminSecret,
+    SetAdminPassword,
+    SnapshotEngine,
+    UndeployEngine,
+)
+from tenantry.model.claims import Claim, wins
+from tenantry.model.decision import Decision
+from tenantry.model.facts import EngineEndpoint, EngineFacts, EngineRef, EngineSpec, SecretFacts
+from tenantry.model.resource import Blocker, Deletion, Held, Ref
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class SeenTenant:
+    """The tenant of the namespace. older: how many of its environments are older than this one, where a quota asks."""
+
+    name: str
+    slug: str
+    deleting: bool
+    quota: int | None = None
+    older: int = 0
+
+
+@dataclass(frozen=True)
+class SeenRegion:
+    """The region that is asked for. provider: `Local` or `Kubernetes`."""
+
+    provider: str
+    allowed: bool
+    images: tuple[str, ...] | None = None
+    sizes: tuple[str, ...] | None = None
+    external: bool = False
+
+
+@dataclass(frozen=True)
+class Child:
+    """An app, identity or provider of the environment."""
+
+    held: Held
+    deleting: bool
+
+
+@dataclass(frozen=True)
+class Observed:
+    """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted."""
+
+    environment: Environment
+    tenant: SeenTenant | None
+    region: SeenRegion | None
+    rivals: tuple[Claim, ...]
+    engine: EngineFacts | None
+    admin: SecretFacts
+    preview: str
+    children: tuple[Child, ...] = ()
+
+
+def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
+    if seen.environment.deleting:
+        return _deletion(seen, now)
+    action, request = _action(seen)
+    refusal = _refusal(seen, now)
+    if refusal is not None:
+        return Decision(_status(seen), refusal, action)
+    changes = _changes(seen)
+    return Decision(_status(seen), _verdict(seen), action, request=request, changes=changes)
+
+
+def admin_secret(environment: Environment) -> Ref:
+    """The Secret with the password of the engine's `admin`, which is the tenant's."""
+    return Ref("Secret", environment.metadata.namespace, f"{environment.metadata.name}-admin")
+
+
+def engine_ref(environment: Environment, tenant_slug: str) -> EngineRef:
+    """How the deployer knows the engine of this environment."""
+    metadata = environment.metadata
+    return EngineRef(metadata.namespace, metadata.name, environment.id, tenant_slug, environment.wanted_slug)
+
+
+def _action(seen: Observed) -> tuple[str, str]:
+    """The Operation's action, and what asked for it other than the declaration: a new slug of the tenant."""
+    environment = seen.environment
+    if not environment.ready:
+        fresh = environment.metadata.generation == 1 or environment.status.phase in (None, "PENDING")
+        return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
+    deployed = seen.engine.spec if seen.engine else None
+    if deployed is not None and seen.tenant is not None and deployed.ref.tenant_slug != seen.tenant.slug:
+        return "UPDATE_ENVIRONMENT", f"tenant-slug-{seen.tenant.slug}"
+    return ("UPDATE_ENVIRONMENT" if _changes(seen) else ""), ""
+
+
+def _refusal(seen: Observed, now: datetime) -> Verdict | None:
+    """Why nothing can be made of it as it stands, or None."""
+    environment = seen.environment
+    spec = environment.spec
+    if seen.tenant is None:
+        return Waiting("TenantNotFound", f"namespace {environment.metadata.namespace} belongs to no Tenant")
+    if seen.tenant.deleting:
+        return Stalled("TenantDeleting", f"tenant {seen.tenant.name} is being deleted")
+    if seen.region is None:
+        return Waiting("RegionNotFound", f"spec.region: no region {spec.region!r}")
+    if not seen.region.allowed:
+        return Stalled("RegionNotAllowed", f"spec.region: {spec.region!r} is not open to tenant {seen.tenant.name}")
+    if seen.tenant.quota is not None and environment.status.phase is None and seen.tenant.older >= seen.tenant.quota:
+        return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
+    mine = Claim(
+        environment.status.slug == environment.wanted_slug,
+        environment.metadata.creation_timestamp or now,
+        environment.metadata.uid,
+    )
+    if not wins(mine, seen.rivals):
+        return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
+    return _engine_refusal(seen.region, environment)
+
+
+def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | None:
+    engine = environment.spec.engine
+    if engine.external is not None and not region.external:
+        return Stalled("ExternalNotAllowed", "spec.engine.external: the region does not allow external engines")
+    if engine.size is not None and region.sizes is not None and engine.size not in region.sizes:
+        return Stalled("SizeNotAllowed", f"spec.engine.size: {engine.size!r} is none of {', '.join(region.sizes)}")
+    if engine.version is not None and region.images is not None and engine.version not in region.images:
+        return Stalled("VersionNotAllowed", f"spec.engine.version: {engine.version!r} is none of {', '.join(region.images)}")
+    return None
+
+
+def _wanted(seen: Observed) -> EngineSpec:
+    assert seen.tenant is not None
+    assert seen.region is not None
+    spec = seen.environment.spec
+    return EngineSpec(
+        ref=engine_ref(seen.environment, seen.tenant.slug),
+        region=spec.region,
+        provider=seen.region.provider,
+        version=spec.engine.version or "",
+        size=spec.engine.size or "",
+        storage=spec.engine.storage or "",
+    )
+
+
+def _changes(seen: Observed) -> tuple[Change, ...]:
+    environment = seen.environment
+    if environment.spec.engine.external is not None or seen.tenant is None or seen.region is None:
+        return ()
+    secret = admin_secret(environment)
+    changes: list[Change] = []
+    if seen.admin.state == "Missing":
+        changes.append(EnsureAdminSecret(secret, environment.metadata.name))
+    wanted = _wanted(seen)
+    if seen.engine is None or seen.engine.spec != wanted:
+        changes.append(DeployEngine(wanted, secret))
+    elif seen.engine.credential and seen.admin.fingerprint and seen.engine.credential != seen.admin.fingerprint:
+        changes.append(SetAdminPassword(EngineEndpoint(environment.id, seen.engine.url), secret, "password"))
+    return tuple(changes)
+
+
+def _verdict(seen: Observed) -> Verdict:
+    if seen.environment.spec.engine.external is not None:
+        return Ready()
+    if seen.engine is None:
+        return Waiting("EngineMissing", "the engine is not there yet")
+    if seen.engine.status == "FAILED":
+        return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
+    if seen.engine.status != "RUNNING":
+        return Waiting("EngineStarting", seen.engine.message or "the engine is starting")
+    return Ready()
+
+
+def _status(seen: Observed) -> EnvironmentStatus:
+    environment, engine = seen.environment, seen.engine
+    external = environment.spec.engine.external
+    answered = external is not None or (engine is not None and engine.status == "RUNNING")
+    phase = "READY" if answered or environment.status.phase == "READY" else "PENDING"
+    url = external.url if external is not None else (engine.url if engine else seen.preview)
+    external_id = engine.environment_external_id if engine else ""
+    update = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
+    if engine is not None and engine.spec is not None and answered:
+        update["slug"] = engine.spec.ref.slug
+    elif external is not None:
+        update["slug"] = environment.wanted_slug
+    return environment.status.model_copy(update=update | {"engine": _engine_status(seen, url)})
+
+
+def _engine_status(seen: Observed, url: str) -> EngineStatus:
+    environment, engine = seen.environment, seen.engine
+    name = f"engine-{environment.wanted_slug}"
+    if environment.spec.engine.external is not None:
+        return EngineStatus(id=environment.id, name=name, status="RUNNING", url=url)
+    if engine is None:
+        return EngineStatus(name=name, url=url)
+    return EngineStatus.model_validate(
+        {
+            "id": engine.id,
+            "name": name,
+            "status": engine.status,
+            "url": engine.url,
+            "externalId": engine.external_id,
+            "createdAt": engine.created_at,
+        }
+    )
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
+    """Children first, then the archive where there is data, then the engine and its password."""
+    environment = seen.environment
+    status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    if status.engine is not None:
+        status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
+    if seen.children:
+        return _wait_for(seen.children, status, environment.metadata.deletion_timestamp or now)
+    changes: tuple[Change, ...] = ()
+    policy = environment.spec.deletion_policy
+    if seen.engine is not None and policy != "Retain":
+        ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")
+        archive: tuple[Change, ...] = (SnapshotEngine(ref),) if policy == "Snapshot" else ()
+        # The engine goes last: while it is there, an interrupted deletion is done again from the start.
+        changes = (*archive, DeleteSecret(admin_secret(environment)), UndeployEngine(ref))
+    return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)
+
+
+def _wait_for(children: tuple[Child, ...], status: EnvironmentStatus, since: datetime) -> Decision[EnvironmentStatus]:
+    deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
+    blockers = tuple(
+        Blocker(object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or look at its own conditions")
+        for child in children[:20]
+    )
+    status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
+    names = ", ".join(child.held.ref.name for child in children[:5])
+    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_ENVIRONMENT", changes=deletes)

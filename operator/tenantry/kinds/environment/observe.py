@@ -1,0 +1,88 @@
+"""What an Environment looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenantry.kinds.app.spec import App
+from tenantry.kinds.environment.decide import Child, Observed, SeenRegion, SeenTenant, admin_secret, engine_ref
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.identity.spec import Identity
+from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.tenancy import tenant_of
+from tenantry.model.claims import Claim
+from tenantry.model.resource import Resource
+from tenantry.ports import View, World
+
+CHILDREN: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider)
+
+
+async def observe(environment: Environment, world: World) -> Observed:
+    """Its tenant and region, rivals for its slug, its engine, and while it is being deleted its children."""
+    view = world.resources
+    tenant = _tenant(environment, view)
+    slug = tenant.slug if tenant else ""
+    secret = admin_secret(environment)
+    return Observed(
+        environment=environment,
+        tenant=tenant,
+        region=_region(environment, tenant, world),
+        rivals=_rivals(environment, view),
+        engine=await world.deployer.engine(engine_ref(environment, slug)),
+        admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
+        preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
+        children=_children(environment, view) if environment.deleting else (),
+    )
+
+
+def _tenant(environment: Environment, view: View) -> SeenTenant | None:
+    namespace = environment.metadata.namespace
+    tenant = tenant_of(view, namespace)
+    if tenant is None or tenant.status.slug is None:
+        return None
+    quota = tenant.spec.quota.environments
+    return SeenTenant(
+        name=tenant.metadata.name,
+        slug=tenant.status.slug,
+        deleting=tenant.deleting,
+        quota=quota,
+        older=_older(environment, view) if quota is not None else 0,
+    )
+
+
+def _older(environment: Environment, view: View) -> int:
+    mine = (environment.metadata.creation_timestamp, environment.metadata.uid)
+    siblings = view.list(Environment, environment.metadata.namespace)
+    return sum(1 for one in siblings if (one.metadata.creation_timestamp, one.metadata.uid) < mine)
+
+
+def _region(environment: Environment, tenant: SeenTenant | None, world: World) -> SeenRegion | None:
+    region = world.resources.get(Region, "", environment.spec.region)
+    if region is None or region.deleting:
+        return None
+    rules = region.spec.engine
+    provider = world.deployer.provider if region.spec.provider == "Host" else region.spec.provider
+    return SeenRegion(
+        provider=provider,
+        allowed=tenant is not None and region.allows(tenant.name),
+        images=tuple(rules.images) if rules.images is not None else None,
+        sizes=tuple(rules.sizes) if rules.sizes is not None else None,
+        external=rules.external,
+    )
+
+
+def _rivals(environment: Environment, view: View) -> tuple[Claim, ...]:
+    slug = environment.wanted_slug
+    return tuple(
+        Claim(other.status.slug == slug, other.metadata.creation_timestamp, other.metadata.uid)
+        for other in view.list(Environment, environment.metadata.namespace, by=f"slug={slug}")
+        if other.metadata.uid != environment.metadata.uid and other.metadata.creation_timestamp is not None
+    )
+
+
+def _children(environment: Environment, view: View) -> tuple[Child, ...]:
+    by = f"environment={environment.metadata.name}"
+    return tuple(
+        Child(one.held, one.deleting) for kind in CHILDREN for one in view.list(kind, environment.metadata.namespace, by)
+    )

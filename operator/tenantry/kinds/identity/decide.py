@@ -1,0 +1,110 @@
+"""What an Identity wants: a local user in the engine, with the declared password and roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.identity.spec import Identity, IdentityStatus
+from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
+from tenantry.model.claims import Claim, wins
+from tenantry.model.decision import Decision
+from tenantry.model.facts import EngineEndpoint, EngineIdentity, SecretFacts
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class Observed:
+    """environment: `Missing`, `Deleting` or `Present`. engine: None while it does not run; held: the engine's user, or None."""
+
+    identity: Identity
+    environment: str
+    engine: EngineEndpoint | None
+    held: EngineIdentity | None
+    password: SecretFacts
+    rivals: tuple[Claim, ...]
+
+
+def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
+    if seen.identity.deleting:
+        return _deletion(seen)
+    refusal = _refusal(seen, now)
+    if refusal is not None or seen.engine is None:
+        return Decision(seen.identity.status, refusal or _engine_missing(seen))
+    difference = _difference(seen)
+    spec = seen.identity.spec
+    changes: tuple[Change, ...] = ()
+    if difference:
+        changes = (
+            PutIdentity(
+                seen.engine,
+                spec.username,
+                Ref("Secret", seen.identity.metadata.namespace, spec.password_secret_ref.name),
+                spec.password_secret_ref.key,
+                _roles(seen.identity),
+                difference,
+            ),
+        )
+    action = "APPLY_IDENTITY" if difference or not seen.identity.ready else ""
+    request = f"password-{seen.password.fingerprint[:12]}" if difference == "set password" and seen.identity.ready else ""
+    return Decision(_status(seen), Ready(), action, request=request, changes=changes)
+
+
+def _roles(identity: Identity) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((grant.app, grant.role) for grant in identity.spec.roles))
+
+
+def _refusal(seen: Observed, now: datetime) -> Verdict | None:
+    identity = seen.identity
+    spec = identity.spec
+    if seen.environment != "Present":
+        state = "being deleted" if seen.environment == "Deleting" else "not there"
+        return Waiting(f"Environment{seen.environment}", f"spec.environment: {spec.environment!r} is {state}")
+    mine = Claim(identity.status.claimed, identity.metadata.creation_timestamp or now, identity.metadata.uid)
+    if not wins(mine, seen.rivals):
+        return Stalled("Duplicate", f"spec.username: {spec.username!r} is another Identity's of this environment")
+    secret = spec.password_secret_ref
+    match seen.password.state:
+        case "Present":
+            return None
+        case "NotLabelled":
+            return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: identity")
+        case "NoKey":
+            return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
+        case _:
+            return Waiting("SecretNotFound", f"spec.passwordSecretRef: no Secret {secret.name!r} in this namespace")
+
+
+def _engine_missing(seen: Observed) -> Verdict:
+    return Waiting("EngineNotRunning", f"environment {seen.identity.spec.environment} does not run yet")
+
+
+def _difference(seen: Observed) -> str:
+    """How the engine's user differs from the declared one, or `""`."""
+    held = seen.held
+    if held is None:
+        return "create"
+    delivered = held.fingerprint or seen.identity.status.credential or ""
+    if delivered != seen.password.fingerprint:
+        return "set password"
+    if dict(held.roles) != dict(_roles(seen.identity)):
+        return "set roles"
+    return ""
+
+
+def _status(seen: Observed) -> IdentityStatus:
+    update: dict[str, object] = {"claimed": True, "credential": seen.password.fingerprint}
+    if seen.held is not None:
+        update |= {"id": seen.held.id, "created_at": seen.held.created_at}
+    return seen.identity.status.model_copy(update=update)
+
+
+def _deletion(seen: Observed) -> Decision[IdentityStatus]:
+    changes: tuple[Change, ...] = ()
+    if seen.environment == "Present" and seen.engine is None:
+        waiting = Waiting("EngineNotRunning", "the engine must run for the identity to be removed")
+        return Decision(seen.identity.status, waiting, "DELETE_IDENTITY")
+    if seen.engine is not None and seen.held is not None and seen.identity.status.claimed:
+        changes = (DeleteIdentity(seen.engine, seen.held.username),)
+    return Decision(seen.identity.status, Gone(), "DELETE_IDENTITY", changes=changes)

@@ -1,0 +1,34 @@
+"""What an Identity looks at."""
+
+from __future__ import annotations
+
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.identity.decide import Observed
+from tenantry.kinds.identity.spec import Identity
+from tenantry.kinds.tenancy import endpoint_of
+from tenantry.model.claims import Claim
+from tenantry.model.facts import EngineIdentity
+from tenantry.ports import World
+
+
+async def observe(identity: Identity, world: World) -> Observed:
+    """Its environment, the engine's user of that name, its password's fingerprint, and rivals for the name."""
+    view = world.resources
+    metadata, spec = identity.metadata, identity.spec
+    environment = view.get(Environment, metadata.namespace, spec.environment)
+    state = "Missing" if environment is None else "Deleting" if environment.deleting else "Present"
+    external = environment is not None and environment.spec.engine.external is not None
+    endpoint = endpoint_of(environment) if state == "Present" or external else None
+    held: EngineIdentity | None = None
+    if endpoint is not None:
+        folded = spec.username.casefold()
+        users = await world.engines.at(endpoint).identities()
+        held = next((user for user in users if user.username.casefold() == folded), None)
+    rivals = tuple(
+        Claim(other.status.claimed, other.metadata.creation_timestamp, other.metadata.uid)
+        for other in view.list(Identity, metadata.namespace, f"claim={identity.claim}")
+        if other.metadata.uid != metadata.uid and other.metadata.creation_timestamp is not None
+    )
+    secret = spec.password_secret_ref
+    password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
+    return Observed(identity, state, endpoint, held, password, rivals)

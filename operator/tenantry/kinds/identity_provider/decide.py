@@ -1,0 +1,114 @@
+"""What an IdentityProvider wants: a record of the issuer in the engine, as declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProviderStatus
+from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
+from tenantry.model.claims import Claim, wins
+from tenantry.model.decision import Decision
+from tenantry.model.facts import EngineEndpoint, EngineIdentityProvider, IdentityProviderSettings, SecretFacts
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class Observed:
+    """environment: `Missing`, `Deleting` or `Present`. held: the engine's record with its id or name. secret: None where none
+    is declared."""
+
+    provider: IdentityProvider
+    environment: str
+    engine: EngineEndpoint | None
+    held: EngineIdentityProvider | None
+    secret: SecretFacts | None
+    rivals: tuple[Claim, ...]
+
+
+def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
+    provider = seen.provider
+    if provider.deleting:
+        return _deletion(seen)
+    refusal = _refusal(seen, now)
+    if refusal is not None or seen.engine is None:
+        waiting = Waiting("EngineNotRunning", f"environment {provider.spec.environment} does not run yet")
+        return Decision(provider.status, refusal or waiting)
+    changes: tuple[Change, ...] = ()
+    if seen.held is None or seen.held.settings != settings_of(provider) or _secret_differs(seen):
+        changes = (_put(seen, seen.engine),)
+    action = "APPLY_IDENTITY_PROVIDER" if changes or not provider.ready else ""
+    return Decision(_status(seen), Ready(), action, request=_request(seen), changes=changes)
+
+
+def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
+    """What is declared, as the engine takes it."""
+    spec = provider.spec
+    return IdentityProviderSettings(
+        name=provider.name,
+        issuer_url=spec.issuer_url,
+        client_id=spec.client_id,
+        scopes=" ".join(spec.scopes),
+        auto_provision=spec.auto_provision,
+        is_active=spec.active,
+        default_roles={grant.app: grant.role for grant in spec.default_roles},
+    )
+
+
+def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:
+    declared = seen.provider.spec.client_secret_ref
+    secret = Ref("Secret", seen.provider.metadata.namespace, declared.name) if declared else None
+    key = declared.key if declared else ""
+    return PutIdentityProvider(engine, settings_of(seen.provider), secret, key, seen.held.id if seen.held else "")
+
+
+def _request(seen: Observed) -> str:
+    """A changed secret asks by itself: it is no drift."""
+    if seen.provider.ready and seen.held is not None and seen.secret is not None and _secret_differs(seen):
+        return f"secret-{seen.secret.fingerprint[:12]}"
+    return ""
+
+
+def _secret_differs(seen: Observed) -> bool:
+    wanted = seen.secret.fingerprint if seen.secret else ""
+    delivered = (seen.held.fingerprint if seen.held else "") or seen.provider.status.credential or ""
+    return wanted != delivered
+
+
+def _refusal(seen: Observed, now: datetime) -> Verdict | None:
+    provider = seen.provider
+    if seen.environment != "Present":
+        state = "being deleted" if seen.environment == "Deleting" else "not there"
+        return Waiting(f"Environment{seen.environment}", f"spec.environment: {provider.spec.environment!r} is {state}")
+    mine = Claim(provider.status.claimed, provider.metadata.creation_timestamp or now, provider.metadata.uid)
+    if not wins(mine, seen.rivals):
+        return Stalled("Duplicate", f"spec.displayName: {provider.name!r} is another IdentityProvider's of this environment")
+    declared = provider.spec.client_secret_ref
+    if declared is None or seen.secret is None or seen.secret.state == "Present":
+        return None
+    if seen.secret.state == "NotLabelled":
+        return Waiting(
+            "SecretNotLabelled", f"Secret {declared.name} must carry the label tenantry.dev/credential: identity-provider"
+        )
+    if seen.secret.state == "NoKey":
+        return Waiting("SecretKeyMissing", f"Secret {declared.name} has no key {declared.key!r}")
+    return Waiting("SecretNotFound", f"spec.clientSecretRef: no Secret {declared.name!r} in this namespace")
+
+
+def _status(seen: Observed) -> IdentityProviderStatus:
+    update: dict[str, object] = {"claimed": True, "credential": seen.secret.fingerprint if seen.secret else None}
+    if seen.held is not None:
+        update |= {"id": seen.held.id, "created_at": seen.held.created_at}
+    return seen.provider.status.model_copy(update=update)
+
+
+def _deletion(seen: Observed) -> Decision[IdentityProviderStatus]:
+    action = "DELETE_IDENTITY_PROVIDER"
+    if seen.environment == "Present" and seen.engine is None:
+        waiting = Waiting("EngineNotRunning", "the engine must run for the provider to be removed")
+        return Decision(seen.provider.status, waiting, action)
+    changes: tuple[Change, ...] = ()
+    if seen.engine is not None and seen.held is not None and seen.provider.status.claimed:
+        changes = (DeleteIdentityProvider(seen.engine, seen.held.id, seen.held.settings.name),)
+    return Decision(seen.provider.status, Gone(), action, changes=changes)

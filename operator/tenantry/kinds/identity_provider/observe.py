@@ -1,0 +1,43 @@
+"""What an IdentityProvider looks at."""
+
+from __future__ import annotations
+
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.identity_provider.decide import Observed
+from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.tenancy import endpoint_of
+from tenantry.model.claims import Claim
+from tenantry.model.facts import EngineIdentityProvider, SecretFacts
+from tenantry.ports import World
+
+
+async def observe(provider: IdentityProvider, world: World) -> Observed:
+    """Its environment, the engine's record of it, its secret's fingerprint, and rivals for the name."""
+    view = world.resources
+    metadata, spec = provider.metadata, provider.spec
+    environment = view.get(Environment, metadata.namespace, spec.environment)
+    state = "Missing" if environment is None else "Deleting" if environment.deleting else "Present"
+    external = environment is not None and environment.spec.engine.external is not None
+    endpoint = endpoint_of(environment) if state == "Present" or external else None
+    held: EngineIdentityProvider | None = None
+    if endpoint is not None:
+        held = _mine(provider, await world.engines.at(endpoint).identity_providers())
+    rivals = tuple(
+        Claim(other.status.claimed, other.metadata.creation_timestamp, other.metadata.uid)
+        for other in view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
+        if other.metadata.uid != metadata.uid and other.metadata.creation_timestamp is not None
+    )
+    return Observed(provider, state, endpoint, held, _secret(provider, world), rivals)
+
+
+def _mine(provider: IdentityProvider, present: tuple[EngineIdentityProvider, ...]) -> EngineIdentityProvider | None:
+    """By id where it is known (the name may have changed), else by name."""
+    by_id = next((one for one in present if one.id == provider.status.id), None)
+    return by_id or next((one for one in present if one.settings.name == provider.name), None)
+
+
+def _secret(provider: IdentityProvider, world: World) -> SecretFacts | None:
+    declared = provider.spec.client_secret_ref
+    if declared is None:
+        return None
+    return world.secrets.look(provider.metadata.namespace, declared.name, declared.key, "identity-provider")

@@ -1,0 +1,82 @@
+"""What a Package wants: its bytes to be there and to be what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.package.spec import Package, PackageStatus
+from tenantry.model.changes import Change, RemovePackage
+from tenantry.model.claims import Claim, wins
+from tenantry.model.decision import Decision
+from tenantry.model.facts import PackageFacts
+from tenantry.model.resource import SYSTEM_NAMESPACE, Blocker, Deletion
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class Observed:
+    """tenant: None where the namespace is no tenant's, `""` for a shared package.
+
+    rivals: claims of the same app and version; users: names of the Apps that hold it; twins: packages with the same bytes.
+    """
+
+    package: Package
+    tenant: str | None
+    facts: PackageFacts | None
+    rivals: tuple[Claim, ...]
+    users: tuple[str, ...]
+    twins: int
+
+
+def decide(seen: Observed, now: datetime) -> Decision[PackageStatus]:
+    package = seen.package
+    if package.deleting:
+        return _deletion(seen, now)
+    verdict = _verdict(seen, now)
+    update: dict[str, object] = {"claimed": isinstance(verdict, Ready), "deletion": None}
+    if seen.facts is not None:
+        facts = seen.facts
+        update |= {
+            "name": facts.name,
+            "author": facts.author,
+            "size": facts.size,
+            "tables": facts.tables,
+            "symbols": facts.symbols,
+        }
+    return Decision(package.status.model_copy(update=update), verdict)
+
+
+def _verdict(seen: Observed, now: datetime) -> Verdict:
+    spec = seen.package.spec
+    if spec.shared != (seen.package.metadata.namespace == SYSTEM_NAMESPACE):
+        return Stalled("Misplaced", f"spec.shared: a shared package, and no other, is in {SYSTEM_NAMESPACE}")
+    if seen.tenant is None:
+        return Waiting("TenantNotFound", f"namespace {seen.package.metadata.namespace} belongs to no Tenant")
+    mine = Claim(seen.package.status.claimed, seen.package.metadata.creation_timestamp or now, seen.package.metadata.uid)
+    if not wins(mine, seen.rivals):
+        return Stalled("Duplicate", f"another Package is {spec.app} {spec.version} already")
+    if seen.facts is None:
+        return Stalled("PackageMissing", f"its bytes are not here: tenantry package push FILE --tenant {seen.tenant or '-'}")
+    if (seen.facts.app, seen.facts.version) != (spec.app, spec.version):
+        return Stalled(
+            "PackageMismatch",
+            f"spec: says {spec.app} {spec.version}, but the file is {seen.facts.app} {seen.facts.version}",
+        )
+    return Ready()
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[PackageStatus]:
+    package = seen.package
+    since = package.metadata.deletion_timestamp or now
+    if seen.users:
+        blockers = tuple(
+            Blocker(object=f"App/{user}", reason="InUse", since=since, resolve="install another version, or drop it from keep")
+            for user in seen.users[:20]
+        )
+        status = package.status.model_copy(update={"deletion": Deletion(blockers=blockers)})
+        return Decision(status, Waiting("InUse", f"held by {', '.join(seen.users[:5])}"))
+    changes: tuple[Change, ...] = ()
+    if package.spec.sha256 and seen.facts is not None and seen.tenant is not None and seen.twins == 0:
+        changes = (RemovePackage(seen.tenant, package.spec.sha256),)
+    return Decision(package.status, Gone(), changes=changes)

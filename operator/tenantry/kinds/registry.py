@@ -1,0 +1,56 @@
+"""The table of kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenantry.kinds.app import decide as app_decide
+from tenantry.kinds.app import observe as app_observe
+from tenantry.kinds.app.spec import App
+from tenantry.kinds.namespace import Namespace
+from tenantry.kinds.environment import decide as environment_decide
+from tenantry.kinds.environment import observe as environment_observe
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.identity import decide as identity_decide
+from tenantry.kinds.identity import observe as identity_observe
+from tenantry.kinds.identity.spec import Identity
+from tenantry.kinds.identity_provider import decide as identity_provider_decide
+from tenantry.kinds.identity_provider import observe as identity_provider_observe
+from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.package import decide as package_decide
+from tenantry.kinds.package import observe as package_observe
+from tenantry.kinds.package.spec import Package
+from tenantry.kinds.region import decide as region_decide
+from tenantry.kinds.region import observe as region_observe
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.tenant import decide as tenant_decide
+from tenantry.kinds.tenant import observe as tenant_observe
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.kinds.user import decide as user_decide
+from tenantry.kinds.user import observe as user_observe
+from tenantry.kinds.user.spec import User
+from tenantry.model.resource import Resource
+from tenantry.ports import Kind
+
+KINDS: dict[str, Kind[Any, Any]] = {
+    kind.type.KIND: kind
+    for kind in (
+        Kind(Region, region_observe.observe, region_decide.decide),
+        Kind(Tenant, tenant_observe.observe, tenant_decide.decide),
+        Kind(Environment, environment_observe.observe, environment_decide.decide),
+        Kind(Package, package_observe.observe, package_decide.decide),
+        Kind(App, app_observe.observe, app_decide.decide),
+        Kind(Identity, identity_observe.observe, identity_decide.decide),
+        Kind(IdentityProvider, identity_provider_observe.observe, identity_provider_decide.decide),
+        Kind(User, user_observe.observe, user_decide.decide),
+    )
+}
+"""The kinds that are reconciled, in order of dependency."""
+
+TYPES: dict[str, type[Resource[Any, Any]]] = {
+    **{name: kind.type for name, kind in KINDS.items()},
+    Operation.KIND: Operation,
+    Namespace.KIND: Namespace,
+}
+"""Every kind that is read as a typed resource."""

@@ -1,0 +1,102 @@
+"""What a Tenant wants: its slug, its namespace, and at its end nothing left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
+from tenantry.model.changes import Change, DeleteObject, EnsureNamespace, RemoveNamespace
+from tenantry.model.claims import Claim, wins
+from tenantry.model.decision import Decision
+from tenantry.model.resource import Blocker, Deletion, Held
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+
+@dataclass(frozen=True)
+class SeenNamespace:
+    """The namespace of the wanted name. consents: it carries this tenant's label."""
+
+    name: str
+    uid: str
+    consents: bool
+
+
+@dataclass(frozen=True)
+class Child:
+    """An object in the tenant's namespace, while the tenant is being deleted."""
+
+    held: Held
+    deleting: bool
+
+
+@dataclass(frozen=True)
+class Observed:
+    """rivals: other tenants' claims of the wanted slug. namespace_owner: another Tenant that is bound to the namespace."""
+
+    tenant: Tenant
+    rivals: tuple[Claim, ...]
+    namespace: SeenNamespace | None
+    namespace_owner: str
+    environments: tuple[Child, ...]
+    others: tuple[Child, ...]
+
+
+def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
+    tenant = seen.tenant
+    if tenant.deleting:
+        return _deletion(seen, now)
+    action = "CREATE_TENANT" if tenant.metadata.generation == 1 or tenant.status.phase is None else "UPDATE_TENANT"
+    action = "" if tenant.ready and _bound(seen) else action
+    refusal = _refusal(seen, now)
+    if refusal is not None:
+        return Decision(tenant.status, refusal, action)
+    status = tenant.status.model_copy(update={"phase": "READY", "slug": tenant.wanted_slug, "deletion": None})
+    namespace = seen.namespace
+    if namespace is None or not namespace.consents:
+        ensure = EnsureNamespace(tenant.namespace, tenant.metadata.name, tenant.metadata.uid)
+        return Decision(status, Waiting("NamespaceMissing", f"namespace {tenant.namespace}"), action, changes=(ensure,))
+    bound = BoundNamespace(name=namespace.name, uid=namespace.uid)
+    return Decision(status.model_copy(update={"namespace": bound}), Ready(), action)
+
+
+def _bound(seen: Observed) -> bool:
+    return seen.namespace is not None and seen.namespace.consents
+
+
+def _refusal(seen: Observed, now: datetime) -> Verdict | None:
+    tenant = seen.tenant
+    held = tenant.status.slug == tenant.wanted_slug
+    mine = Claim(held, tenant.metadata.creation_timestamp or now, tenant.metadata.uid)
+    if not wins(mine, seen.rivals):
+        return Stalled("SlugTaken", f"spec.slug: {tenant.wanted_slug!r} is another tenant's")
+    if seen.namespace_owner:
+        return Stalled("NamespaceTaken", f"namespace {tenant.namespace} belongs to tenant {seen.namespace_owner}")
+    return None
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
+    """Environments first, then what is left in the namespace, then the namespace."""
+    tenant = seen.tenant
+    status = tenant.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    for children in (seen.environments, seen.others):
+        if children:
+            return _wait_for(children, status, tenant.metadata.deletion_timestamp or now)
+    bound = tenant.status.namespace
+    changes: tuple[Change, ...] = ()
+    if bound is not None and seen.namespace is not None and seen.namespace.uid == bound.uid:
+        changes = (RemoveNamespace(bound.name, bound.uid),)
+    return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
+
+
+def _wait_for(children: tuple[Child, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
+    deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
+    blockers = tuple(
+        Blocker(
+            object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or look at what blocks its own deletion"
+        )
+        for child in children[:20]
+    )
+    status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
+    names = ", ".join(child.held.ref.name for child in children[:5])
+    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_TENANT", changes=deletes)

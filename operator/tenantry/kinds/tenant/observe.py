@@ -1,0 +1,60 @@
+"""What a Tenant looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenantry.kinds.app.spec import App
+from tenantry.kinds.namespace import Namespace
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.identity.spec import Identity
+from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.package.spec import Package
+from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.claims import Claim
+from tenantry.model.resource import TENANT_LABEL, Resource
+from tenantry.ports import View, World
+
+CONTENTS: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider, Package)
+
+
+async def observe(tenant: Tenant, world: World) -> Observed:
+    """Rivals for its slug and namespace, the namespace, and while it is being deleted what is in there."""
+    view = world.resources
+    found = view.get(Namespace, "", tenant.namespace)
+    namespace = None
+    if found is not None and found.metadata.deletion_timestamp is None:
+        consents = found.metadata.labels.get(TENANT_LABEL) == tenant.metadata.name
+        namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents)
+    owned = tenant.status.namespace.name if tenant.status.namespace else ""
+    contents = tenant.deleting and owned != ""
+    return Observed(
+        tenant=tenant,
+        rivals=_rivals(tenant, view),
+        namespace=namespace,
+        namespace_owner=_owner(tenant, view),
+        environments=_children(view, Environment, owned) if contents else (),
+        others=tuple(child for kind in CONTENTS for child in _children(view, kind, owned)) if contents else (),
+    )
+
+
+def _rivals(tenant: Tenant, view: View) -> tuple[Claim, ...]:
+    slug = tenant.wanted_slug
+    return tuple(
+        Claim(other.status.slug == slug, other.metadata.creation_timestamp, other.metadata.uid)
+        for other in view.list(Tenant, by=f"slug={slug}")
+        if other.metadata.uid != tenant.metadata.uid and other.metadata.creation_timestamp is not None
+    )
+
+
+def _owner(tenant: Tenant, view: View) -> str:
+    for other in view.list(Tenant, by=f"namespace={tenant.namespace}"):
+        bound = other.status.namespace
+        if other.metadata.uid != tenant.metadata.uid and bound is not None and bound.name == tenant.namespace:
+            return other.metadata.name
+    return ""
+
+
+def _children(view: View, kind: type[Resource[Any, Any]], namespace: str) -> tuple[Child, ...]:
+    return tuple(Child(one.held, one.deleting) for one in view.list(kind, namespace))
