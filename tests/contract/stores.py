@@ -9,33 +9,17 @@ from pathlib import Path
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.model.resource import Document
-
-CLUSTER_SCOPED = ("Namespace", "Region", "Tenant")
-WITHOUT_STATUS = ("Namespace", "Secret", "Operation")
-
-
-class OpenAdmission:
-    """Admits every document as it is: the contract is about storing."""
-
-    def admit(self, document: Document, old: Document | None) -> Document:
-        return document
-
-    def namespaced(self, kind: str) -> bool:
-        return kind not in CLUSTER_SCOPED
-
-    def has_status(self, kind: str) -> bool:
-        return kind not in WITHOUT_STATUS
+from tenantry.kinds.admission import Admission
 
 
 @asynccontextmanager
 async def memory(folder: Path) -> AsyncIterator[EmbeddedStore]:
-    yield MemoryStore(OpenAdmission())
+    yield MemoryStore(Admission())
 
 
 @asynccontextmanager
 async def sqlite(folder: Path) -> AsyncIterator[EmbeddedStore]:
-    store = await SqliteStore.open(folder, OpenAdmission())
+    store = await SqliteStore.open(folder, Admission())
     try:
         yield store
     finally:

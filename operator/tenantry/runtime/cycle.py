@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -98,13 +98,13 @@ class _Pass:
 
     async def _rounds(self) -> tuple[Decision[Any], Verdict]:
         before: tuple[Change, ...] = ()
-        decision: Decision[Any] | None = None
+        acted: Decision[Any] | None = None
         for _ in range(ROUNDS):
             try:
                 observed = await self._kind.observe(self._resource, self._world)
             except Halt as halt:
-                return decision or Decision(self._resource.status, halt.verdict), halt.verdict
-            decision = self._kind.decide(observed, self._now())
+                return acted or Decision(self._resource.status, halt.verdict), halt.verdict
+            decision = _named_as(self._kind.decide(observed, self._now()), acted)
             if not decision.changes or decision.changes == before:
                 return decision, decision.verdict
             if self._record.cancelled(decision):
@@ -112,10 +112,10 @@ class _Pass:
             halted = await self._carry_out(decision)
             if halted is not None:
                 return decision, halted
-            before = decision.changes
-        assert decision is not None
-        wanted = ", ".join(map(str, decision.changes))
-        return decision, Stalled("NotConverging", f"a bug: still wanted after {ROUNDS} rounds: {wanted}", "Operator")
+            before, acted = decision.changes, decision
+        assert acted is not None
+        wanted = ", ".join(map(str, acted.changes))
+        return acted, Stalled("NotConverging", f"a bug: still wanted after {ROUNDS} rounds: {wanted}", "Operator")
 
     async def _carry_out(self, decision: Decision[Any]) -> Verdict | None:
         if any(map(opens_first, decision.changes)):
@@ -144,6 +144,13 @@ class _Pass:
         written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now())
         if written != summary.current(self._resource):
             await self._hands.store.set_status(self._resource.held, written)
+
+
+def _named_as(decision: Decision[Any], acted: Decision[Any] | None) -> Decision[Any]:
+    """The rounds of one pass are one Operation: the first that acted names it."""
+    if acted is None:
+        return decision
+    return replace(decision, action=acted.action, subject=acted.subject, request=acted.request)
 
 
 def tenant_of(resource: Resource[Any, Any], cache: Cache) -> str:

@@ -133,7 +133,7 @@ class Record:
 
     async def settle(self, decision: Decision[Any], verdict: Verdict) -> None:
         """Ends, keeps or records the Operation, as the verdict asks."""
-        if not decision.action:
+        if not decision.action and not any(not known.finished for known in self._known):
             return
         await self._supersede(self._cause_of(decision))
         if self._open is None and not await self._wanted(decision, verdict):
@@ -151,7 +151,7 @@ class Record:
         unfinished = self._unfinished(self._cause_of(decision))
         if isinstance(verdict, Waiting) and not self._steps:
             return False
-        due = bool(self._steps) or not self._resource.ready
+        due = bool(decision.action) and (bool(self._steps) or not self._resource.ready)
         if unfinished is None and not due:
             return False
         if not self._steps and unfinished is None and self._recorded(self._cause_of(decision), verdict):
@@ -196,9 +196,15 @@ class Record:
             self._cause = decision.request
         elif not self._resource.ready:
             self._cause = str(metadata.generation)
+        elif not decision.changes and (left := self._left_behind()):
+            self._cause = left
         else:
             self._cause = self._drift_cause(decision.changes)
         return self._cause
+
+    def _left_behind(self) -> str:
+        """The cause of the Operation that an interrupted pass left unfinished, or `""`."""
+        return next((known.spec.cause for known in self._known if not known.finished), "")
 
     def _drift_cause(self, changes: Iterable[Change]) -> str:
         digest = hashlib.sha256("\n".join(map(str, changes)).encode()).hexdigest()[:12]

@@ -113,7 +113,7 @@ class Runtime:
         view = TrackedView(self._cache, reads)
         try:
             ended = await self._cycle.run(key, view)
-        except Exception as bug:  # noqa: BLE001 - one object's bug must not end the others' passes
+        except Exception as bug:
             log.exception("pass failed", object=str(key), error=str(bug))
             ended = Ended(Transient("InternalError", str(bug)))
         if self._cache.entry(key) is None:

@@ -24,6 +24,7 @@ from tenantry.adapters.store.semantics import (
     SetStatus,
     Stamp,
     carry_out,
+    placed,
 )
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, Ref, format_time, ref_of
@@ -89,6 +90,7 @@ class Ledger:
 
     def perform(self, request: Request, caller: Caller | None) -> tuple[Document, Entry | None]:
         """The stored document, and the change to publish once it is committed. Raises what the semantics raise."""
+        request = placed(request, self._admission)
         if caller is not None:
             check_write(caller, request, self._read(tenant_of(caller)))
         ref = request.ref

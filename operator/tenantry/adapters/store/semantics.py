@@ -6,17 +6,20 @@ server would refuse. uid, clock and version are arguments.
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 from tenantry.model.resource import Document, Held, Ref
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Problem
 
 CORE_API_VERSION = "v1"
-AUTHORED_METADATA = ("name", "namespace", "labels", "annotations", "finalizers", "ownerReferences")
-REPLACEABLE_METADATA = ("labels", "annotations", "ownerReferences")
+STORES_OWN = frozenset(
+    {
+        "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "managedFields", "selfLink",
+    }
+)  # fmt: skip
+"""Metadata that only the store gives; a writer's values are ignored."""
+KEPT_BY_REPLACE = STORES_OWN | {"name", "namespace", "finalizers"}
 
 
 class Admission(Protocol):
@@ -88,6 +91,15 @@ class Outcome(NamedTuple):
     event: Literal["", "ADDED", "MODIFIED", "DELETED"]
 
 
+def placed(request: Request, admission: Admission) -> Request:
+    """The request as the API server takes it: a namespace given for a kind that lives in none is dropped."""
+    ref = request.ref
+    if not isinstance(request, Create | Replace) or not ref.namespace or admission.namespaced(ref.kind):
+        return request
+    metadata = {key: value for key, value in request.document["metadata"].items() if key != "namespace"}
+    return request._replace(ref=ref._replace(namespace=""), document={**request.document, "metadata": metadata})
+
+
 def carry_out(
     request: Request, current: Document | None, namespace: Document | None, admission: Admission, stamp: Stamp
 ) -> Outcome:
@@ -112,12 +124,12 @@ def carry_out(
 
 def create(request: Create, current: Document | None, namespace: Document | None, admission: Admission, stamp: Stamp) -> Document:
     """The new object: generation 1, no status but its default (kinds without the subresource keep theirs)."""
-    document = _normal(request.document)
+    document = request.document
     kind = request.ref.kind
-    _check_scope(request.ref, admission)
-    _check_namespace(request.ref, namespace)
+    if admission.namespaced(kind):
+        _check_namespace(request.ref, namespace)
     given = document["metadata"]
-    metadata: dict[str, Any] = {key: given[key] for key in AUTHORED_METADATA if given.get(key)}
+    metadata: dict[str, Any] = {key: value for key, value in given.items() if value and key not in STORES_OWN}
     metadata |= {"uid": stamp.uid, "resourceVersion": stamp.version, "creationTimestamp": stamp.now}
     if document.get("apiVersion") != CORE_API_VERSION:
         metadata["generation"] = 1
@@ -130,13 +142,13 @@ def create(request: Create, current: Document | None, namespace: Document | None
 
 def replace(request: Replace, current: Document, admission: Admission) -> Document:
     """Labels, annotations and the declared part are the request's; status (where apart), finalizers and identity stay."""
-    document = _normal(request.document)
+    document = request.document
     given, held = document["metadata"], current["metadata"]
     if not request.version:
         raise Invalid((Problem("metadata.resourceVersion", "must be given to replace an object"),))
     _check_held(current, Held(request.ref, given.get("uid", ""), request.version))
-    metadata = {key: value for key, value in held.items() if key not in REPLACEABLE_METADATA}
-    metadata |= {key: given[key] for key in REPLACEABLE_METADATA if given.get(key)}
+    metadata = {key: value for key, value in held.items() if key in KEPT_BY_REPLACE}
+    metadata |= {key: value for key, value in given.items() if value and key not in KEPT_BY_REPLACE}
     wanted = {**document, "metadata": metadata}
     if admission.has_status(request.ref.kind):
         wanted.pop("status", None)
@@ -198,58 +210,9 @@ def _changed(current: Document, wanted: Document, stamp: Stamp) -> Outcome:
     return Outcome(_with_metadata(wanted, resourceVersion=stamp.version), "MODIFIED")
 
 
-def _normal(document: Document) -> Document:
-    """Checks what every kind's metadata must be, and folds a Secret's stringData into its data."""
-    problems = tuple(_metadata_problems(document))
-    if problems:
-        raise Invalid(problems)
-    if document["kind"] == "Secret" and document.get("apiVersion") == CORE_API_VERSION:
-        return _fold_string_data(document)
-    return document
-
-
-def _metadata_problems(document: Document) -> list[Problem]:
-    metadata = document["metadata"]
-    problems = []
-    for field in ("labels", "annotations"):
-        mapping = metadata.get(field) or {}
-        if not isinstance(mapping, Mapping):
-            problems.append(Problem(f"metadata.{field}", "must be a mapping of strings"))
-            continue
-        problems += [
-            Problem(f"metadata.{field}.{key}", f"must be a string, not {value!r}")
-            for key, value in mapping.items()
-            if not isinstance(value, str)
-        ]
-    return problems
-
-
-def _fold_string_data(secret: Document) -> Document:
-    """A Secret whose values are all in `data`, base64. Raises Invalid for what is not base64."""
-    data = dict(secret.get("data") or {})
-    for key, value in data.items():
-        try:
-            base64.b64decode(value, validate=True)
-        except (TypeError, ValueError, binascii.Error) as error:
-            raise Invalid((Problem(f"data.{key}", "must be base64 (stringData takes clear text)"),)) from error
-    for key, value in (secret.get("stringData") or {}).items():
-        if not isinstance(value, str):
-            raise Invalid((Problem(f"stringData.{key}", "must be a string"),))
-        data[key] = base64.b64encode(value.encode()).decode()
-    folded = {key: value for key, value in secret.items() if key not in ("data", "stringData")}
-    return {**folded, "data": data} if data else folded
-
-
-def _check_scope(ref: Ref, admission: Admission) -> None:
-    if admission.namespaced(ref.kind) and not ref.namespace:
-        raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} lives in a namespace"),))
-    if ref.namespace and not admission.namespaced(ref.kind):
-        raise Invalid((Problem("metadata.namespace", f"must be absent: {ref.kind} lives in no namespace"),))
-
-
 def _check_namespace(ref: Ref, namespace: Document | None) -> None:
     if not ref.namespace:
-        return
+        raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} lives in a namespace"),))
     if namespace is None:
         raise NotFound(f"namespace {ref.namespace} does not exist")
     if _deleting(namespace):
