@@ -1,0 +1,110 @@
+"""Secrets over a store: only those labelled for their purpose are looked at, and only a fingerprint is told of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+
+from tenantry.model.facts import Password, SecretFacts
+from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
+from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Waiting
+from tenantry.ports import Store
+
+Peek = Callable[[Ref], Document | None]
+"""A cached object's document, or None; tracked, so that a change of what was read wakes the pass."""
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "tenantry"
+HASH_PREFIX = "$argon2id$"
+RANDOM_BYTES = 24
+FINGERPRINT_LENGTH = 32
+
+_REASONS = {
+    "Missing": ("SecretMissing", "Secret {place} does not exist"),
+    "NotLabelled": ("SecretNotLabelled", "Secret {place} lacks the label {label}: {for_kind}"),
+    "NoKey": ("SecretKeyMissing", "Secret {place} has no key {key}"),
+}
+
+
+class StoreSecrets:
+    """ports.Secrets. `fingerprint_key` marks values without revealing them; it must stay the same across restarts."""
+
+    def __init__(self, store: Store, peek: Peek, fingerprint_key: bytes) -> None:
+        self._store = store
+        self._peek = peek
+        self._key = fingerprint_key
+
+    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
+        state, value = _value(self._peek(Ref("Secret", namespace, name)), key, for_kind)
+        return SecretFacts(state, self._fingerprint(namespace, value) if state == "Present" else "")
+
+    async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        """Raises a Waiting Halt: SecretMissing, SecretNotLabelled, SecretKeyMissing, SecretNotText."""
+        place = f"{namespace}/{name}"
+        state, value = _value(await self._find(Ref("Secret", namespace, name)), key, for_kind)
+        if state != "Present":
+            reason, message = _REASONS[state]
+            message = message.format(place=place, key=key, label=CREDENTIAL_LABEL, for_kind=for_kind)
+            raise Halt(Waiting(reason, message))
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            raise Halt(Waiting("SecretNotText", f"key {key} of Secret {place} is not UTF-8 text")) from None
+        fingerprint = self._fingerprint(namespace, value)
+        if text.startswith(HASH_PREFIX):
+            return Password(hash=text, fingerprint=fingerprint)
+        return Password(clear=text, fingerprint=fingerprint)
+
+    async def ensure(self, ref: Ref, for_kind: str) -> None:
+        if await self._find(ref) is not None:
+            return
+        labels = {CREDENTIAL_LABEL: for_kind, MANAGED_BY_LABEL: MANAGER}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": ref.name, "namespace": ref.namespace, "labels": labels},
+            "stringData": {"password": secrets.token_urlsafe(RANDOM_BYTES)},
+        }
+        try:
+            await self._store.create(document)
+        except AlreadyExists:
+            return
+
+    async def remove(self, ref: Ref) -> None:
+        secret = await self._find(ref)
+        if secret is None or _labels(secret).get(MANAGED_BY_LABEL) != MANAGER:
+            return
+        try:
+            await self._store.delete(held_of(secret))
+        except NotFound:
+            return
+
+    async def _find(self, ref: Ref) -> Document | None:
+        try:
+            return await self._store.get(ref)
+        except NotFound:
+            return None
+
+    def _fingerprint(self, namespace: str, value: bytes) -> str:
+        """Equal values of one namespace are equal marks; those of two namespaces cannot be told to be equal."""
+        mark = hmac.new(self._key, namespace.encode() + b"/" + value, hashlib.sha256)
+        return mark.hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def _value(secret: Document | None, key: str, for_kind: str) -> tuple[str, bytes]:
+    """The state as SecretFacts names it, and the value when it is Present."""
+    if secret is None:
+        return "Missing", b""
+    if _labels(secret).get(CREDENTIAL_LABEL) != for_kind:
+        return "NotLabelled", b""
+    data = secret.get("data") or {}
+    if key not in data:
+        return "NoKey", b""
+    return "Present", base64.b64decode(data[key])
+
+
+def _labels(secret: Document) -> dict[str, str]:
+    return secret["metadata"].get("labels") or {}
