@@ -1,0 +1,330 @@
+"""Applies a source: what its tree declares is created and changed, what left it is pruned, within a budget.
+
+`decide_sync` is pure; `Syncer` carries its plan out over a Store. An object belongs to the source whose name its label
+`tenantry.dev/source` holds; the annotation `tenantry.dev/source-file` says where it stood when it was last written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from tenantry.model.resource import (
+    CREDENTIAL_LABEL,
+    FINALIZER,
+    PRUNE,
+    SOURCE,
+    SOURCE_FILE,
+    Document,
+    Held,
+    Ref,
+    ref_of,
+)
+from tenantry.model.tree import Declared, SourceProblem, Tree
+from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
+from tenantry.ports import Store
+from tenantry.runtime.pruning import Budget, Kept, decide_pruning
+
+T = TypeVar("T")
+ORDER = (
+    "Region", "Namespace", "Tenant", "Secret", "User", "Environment", "Package", "App", "Identity", "IdentityProvider",
+)  # fmt: skip
+"""The kinds that a source may declare, in order of dependency."""
+
+AT_ONCE = 64
+_OURS = (PRUNE, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE)
+"""Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
+_FILLED_IN = {"Package": ("sha256",)}
+"""Fields that others fill in where the declaration leaves them out."""
+
+
+class Lists(Protocol):
+    """The listing half of Feed."""
+
+    async def list(self, kind: str) -> tuple[Iterable[Document], str]: ...
+
+
+@dataclass(frozen=True)
+class Write:
+    """A document to create (version `""`) or to replace, and whence it comes."""
+
+    document: Document
+    declared: Declared
+    version: str = ""
+
+
+class Wait(NamedTuple):
+    """A declared object that cannot be written yet. namespace: the one that is missing, `""` for another reason."""
+
+    ref: Ref
+    reason: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """What a sync does. `waiting` maps what cannot be created yet to its write, where only the namespace is missing."""
+
+    creates: tuple[Write, ...] = ()
+    replaces: tuple[Write, ...] = ()
+    deletes: tuple[Held, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    waiting: tuple[tuple[Wait, Write | None], ...] = ()
+    problems: tuple[SourceProblem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What a sync did. kept: what waits for approval; waiting: what needs another sync (or `resume`) before it is applied."""
+
+    created: tuple[Ref, ...] = ()
+    changed: tuple[Ref, ...] = ()
+    pruned: tuple[Ref, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    waiting: tuple[Wait, ...] = ()
+    problems: tuple[SourceProblem, ...] = ()
+
+
+def decide_sync(
+    tree: Tree,
+    existing: Mapping[Ref, Document],
+    source: str,
+    approvals: Container[str] = frozenset(),
+    budget: Budget | None = None,
+) -> SyncPlan:
+    """What a sync of the tree would do. existing: all objects of the kinds of ORDER; approvals: uids that may be pruned.
+
+    At a first start (nothing there is the source's) with a broken file, nothing is applied.
+    """
+    owned = {ref: document for ref, document in existing.items() if _label(document, SOURCE) == source}
+    if tree.broken and not owned:
+        return SyncPlan(problems=tree.problems)
+    declared = {each.ref for each in tree.documents}
+    namespaces = _namespaces(declared, existing)
+    decided = [_decide(each, existing.get(each.ref), source, namespaces) for each in _in_order(tree.documents)]
+    gone = [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
+    deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget())
+    return SyncPlan(
+        creates=tuple(each for each in decided if isinstance(each, Write) and not each.version),
+        replaces=tuple(each for each in decided if isinstance(each, Write) and each.version),
+        deletes=deletes,
+        kept=kept,
+        waiting=tuple(each for each in decided if isinstance(each, tuple)),
+        problems=(*tree.problems, *(each for each in decided if isinstance(each, SourceProblem))),
+    )
+
+
+_Decided = Write | tuple[Wait, Write | None] | SourceProblem | None
+
+
+def _decide(declared: Declared, current: Document | None, source: str, namespaces: Container[str]) -> _Decided:
+    """What becomes of one declared document; None when it is as declared."""
+    ref = declared.ref
+    if ref.kind not in ORDER:
+        return _problem(declared, "kind", f"a source cannot declare objects of kind {ref.kind}")
+    if current is None:
+        write = Write(_created(declared, source), declared)
+        if not ref.namespace or ref.namespace in namespaces:
+            return write
+        return Wait(ref, f"namespace {ref.namespace} does not exist yet", ref.namespace), write
+    holder = _label(current, SOURCE)
+    if holder not in ("", source):
+        file = current["metadata"].get("annotations", {}).get(SOURCE_FILE, "")
+        return _problem(declared, "metadata.name", f"{ref} belongs to the source {holder} ({file}), which keeps it")
+    if current["metadata"].get("deletionTimestamp"):
+        return Wait(ref, "an object of that name is still being deleted"), None
+    return _replaced(declared, current, source)
+
+
+def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> set[str]:
+    """The namespaces in which objects can be created: those that are there, and those that are declared."""
+    there = {ref.name for ref in existing if ref.kind == "Namespace"}
+    leaving = {name for name in there if existing[Ref("Namespace", "", name)]["metadata"].get("deletionTimestamp")}
+    return (there | {ref.name for ref in declared if ref.kind == "Namespace"}) - leaving
+
+
+def _created(declared: Declared, source: str) -> Document:
+    given = declared.document["metadata"]
+    metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
+    metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
+    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place)}
+    return {**_head(declared.document), "metadata": metadata, **_body(declared.document)}
+
+
+def _replaced(declared: Declared, current: Document, source: str) -> Write | None:
+    """The write that brings the object to its declaration, or None. That it stands on another line now is no reason."""
+    wanted, held = _created(declared, source), current["metadata"]
+    labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
+    annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
+    body = _completed(current, wanted)
+    stood = held.get("annotations", {}).get(SOURCE_FILE, "")
+    stands = {**annotations, SOURCE_FILE: stood} if stood.rpartition(":")[0] == declared.place.file else annotations
+    if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
+        return None
+    metadata = {**held, "labels": labels, "annotations": annotations}
+    return Write({**_head(wanted), "metadata": metadata, **body}, declared, held["resourceVersion"])
+
+
+def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    return {**{key: value for key, value in held.items() if key not in _OURS}, **wanted}
+
+
+def _completed(current: Document, wanted: Document) -> dict[str, Any]:
+    """The declared body, with what others fill in; a Namespace's body is the API server's own."""
+    if wanted["kind"] == "Namespace":
+        return _body(current)
+    body = _body(wanted)
+    for field in _FILLED_IN.get(wanted["kind"], ()):
+        if field in current["spec"] and field not in body["spec"]:
+            body["spec"] = {**body["spec"], field: current["spec"][field]}
+    return body
+
+
+def _head(document: Document) -> dict[str, Any]:
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"]}
+
+
+def _body(document: Document) -> dict[str, Any]:
+    """The declared part."""
+    return {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+
+
+def _label(document: Document, name: str) -> str:
+    return str(document["metadata"].get("labels", {}).get(name, ""))
+
+
+def _problem(declared: Declared, field: str, reason: str) -> SourceProblem:
+    return SourceProblem(declared.place.file, declared.place.line, Problem(field, reason))
+
+
+def _rank(kind: str) -> int:
+    return ORDER.index(kind) if kind in ORDER else len(ORDER)
+
+
+def _in_order(documents: Iterable[Declared]) -> list[Declared]:
+    return sorted(documents, key=lambda each: _rank(each.ref.kind))
+
+
+def _in_order_of_deletion(owned: Mapping[Ref, Document]) -> list[tuple[Ref, Document]]:
+    return sorted(owned.items(), key=lambda item: -_rank(item[0].kind))
+
+
+class Syncer:
+    """Carries out the syncs of one source. finalized: the kinds whose objects are born with our finalizer."""
+
+    def __init__(self, store: Store, lists: Lists, source: str, finalized: Container[str], budget: Budget | None = None) -> None:
+        self._store = store
+        self._lists = lists
+        self._source = source
+        self._finalized = finalized
+        self._budget = budget or Budget()
+        self._tree = Tree()
+        self._approvals: set[str] = set()
+        self._kept: tuple[Kept, ...] = ()
+        self._waiting: dict[str, list[Write]] = {}
+        self._lock = asyncio.Lock()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def sync(self, tree: Tree) -> Synced:
+        """Brings the store to the tree, as far as it can be now. Raises what listing raises; refusals are in the result."""
+        async with self._lock:
+            plan = decide_sync(tree, await self._existing(), self._source, self._approvals, self._budget)
+            self._tree, self._kept, self._waiting = tree, plan.kept, {}
+            done = await self._write((*plan.creates, *plan.replaces))
+            deleted = await self._by_kind(self._delete_one, plan.deletes, lambda held: held.ref.kind)
+            self._await_namespaces(write for _, write in plan.waiting)
+            waits = tuple(wait for wait, _ in plan.waiting)
+            return _joined((Synced(kept=plan.kept, waiting=waits, problems=plan.problems), done, deleted))
+
+    async def resume(self, namespace: str) -> Synced:
+        """Creates what waited for a namespace that is there now; costs nothing when nothing did."""
+        async with self._lock:
+            return await self._write(self._waiting.pop(namespace, ()))
+
+    @property
+    def waits_for(self) -> frozenset[str]:
+        """The namespaces that `resume` waits for."""
+        return frozenset(self._waiting)
+
+    def approve(self) -> tuple[Kept, ...]:
+        """Lets the next sync prune what is kept now, and tells what that is. What is kept later needs an approval of its own."""
+        approved = tuple(kept for kept in self._kept if kept.approvable)
+        self._approvals |= {kept.held.uid for kept in approved}
+        return approved
+
+    async def _existing(self) -> dict[Ref, Document]:
+        lists = await asyncio.gather(*(self._lists.list(kind) for kind in ORDER))
+        return {ref_of(document): document for documents, _ in lists for document in documents}
+
+    def _await_namespaces(self, writes: Iterable[Write | None]) -> None:
+        for write in writes:
+            if write is not None:
+                self._waiting.setdefault(write.declared.ref.namespace, []).append(write)
+
+    async def _write(self, writes: Iterable[Write]) -> Synced:
+        """Writes in order of dependency, those of one kind at once."""
+        ranked = sorted(writes, key=lambda write: _rank(write.declared.ref.kind))
+        return await self._by_kind(self._write_one, ranked, lambda write: write.declared.ref.kind)
+
+    async def _write_one(self, write: Write) -> Synced:
+        ref = write.declared.ref
+        try:
+            if write.version:
+                await self._store.replace(write.document, write.version)
+                return Synced(changed=(ref,))
+            await self._store.create(self._born(write.document))
+            return Synced(created=(ref,))
+        except Invalid as error:
+            return Synced(problems=tuple(self._refused(write.declared, problem) for problem in error.problems))
+        except (NotFound, AlreadyExists, Conflict, Forbidden) as error:
+            return Synced(waiting=(Wait(ref, error.verdict.message),))
+        except Halt as error:
+            if isinstance(error.verdict, Stalled):
+                return Synced(problems=(_problem(write.declared, "", error.verdict.message),))
+            return Synced(waiting=(Wait(ref, error.verdict.message),))
+
+    def _born(self, document: Document) -> Document:
+        if document["kind"] not in self._finalized:
+            return document
+        return {**document, "metadata": {**document["metadata"], "finalizers": [FINALIZER]}}
+
+    def _refused(self, declared: Declared, problem: Problem) -> SourceProblem:
+        return SourceProblem(declared.place.file, self._tree.locate(declared.place, problem.field), problem)
+
+    async def _delete_one(self, held: Held) -> Synced:
+        try:
+            await self._store.delete(held)
+        except NotFound:
+            return Synced()
+        except Forbidden as error:
+            return Synced(kept=(Kept(held, error.verdict.message, approvable=False),))
+        except Halt as error:
+            return Synced(waiting=(Wait(held.ref, error.verdict.message),))
+        return Synced(pruned=(held.ref,))
+
+    async def _by_kind(self, one: Callable[[T], Awaitable[Synced]], items: Iterable[T], kind: Callable[[T], str]) -> Synced:
+        """One kind after the other, those of a kind at once."""
+
+        async def bounded(item: T) -> Synced:
+            async with self._slots:
+                return await one(item)
+
+        done: list[Synced] = []
+        for _, group in groupby(items, key=kind):
+            done += await asyncio.gather(*map(bounded, group))
+        return _joined(done)
+
+
+def _joined(parts: Iterable[Synced]) -> Synced:
+    parts = tuple(parts)
+    return Synced(
+        created=tuple(chain.from_iterable(part.created for part in parts)),
+        changed=tuple(chain.from_iterable(part.changed for part in parts)),
+        pruned=tuple(chain.from_iterable(part.pruned for part in parts)),
+        kept=tuple(chain.from_iterable(part.kept for part in parts)),
+        waiting=tuple(chain.from_iterable(part.waiting for part in parts)),
+        problems=tuple(chain.from_iterable(part.problems for part in parts)),
+    )
