@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,15 +20,21 @@ _ENGINE_IDS = uuid.UUID("0b0d7a1c-6c1e-4d0e-9a55-5b3f1c1e7a42")
 
 
 class LocalDeployer:
-    """ports.Deployer over EngineFolders. `close_engine` lets go of an engine that is open in this process."""
+    """ports.Deployer over EngineFolders. `closed` closes an engine of this process, and keeps it closed while it is held."""
+
+    provider = "Local"
 
     def __init__(
-        self, folders: EngineFolders, backups: Path, base_url: str, close_engine: Callable[[str], Awaitable[None]]
+        self,
+        folders: EngineFolders,
+        backups: Path,
+        base_url: str,
+        closed: Callable[[str], AbstractAsyncContextManager[None]],
     ) -> None:
         self._folders = folders
         self._backups = backups
         self._base_url = base_url.rstrip("/")
-        self._close_engine = close_engine
+        self._closed = closed
         self._pending: list[tuple[EngineRecord, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 
@@ -43,13 +50,13 @@ class LocalDeployer:
     async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
         """Makes or updates the engine's folder; its database is made when it is first opened.
 
-        Deploys that are under way at the same time share one fsync of the common directory. The password of `admin`
-        comes over the engine's interface, so the Secret is not read here.
+        Deploys that are under way at the same time share one fsync of the common directory. The engine takes the password of
+        `admin` from the Secret by itself, whenever `admin` signs in.
         """
         current = self._folders.find(spec.ref)
-        if current and current.spec == spec:
+        if current and (current.spec, current.admin_secret) == (spec, admin_secret):
             return
-        record = EngineRecord(spec, current.created_at if current else datetime.now(UTC))
+        record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC))
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pending.append((record, done))
         if self._writer is None or self._writer.done():
@@ -67,8 +74,8 @@ class LocalDeployer:
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Takes the folder away by one rename, then deletes it; a crash in between is made good at the next start."""
-        trash = await asyncio.to_thread(self._folders.remove, ref)
-        await self._close_engine(ref.id)
+        async with self._closed(ref.id):
+            trash = await asyncio.to_thread(self._folders.remove, ref)
         if trash:
             await asyncio.to_thread(self._folders.discard, trash)
 
@@ -85,8 +92,6 @@ class LocalDeployer:
             except OSError as error:
                 failed = Halt(Transient("StateFolder", f"the engines' folder cannot be written: {error}"))
                 _settle(batch, failed)
-            except Halt as halt:
-                _settle(batch, halt)
             else:
                 _settle(batch, None)
 

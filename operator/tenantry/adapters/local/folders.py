@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from tenantry.model.facts import EngineRef, EngineSpec
-from tenantry.model.resource import format_time, parse_time
+from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import Halt, Stalled
 
 RECORD = "engine.json"
@@ -27,6 +27,7 @@ class EngineRecord:
     """What engine.json holds."""
 
     spec: EngineSpec
+    admin_secret: Ref
     created_at: datetime
 
     @property
@@ -57,7 +58,9 @@ class EngineFolders:
         return self.engines / id_
 
     def find(self, ref: EngineRef) -> EngineRecord | None:
-        """The engine of that environment, or None. Raises Halt (EngineTaken) when the id is another environment's."""
+        """The engine of that environment, or None. Raises Halt: EngineTaken, InvalidId."""
+        if not _ID.fullmatch(ref.id):
+            raise Halt(Stalled("InvalidId", f"{ref.id!r} cannot name an engine's folder"))
         record = self._records.get(ref.id)
         if record is None or not (self.folder(ref.id) / RECORD).exists():
             return None
@@ -72,10 +75,7 @@ class EngineFolders:
         return self._records.get(id_) if id_ else None
 
     def save(self, records: Sequence[EngineRecord]) -> None:
-        """Writes each engine.json atomically; all are durable when it returns. Raises OSError, Halt for an unusable id."""
-        for record in records:
-            if not _ID.fullmatch(record.ref.id):
-                raise Halt(Stalled("InvalidId", f"{record.ref.id!r} cannot name an engine's folder"))
+        """Writes each engine.json atomically; all are durable when it returns. Raises OSError."""
         touched = {self.engines}
         for record in records:
             folder = self.folder(record.ref.id)
@@ -132,13 +132,19 @@ class EngineFolders:
 
 
 def _encode(record: EngineRecord) -> bytes:
-    return orjson.dumps({"spec": asdict(record.spec), "createdAt": format_time(record.created_at)}, option=orjson.OPT_INDENT_2)
+    value = {
+        "spec": asdict(record.spec),
+        "adminSecret": record.admin_secret._asdict(),
+        "createdAt": format_time(record.created_at),
+    }
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
 
 
 def _decode(raw: bytes) -> EngineRecord:
     value = orjson.loads(raw)
     spec = value["spec"]
-    return EngineRecord(EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])}), parse_time(value["createdAt"]))
+    whole = EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])})
+    return EngineRecord(whole, Ref(**value["adminSecret"]), parse_time(value["createdAt"]))
 
 
 def _write(path: Path, content: bytes) -> None:
