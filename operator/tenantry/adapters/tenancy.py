@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tenantry.adapters.store.embedded import EmbeddedStore
+from collections.abc import Awaitable, Callable
+
 from tenantry.model.resource import (
     FINALIZER,
     GROUP,
@@ -14,6 +15,7 @@ from tenantry.model.resource import (
     held_of,
 )
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
+from tenantry.ports import Store
 
 MADE_FOR = f"{GROUP}/made-for"
 """Annotation: the uid of the Tenant for which Tenantry made the namespace. An adopted namespace lacks it."""
@@ -22,8 +24,10 @@ MADE_FOR = f"{GROUP}/made-for"
 class EmbeddedTenancy:
     """ports.Tenancy over an embedded store, whose namespaces have no controller of their own."""
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, store: Store, inside: Callable[[str], Awaitable[list[Ref]]]) -> None:
+        """inside: everything that a namespace holds, of any kind."""
         self._store = store
+        self._inside = inside
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str) -> None:
         """Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
@@ -46,9 +50,9 @@ class EmbeddedTenancy:
         if found is None or found["metadata"]["uid"] != uid or not _made_for(found):
             return
         held = held_of(await self._store.delete(held_of(found)._replace(version="")))
-        for ref in await self._store.inside(namespace):
+        for ref in await self._inside(namespace):
             await self._delete(ref)
-        left = await self._store.inside(namespace)
+        left = await self._inside(namespace)
         if left:
             named = ", ".join(str(ref) for ref in left[:3])
             raise Halt(Waiting("NamespaceNotEmpty", f"namespace {namespace} still holds {named}"))

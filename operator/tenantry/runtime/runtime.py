@@ -73,6 +73,11 @@ class Runtime:
         self._failures.pop(key, None)
         self._queue.add(key)
 
+    @property
+    def busy(self) -> bool:
+        """Does a pass run, wait, or come within the longest pause between retries?"""
+        return self._queue.busy(LAST_RETRY)
+
     async def idle(self, within: float = LAST_RETRY) -> None:
         """Returns when no pass runs, waits, or is due within so many seconds."""
         while self._queue.busy(within):

@@ -79,7 +79,7 @@ class Rows(Protocol):
 
 
 class Ledger:
-    """Carries out one write after another on rows, numbering them. Not thread-safe: one writer owns it."""
+    """Carries out batches of writes on rows, numbering them. Not thread-safe: one writer owns it."""
 
     def __init__(self, rows: Rows, codec: Codec, admission: Admission, clock: Clock, version: int) -> None:
         self.version = version
@@ -87,19 +87,26 @@ class Ledger:
         self._codec = codec
         self._admission = admission
         self._clock = clock
+        self._now = ""
+        self._namespaces: dict[str, Document | None] = {}
+
+    def begin(self, version: int) -> None:
+        """Starts a batch: its writes are of one time, and numbered after `version`, that of the newest committed write."""
+        self.version = version
+        self._now = format_time(self._clock().replace(microsecond=0))
+        self._namespaces.clear()
 
     def perform(self, request: Request, caller: Caller | None) -> tuple[Document, Entry | None]:
         """The stored document, and the change to publish once it is committed. Raises what the semantics raise."""
         request = placed(request, self._admission)
         if caller is not None:
             check_write(caller, request, self._read(tenant_of(caller)))
-        ref = request.ref
-        namespace = None
-        if isinstance(request, Create) and ref.namespace:
-            namespace = self._read(Ref("Namespace", "", ref.namespace))
-        stamp = Stamp(format_time(self._clock().replace(microsecond=0)), str(uuid.uuid4()), str(self.version + 1))
-        outcome = carry_out(request, self._read(ref), namespace, self._admission, stamp)
-        return outcome.document, self._store(ref, outcome)
+        uid, namespace = "", None
+        if isinstance(request, Create):
+            uid, namespace = str(uuid.uuid4()), self._namespace(request.ref.namespace)
+        stamp = Stamp(self._now, uid, str(self.version + 1))
+        outcome = carry_out(request, self._read(request.ref), namespace, self._admission, stamp)
+        return outcome.document, self._store(request.ref, outcome)
 
     def found(self) -> None:
         """Creates the namespace that the platform itself lives in, where it is missing, as a cluster's installation does."""
@@ -107,6 +114,12 @@ class Ledger:
         if self._rows.get(ref) is None:
             document = {"apiVersion": CORE_API_VERSION, "kind": ref.kind, "metadata": {"name": ref.name}}
             self.perform(Create(ref, document), None)
+
+    def _namespace(self, name: str) -> Document | None:
+        """Read once a batch: most writes of a batch are into few namespaces."""
+        if name not in self._namespaces:
+            self._namespaces[name] = self._read(Ref("Namespace", "", name))
+        return self._namespaces[name]
 
     def _read(self, ref: Ref | None) -> Document | None:
         body = self._rows.get(ref) if ref else None
@@ -118,6 +131,8 @@ class Ledger:
         body = self._codec.encode(outcome.document)
         if len(body) > MAX_BYTES:
             raise Invalid((Problem("", f"is too large: {len(body)} bytes of JSON, at most {MAX_BYTES} are stored"),))
+        if ref.kind == "Namespace":
+            self._namespaces.pop(ref.name, None)
         if outcome.event == "DELETED":
             if ref.kind == "Namespace" and self._rows.inside(ref.name):
                 raise Forbidden(f"namespace {ref.name} still holds objects")

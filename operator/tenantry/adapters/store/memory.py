@@ -42,10 +42,12 @@ class MemoryStore(EmbeddedStore):
         self._codec = JsonCodec()
         self._rows = MemoryRows()
         self._ledger = Ledger(self._rows, self._codec, admission, clock, version=0)
+        self._ledger.begin(version=0)
         self._ledger.found()
         self._log = EventLog(self._ledger.version, events_kept, self._codec.decode)
 
     async def submit(self, request: Request, caller: Caller | None) -> Document:
+        self._ledger.begin(self._ledger.version)
         document, entry = self._ledger.perform(request, caller)
         if entry is not None:
             self._log.publish(entry)

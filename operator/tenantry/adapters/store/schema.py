@@ -44,9 +44,9 @@ def prepare(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) ->
     connection.execute("COMMIT")
 
 
-def read_version(connection: sqlite3.Connection) -> int:
+def read_version(cursor: sqlite3.Cursor) -> int:
     """The version of the newest committed write."""
-    return int(_read(connection, "version") or 0)
+    return int(_read(cursor, "version") or 0)
 
 
 def write_version(connection: sqlite3.Connection, version: int) -> None:
@@ -55,13 +55,13 @@ def write_version(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _check_key(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) -> None:
-    mark = _read(connection, "key")
+    mark = _read(connection.cursor(), "key")
     if mark is None:
         connection.execute("INSERT INTO meta VALUES ('key', ?)", (codec.mark(),))
     elif not codec.fits(mark):
         raise StateUnreadable(folder, "its key file is not the one that its Secrets were sealed by; put the right one back")
 
 
-def _read(connection: sqlite3.Connection, name: str) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+def _read(cursor: sqlite3.Cursor, name: str) -> str | None:
+    row = cursor.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return row[0] if row else None

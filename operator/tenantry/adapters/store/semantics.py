@@ -94,7 +94,7 @@ class Outcome(NamedTuple):
 def placed(request: Request, admission: Admission) -> Request:
     """The request as the API server takes it: a namespace given for a kind that lives in none is dropped."""
     ref = request.ref
-    if not isinstance(request, Create | Replace) or not ref.namespace or admission.namespaced(ref.kind):
+    if not ref.namespace or admission.namespaced(ref.kind) or not isinstance(request, (Create, Replace)):
         return request
     metadata = {key: value for key, value in request.document["metadata"].items() if key != "namespace"}
     return request._replace(ref=ref._replace(namespace=""), document={**request.document, "metadata": metadata})

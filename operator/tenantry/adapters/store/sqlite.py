@@ -38,38 +38,65 @@ R = TypeVar("R")
 
 
 class SqliteRows:
-    """Rows of the table `objects`, over one connection."""
+    """Rows of the table `objects`, as they are committed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self._cursor = connection.cursor()
 
     def get(self, ref: Ref) -> bytes | None:
         sql = "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?"
-        row = self._connection.execute(sql, ref).fetchone()
+        row = self._cursor.execute(sql, ref).fetchone()
         return row[0] if row else None
-
-    def put(self, ref: Ref, body: bytes) -> None:
-        sql = (
-            "INSERT INTO objects (kind, namespace, name, body) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (kind, namespace, name) DO UPDATE SET body = excluded.body"
-        )
-        self._connection.execute(sql, (*ref, body))
-
-    def remove(self, ref: Ref) -> None:
-        self._connection.execute("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", ref)
 
     def inside(self, namespace: str) -> list[Ref]:
         sql = "SELECT kind, namespace, name FROM objects WHERE namespace = ? ORDER BY kind, name"
-        return [Ref(*row) for row in self._connection.execute(sql, (namespace,))]
+        return [Ref(*row) for row in self._cursor.execute(sql, (namespace,))]
 
     def of_kind(self, kind: str) -> tuple[list[bytes], int]:
         """All of a kind by namespace and name, and the version at which they are so."""
         sql = "SELECT body FROM objects WHERE kind = ? ORDER BY namespace, name"
-        self._connection.execute("BEGIN")
+        self._cursor.execute("BEGIN")
         try:
-            return [row[0] for row in self._connection.execute(sql, (kind,))], read_version(self._connection)
+            return [row[0] for row in self._cursor.execute(sql, (kind,))], read_version(self._cursor)
         finally:
-            self._connection.execute("COMMIT")
+            self._cursor.execute("COMMIT")
+
+
+class BatchRows:
+    """Rows as a batch is changing them: what it wrote is held until `flush`, which takes few statements for many rows."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._cursor = connection.cursor()
+        self._committed = SqliteRows(connection)
+        self._written: dict[Ref, bytes | None] = {}
+
+    def get(self, ref: Ref) -> bytes | None:
+        return self._written[ref] if ref in self._written else self._committed.get(ref)
+
+    def put(self, ref: Ref, body: bytes) -> None:
+        self._written[ref] = body
+
+    def remove(self, ref: Ref) -> None:
+        self._written[ref] = None
+
+    def inside(self, namespace: str) -> list[Ref]:
+        self.flush()
+        return self._committed.inside(namespace)
+
+    def flush(self) -> None:
+        """Writes what is held, into the open transaction."""
+        written, self._written = self._written, {}
+        self._cursor.executemany(
+            "INSERT INTO objects (kind, namespace, name, body) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, namespace, name) DO UPDATE SET body = excluded.body",
+            [(*ref, body) for ref, body in written.items() if body is not None],
+        )
+        removed = [ref for ref, body in written.items() if body is None]
+        self._cursor.executemany("DELETE FROM objects WHERE kind = ? AND namespace = ? AND name = ?", removed)
+
+    def forget(self) -> None:
+        """Drops what is held."""
+        self._written.clear()
 
 
 class Pending(NamedTuple):
@@ -91,6 +118,7 @@ class SqliteStore(EmbeddedStore):
         folder: Path,
         lock: FolderLock,
         connection: sqlite3.Connection,
+        rows: BatchRows,
         ledger: Ledger,
         codec: SealedCodec,
         events_kept: int,
@@ -100,7 +128,9 @@ class SqliteStore(EmbeddedStore):
         self._codec = codec
         self._loop = asyncio.get_running_loop()
         self._connection = connection
+        self._batch = rows
         self._ledger = ledger
+        self._version = ledger.version
         self._log = EventLog(ledger.version, events_kept, codec.decode)
         self._read_connection = _connect(folder)
         self._read_rows = SqliteRows(self._read_connection)
@@ -123,8 +153,9 @@ class SqliteStore(EmbeddedStore):
         try:
             codec = await asyncio.to_thread(_prepare, folder, admission, clock)
             connection = _connect(folder)
-            ledger = Ledger(SqliteRows(connection), codec, admission, clock, read_version(connection))
-            return cls(folder, lock, connection, ledger, codec, events_kept)
+            rows = BatchRows(connection)
+            ledger = Ledger(rows, codec, admission, clock, read_version(connection.cursor()))
+            return cls(folder, lock, connection, rows, ledger, codec, events_kept)
         except BaseException:
             lock.release()
             raise
@@ -183,17 +214,21 @@ class SqliteStore(EmbeddedStore):
 
     def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[Entry]]:
         """Carries the batch out in one transaction: each write's own answer, or for all that nothing could be written."""
-        before = self._ledger.version
         entries: list[Entry] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            self._ledger.begin(self._version)
             answers = [self._carry_out(pending, entries) for pending in batch]
             if entries:
+                self._batch.flush()
                 write_version(self._connection, self._ledger.version)
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            self._roll_back(before)
+            self._batch.forget()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             return [StateUnwritable(self._folder, sentence(error)) for _ in batch], []
+        self._version = self._ledger.version
         return answers, entries
 
     def _carry_out(self, pending: Pending, entries: list[Entry]) -> Answer:
@@ -207,11 +242,6 @@ class SqliteStore(EmbeddedStore):
         if entry is not None:
             entries.append(entry)
         return document
-
-    def _roll_back(self, version: int) -> None:
-        self._ledger.version = version
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
 
     def _settle(self, batch: list[Pending], answers: list[Answer], entries: list[Entry]) -> None:
         """Publishes what is committed, then answers: a caller's next read of the log shows its own write."""
@@ -242,8 +272,12 @@ def _prepare(folder: Path, admission: Admission, clock: Clock) -> SealedCodec:
         try:
             prepare(folder, connection, codec)
             connection.execute("BEGIN IMMEDIATE")
-            ledger = Ledger(SqliteRows(connection), codec, admission, clock, read_version(connection))
+            rows = BatchRows(connection)
+            version = read_version(connection.cursor())
+            ledger = Ledger(rows, codec, admission, clock, version)
+            ledger.begin(version)
             ledger.found()
+            rows.flush()
             write_version(connection, ledger.version)
             connection.execute("COMMIT")
         finally:

@@ -1,0 +1,47 @@
+"""How an engine of this host is opened: with the platform's keys, and with the admin password of its Secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tenantry.adapters.local.folders import EngineRecord
+from tenantry.adapters.local.hosting import OpenEngine
+from tenantry.engine.access import PlatformKeys, Served
+from tenantry.engine.service import Engine
+from tenantry.model.verdicts import Halt
+from tenantry.ports import Secrets
+
+
+class EngineOpener:
+    """Opens engines for LocalHosting. facade_url: where the things declared in the engine of that environment are changed."""
+
+    def __init__(self, secrets: Secrets, keys: PlatformKeys, facade_url: Callable[[str], str]) -> None:
+        self._secrets = secrets
+        self._keys = keys
+        self._facade_url = facade_url
+
+    async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
+        engine = await Engine.open(folder)
+        secret = record.admin_secret
+        delivered = ""
+
+        async def refresh_admin() -> None:
+            nonlocal delivered
+            # Without its Secret `admin` keeps the password it had.
+            with suppress(Halt):
+                password = await self._secrets.reveal(secret.namespace, secret.name, "password", "environment")
+                if password.fingerprint != delivered:
+                    await engine.set_admin_password(password)
+                    delivered = password.fingerprint
+
+        served = Served(
+            engine=engine,
+            key_file=folder / "token-key.jwk",
+            uid=record.ref.id,
+            facade_url=self._facade_url(record.ref.id),
+            platform=self._keys,
+            refresh_admin=refresh_admin,
+        )
+        return OpenEngine(served, engine.close)

@@ -1,0 +1,170 @@
+"""Composes a platform: the only place that knows which host it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+from starlette.types import ASGIApp
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.local.deployer import LocalDeployer
+from tenantry.adapters.local.folders import EngineFolders
+from tenantry.adapters.local.hosting import LocalHosting
+from tenantry.adapters.local.opening import EngineOpener
+from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.sources.directory import Directory
+from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.sources.watch import changes
+from tenantry.adapters.store.embedded import EmbeddedStore
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.adapters.store.sqlite import SqliteStore
+from tenantry.adapters.store.state_folder import derive, read_key
+from tenantry.adapters.tenancy import EmbeddedTenancy
+from tenantry.engine.packages.build import build
+from tenantry.engine.packages.check import inspect
+from tenantry.hosts.standalone import SourceFeed, Standalone
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.model.resource import Document, Ref
+from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.cycle import Cycle
+from tenantry.runtime.following import TrackedView
+from tenantry.runtime.runtime import Runtime
+from tenantry.runtime.sync import Syncer
+from tenantry.runtime.writing import WritingStore
+
+ISSUER = "tenantry"
+FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
+"""Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
+FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
+RESYNC_S = 600.0
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """runtime.cycle.Seat over real ports."""
+
+    store: WritingStore
+    tenancy: Callable[[Store], Tenancy]
+    fingerprint_key: bytes
+    deployer: Deployer
+    engines: Engines
+    packages: Packages
+    logs: OperationLogs
+
+    def world(self, view: TrackedView) -> World:
+        secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key)
+        return World(view, secrets, self.deployer, self.engines, self.packages)
+
+    def hands(self, origin: Ref) -> Hands:
+        store = self.store.on_behalf_of(origin)
+        secrets = StoreSecrets(store, lambda ref: None, self.fingerprint_key)
+        return Hands(store, self.tenancy(store), secrets, self.deployer, self.engines, self.packages, self.logs)
+
+
+@dataclass
+class Platform:
+    """A platform on this machine, composed and not yet started. `http` serves the facade and all engines."""
+
+    state: Path
+    base_url: str
+    store: EmbeddedStore
+    admission: Admission
+    cache: Cache
+    writing: WritingStore
+    ports: Ports
+    packages: FolderBlobs
+    keys: KeyRing
+    runtime: Runtime
+    host: Standalone
+    hosting: LocalHosting
+    engines: HttpEngines
+    source: SourceFeed | None = None
+
+    @classmethod
+    async def open(cls, state: Path, base_url: str, store: EmbeddedStore | None = None) -> Platform:
+        """Opens the state folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
+        admission = Admission()
+        store = store or await SqliteStore.open(state, admission)
+        master = await asyncio.to_thread(read_key, state, make=True)
+        cache = Cache(TYPES)
+        writing = WritingStore(store, cache)
+        packages = await asyncio.to_thread(FolderBlobs, state / "packages", inspect)
+        keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
+        folders = await asyncio.to_thread(EngineFolders, state)
+        fingerprint_key = derive(master, "fingerprint")
+        secrets = StoreSecrets(writing, cache.document, fingerprint_key)
+        opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1")
+        hosting = LocalHosting(folders, opener, upload_limit=1 << 30)
+        deployer = LocalDeployer(folders, state / "backups", base_url, hosting.closed)
+        engines = HttpEngines(keys, secrets, inspect, state / "incoming", _in_process(hosting, base_url))
+        ports = Ports(
+            store=writing,
+            tenancy=lambda through: EmbeddedTenancy(through, store.inside),
+            fingerprint_key=fingerprint_key,
+            deployer=deployer,
+            engines=engines,
+            packages=packages,
+            logs=BlobLogs(packages),
+        )
+        runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now)
+        host = Standalone(store, cache, runtime, FOLLOWED, RESYNC_S)
+        return cls(state, base_url, store, admission, cache, writing, ports, packages, keys, runtime, host, hosting, engines)
+
+    def attach(self, root: Path, name: str) -> SourceFeed:
+        """Takes a directory as the platform's source. name: which objects are its own."""
+        files = PackageFiles(self.packages, build, self.packages.incoming)
+        directory = Directory(root, self._admit, files)
+        syncer = Syncer(self.writing, self.store, name, FINALIZED)
+        self.source = SourceFeed(directory.read, changes(root, asyncio.Event()), syncer, self.cache)
+        return self.source
+
+    async def start(self) -> None:
+        """Runs: the store is followed, passes run, the source is applied and followed."""
+        await self.host.start()
+        if self.source is not None:
+            await self.source.sync()
+            self.host.run(self.source.run(), "source")
+
+    async def converged(self) -> None:
+        """Returns when nothing is left to do but what waits for somebody."""
+        while True:
+            await self.runtime.idle()
+            if self.source is not None:
+                await self.source.settled()
+            if not self.runtime.busy:
+                return
+
+    async def close(self) -> None:
+        """Stops, and lets the state folder go."""
+        await self.host.stop()
+        await self.engines.aclose()
+        await self.hosting.aclose()
+        await self.store.close()
+
+    def _admit(self, document: Document) -> Document:
+        return self.admission.admit(document, None)
+
+
+def _in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:
+    """Engines of this process are called without a socket, by the same HTTP."""
+    transport = httpx.ASGITransport(app=_as_app(hosting))
+    return lambda url: transport if url.startswith(f"{base_url}/e/") else None
+
+
+def _as_app(hosting: LocalHosting) -> ASGIApp:
+    return hosting

@@ -1,0 +1,155 @@
+"""The host of one machine: events of the embedded store and of a directory in, runtime out. It decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
+
+import structlog
+
+from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, ref_of
+from tenantry.model.tree import Tree
+from tenantry.model.verdicts import Expired
+from tenantry.ports import Feed
+from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.runtime import Runtime
+from tenantry.runtime.sync import Synced, Syncer
+
+log = structlog.get_logger(__name__)
+
+
+async def fill(feed: Feed, cache: Cache, kind: str) -> str:
+    """Brings a kind of the cache to what is stored. Returns the version from which to follow."""
+    documents, version = await feed.list(kind)
+    cache.sweep(kind, (document for document in documents if _kept(document)))
+    return version
+
+
+async def follow(feed: Feed, cache: Cache, kind: str, version: str) -> None:
+    """Keeps a kind of the cache abreast, without end."""
+    while True:
+        try:
+            async for event in feed.watch(kind, version):
+                _take(cache, event.type, event.document)
+        except Expired:
+            version = await fill(feed, cache, kind)
+
+
+def _take(cache: Cache, type_: str, document: Document) -> None:
+    if type_ == "DELETED":
+        cache.remove(document)
+        cache.settle(ref_of(document))
+    elif _kept(document):
+        cache.absorb(document)
+
+
+def _kept(document: Document) -> bool:
+    """Secrets that are nobody's credential are none of our business."""
+    return document["kind"] != "Secret" or CREDENTIAL_LABEL in (document["metadata"].get("labels") or {})
+
+
+class SourceFeed:
+    """Applies a directory whenever it changes, and what waited for a namespace as soon as that is there."""
+
+    def __init__(self, read: Callable[[], Awaitable[Tree]], changes: AsyncIterator[None], syncer: Syncer, cache: Cache) -> None:
+        self._read = read
+        self._changes = changes
+        self.syncer = syncer
+        self.last = Synced()
+        """What the last sync did."""
+        self.tree = Tree()
+        self._cache = cache
+        self._appeared: asyncio.Queue[str] = asyncio.Queue()
+        self._turn = asyncio.Lock()
+
+    async def sync(self) -> Synced:
+        """Reads and applies the directory once."""
+        async with self._turn:
+            self.tree = await self._read()
+            before = {str(problem) for problem in self.last.problems}
+            self.last = await self.syncer.sync(self.tree)
+            for problem in self.last.problems:
+                if str(problem) not in before:
+                    log.error("source refused", problem=str(problem))
+            # One may have appeared while the sync ran.
+            for namespace in self.syncer.waits_for:
+                if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
+                    self._appeared.put_nowait(namespace)
+            return self.last
+
+    async def run(self) -> None:
+        """Follows the directory and the namespaces, without end."""
+        unlisten = self._cache.listen(self._seen)
+        try:
+            await asyncio.gather(self._follow_directory(), self._follow_namespaces())
+        finally:
+            unlisten()
+
+    async def settled(self) -> None:
+        """Returns when everything that has appeared so far is taken in."""
+        await self._appeared.join()
+
+    async def _follow_directory(self) -> None:
+        async for _ in self._changes:
+            try:
+                await self.sync()
+            except OSError as error:
+                log.error("source cannot be read", error=str(error))
+
+    async def _follow_namespaces(self) -> None:
+        while True:
+            namespace = await self._appeared.get()
+            try:
+                async with self._turn:
+                    await self.syncer.resume(namespace)
+            finally:
+                self._appeared.task_done()
+
+    def _seen(self, seen: Seen) -> None:
+        if seen.ref.kind == "Namespace" and seen.after is not None and seen.ref.name in self.syncer.waits_for:
+            self._appeared.put_nowait(seen.ref.name)
+
+
+class Standalone:
+    """Runs a platform on this machine: follows the store, then the source, and looks at everything again now and then."""
+
+    def __init__(self, feed: Feed, cache: Cache, runtime: Runtime, kinds: Iterable[str], resync_s: float) -> None:
+        self._feed = feed
+        self._cache = cache
+        self._runtime = runtime
+        self._kinds = tuple(kinds)
+        self._resync_s = resync_s
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns once the cache is complete and passes run."""
+        versions = {kind: await fill(self._feed, self._cache, kind) for kind in self._kinds}
+        for kind, version in versions.items():
+            self.run(follow(self._feed, self._cache, kind, version), f"follow-{kind}")
+        self._runtime.start()
+        self.run(self._resync(), "resync")
+
+    def run(self, work: Awaitable[None], name: str) -> None:
+        """Runs work until the host stops; that it fails is told at once."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda ended: _tell(ended, name))
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """Ends everything that `start` and `run` began."""
+        for task in self._tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._runtime.stop()
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(self._resync_s)
+            self._runtime.resync()
+
+
+def _tell(task: asyncio.Task[None], name: str) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("background work failed", work=name, error=repr(task.exception()))
