@@ -1,0 +1,445 @@
+"""What a sync does, as a careful person would: decided as tables, carried out on a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.kinds.admission import Admission
+from tenantry.model.resource import FINALIZER, Document, Ref, ref_of
+from tenantry.model.tree import Declared, Place, SourceProblem, Tree
+from tenantry.model.verdicts import NotFound, Problem
+from tenantry.runtime.pruning import Budget
+from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, decide_sync
+
+ADMISSION = Admission()
+BROKEN = (SourceProblem("z.yaml", 3, Problem("", "is broken")),)
+
+
+def document(kind: str, name: str, namespace: str = "", **parts: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, **({"namespace": namespace} if namespace else {}), **parts.pop("metadata", {})}
+    core = kind in ("Namespace", "Secret")
+    made = {"apiVersion": "v1" if core else "tenantry.dev/v1alpha1", "kind": kind, "metadata": metadata, **parts}
+    return dict(ADMISSION.admit(made, None))
+
+
+def tenant(name: str, **spec: Any) -> dict[str, Any]:
+    return document("Tenant", name, spec=spec)
+
+
+def environment(name: str, namespace: str = "tenant-acme", **spec: Any) -> dict[str, Any]:
+    return document("Environment", name, namespace, spec={"region": "local", **spec})
+
+
+def app(environment_: str, name: str, *, persisted: bool = False) -> dict[str, Any]:
+    made = document("App", f"{environment_}.{name}", "tenant-acme", spec={"environment": environment_, "app": name})
+    return {**made, "status": {"persisted": persisted}}
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return document("Namespace", name)
+
+
+def tree(*documents: Document, file: str = "a.yaml", problems: tuple[SourceProblem, ...] = ()) -> Tree:
+    declared = (Declared(each, Place(file, 10 * number + 1, number)) for number, each in enumerate(documents))
+    return Tree(tuple(declared), problems)
+
+
+def stored(*documents: Document, source: str = "default", file: str = "a.yaml:1", **metadata: Any) -> dict[Ref, Document]:
+    """The documents as a source applied them."""
+    found: dict[Ref, Document] = {}
+    for each in documents:
+        ref = ref_of(each)
+        given = each["metadata"]
+        labels = {**given.get("labels", {}), **({"tenantry.dev/source": source} if source else {})}
+        annotations = {**given.get("annotations", {}), **({"tenantry.dev/source-file": file} if source else {})}
+        server = {"uid": f"uid-{ref}", "resourceVersion": "7"}
+        found[ref] = {**each, "metadata": {**given, **server, "labels": labels, "annotations": annotations, **metadata}}
+    return found
+
+
+def decide(tree_: Tree, *existing: Mapping[Ref, Document], **options: Any) -> SyncPlan:
+    there = {ref: each for part in existing for ref, each in part.items()}
+    return decide_sync(tree_, there, "default", **options)
+
+
+def created(plan: SyncPlan) -> list[str]:
+    return [write.declared.ref.name for write in plan.creates]
+
+
+def replaced(plan: SyncPlan) -> list[str]:
+    return [write.declared.ref.name for write in plan.replaces]
+
+
+def deleted(plan: SyncPlan) -> list[str]:
+    return [held.ref.name for held in plan.deletes]
+
+
+def kept(plan: SyncPlan | Synced) -> dict[str, str]:
+    return {each.held.ref.name: each.reason for each in plan.kept}
+
+
+def test_objects_are_created_in_order_of_dependency_and_not_of_files() -> None:
+    there = stored(namespace("tenant-acme"), source="")
+
+    plan = decide(tree(app("dev", "crm"), environment("dev"), tenant("acme"), document("Region", "local")), there)
+
+    assert created(plan) == ["local", "acme", "dev", "dev.crm"]
+
+
+def test_an_object_is_marked_with_its_source_and_place() -> None:
+    (write,) = decide(tree(tenant("acme"))).creates
+
+    assert write.document["metadata"]["labels"] == {"tenantry.dev/source": "default"}
+    assert write.document["metadata"]["annotations"] == {"tenantry.dev/source-file": "a.yaml:1"}
+    assert "status" not in write.document
+
+
+def test_what_is_as_declared_is_not_touched_though_its_line_moved() -> None:
+    assert decide(tree(tenant("acme")), stored(tenant("acme"), file="a.yaml:99")) == SyncPlan()
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(tenant("acme", displayName="Acme"), id="spec"),
+        pytest.param(document("Tenant", "acme", metadata={"labels": {"team": "blue"}}), id="label"),
+        pytest.param(document("Tenant", "acme", metadata={"annotations": {"a": "b"}}), id="annotation"),
+    ],
+)
+def test_what_differs_is_replaced_at_its_version(wanted: Document) -> None:
+    (write,) = decide(tree(wanted), stored(tenant("acme"))).replaces
+
+    assert write.version == "7"
+    assert write.document["spec"] == wanted["spec"]
+
+
+def test_a_document_that_moved_to_another_file_stays_the_same_object() -> None:
+    plan = decide(tree(tenant("acme"), file="b.yaml"), stored(tenant("acme")))
+
+    assert (created(plan), replaced(plan), deleted(plan)) == ([], ["acme"], [])
+    assert plan.replaces[0].document["metadata"]["annotations"]["tenantry.dev/source-file"] == "b.yaml:1"
+
+
+def test_labels_of_others_stay_and_those_that_mean_something_to_us_go() -> None:
+    labels = {"team": "blue", "tenantry.dev/credential": "User"}
+    there = stored(document("Secret", "s", "tenant-acme", metadata={"labels": labels}))
+
+    (write,) = decide(tree(document("Secret", "s", "tenant-acme")), there, stored(namespace("tenant-acme"), source="")).replaces
+
+    assert write.document["metadata"]["labels"] == {"team": "blue", "tenantry.dev/source": "default"}
+
+
+def test_a_sha256_that_was_pushed_stays_where_the_declaration_has_none() -> None:
+    spec = {"app": "crm", "version": "1.0.0"}
+    pushed = document("Package", "crm", "tenant-acme", spec={**spec, "sha256": "a" * 64})
+
+    assert decide(tree(document("Package", "crm", "tenant-acme", spec=spec)), stored(pushed)).replaces == ()
+
+
+def test_a_namespaces_own_spec_is_no_difference() -> None:
+    there = stored({**namespace("a"), "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
+
+    assert decide(tree(namespace("a")), there) == SyncPlan()
+
+
+def test_an_object_without_a_source_is_taken_over() -> None:
+    assert replaced(decide(tree(tenant("acme")), stored(tenant("acme"), source=""))) == ["acme"]
+
+
+def test_an_object_of_another_source_stays_with_it() -> None:
+    plan = decide(tree(tenant("acme", slug="x")), stored(tenant("acme"), source="other", file="o.yaml:4"))
+
+    assert (replaced(plan), deleted(plan)) == ([], [])
+    assert [str(each) for each in plan.problems] == [
+        "a.yaml:1: metadata.name: Tenant/acme belongs to the source other (o.yaml:4), which keeps it"
+    ]
+
+
+def test_a_kind_that_only_the_platform_makes_is_refused() -> None:
+    operation = document(
+        "Operation",
+        "op",
+        "tenantry-system",
+        spec={"action": "CREATE_TENANT", "target": {"kind": "Tenant", "name": "a", "uid": "x"}, "cause": "1"},
+    )
+
+    assert [problem.problem.field for problem in decide(tree(operation)).problems] == ["kind"]
+
+
+def test_what_has_no_namespace_yet_waits_for_it() -> None:
+    plan = decide(tree(tenant("acme"), environment("dev")))
+
+    assert created(plan) == ["acme"]
+    assert [(wait.ref.name, wait.namespace) for wait, _ in plan.waiting] == [("dev", "tenant-acme")]
+
+
+def test_a_namespace_of_the_same_tree_is_no_reason_to_wait() -> None:
+    assert created(decide(tree(environment("dev", "a"), namespace("a")))) == ["a", "dev"]
+
+
+@pytest.mark.parametrize("leaving", ["object", "namespace"])
+def test_what_is_being_deleted_is_waited_for(leaving: str) -> None:
+    deleting = {"deletionTimestamp": "2026-11-01T00:00:00Z"}
+    objects = stored(environment("dev"), **deleting) if leaving == "object" else {}
+    namespaces = stored(namespace("tenant-acme"), source="", **(deleting if leaving == "namespace" else {}))
+
+    plan = decide(tree(environment("dev")), objects, namespaces)
+
+    assert (created(plan), replaced(plan)) == ([], [])
+    assert [wait.ref.name for wait, _ in plan.waiting] == ["dev"]
+
+
+def test_at_a_first_start_with_a_broken_file_nothing_is_applied() -> None:
+    others = stored(tenant("other"), source="other")
+
+    assert decide(tree(tenant("acme"), problems=BROKEN), others) == SyncPlan(problems=BROKEN)
+
+
+def test_a_broken_file_holds_all_pruning_while_others_apply() -> None:
+    plan = decide(tree(tenant("new"), problems=BROKEN), stored(tenant("acme")))
+
+    assert (created(plan), deleted(plan)) == (["new"], [])
+    assert "broken" in kept(plan)["acme"]
+    assert not plan.kept[0].approvable
+
+
+def test_what_left_the_source_is_deleted_dependents_first() -> None:
+    there = stored(tenant("acme"), environment("dev"), app("dev", "crm"), namespace("tenant-acme"))
+
+    assert deleted(decide(tree(), there)) == ["dev.crm", "dev", "acme", "tenant-acme"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(stored(tenant("acme"), source="other"), id="another source's"),
+        pytest.param(stored(tenant("acme"), source=""), id="nobody's"),
+        pytest.param(stored(tenant("acme"), annotations={"tenantry.dev/prune": "disabled"}), id="prune disabled"),
+        pytest.param(stored(tenant("acme"), deletionTimestamp="2026-11-01T00:00:00Z"), id="already being deleted"),
+    ],
+)
+def test_what_is_not_ours_to_prune_stays(there: Mapping[Ref, Document]) -> None:
+    plan = decide(tree(), there)
+
+    assert (deleted(plan), plan.kept) == ([], ())
+
+
+@pytest.mark.parametrize(
+    ("owned", "gone", "pruned"),
+    [(10, 10, True), (11, 5, True), (11, 6, False), (20, 10, True), (20, 11, False), (20, 20, False)],
+)
+def test_the_budget_is_half_of_more_than_ten(owned: int, gone: int, pruned: bool) -> None:
+    every = [tenant(f"t{number}") for number in range(owned)]
+
+    plan = decide(tree(*every[gone:]), stored(*every))
+
+    assert len(plan.deletes) == (gone if pruned else 0)
+    assert len(plan.kept) == (0 if pruned else gone)
+    assert pruned or kept(plan)["t0"] == f"{gone} of the source's {owned} objects left it at once"
+
+
+def test_another_budget_is_obeyed() -> None:
+    assert kept(decide(tree(), stored(tenant("acme")), budget=Budget(objects=0, share=0.5)))
+
+
+def test_what_was_approved_is_pruned_and_nothing_else() -> None:
+    every = stored(*(tenant(f"t{number}") for number in range(20)))
+    approved = frozenset(every[ref]["metadata"]["uid"] for ref in every if ref.name != "t3")
+
+    assert len(decide(tree(), every, approvals=approved).deletes) == 20
+    assert kept(decide(tree(), every, approvals=frozenset({"uid-another"})))
+
+
+HOLDING = (namespace("tenant-acme"), tenant("acme"), environment("dev"), environment("empty"), app("dev", "crm", persisted=True))
+
+
+@pytest.mark.parametrize(
+    ("leaving", "stays", "goes"),
+    [
+        pytest.param(["dev.crm"], [], ["dev.crm"], id="an app may go: its data stays in the environment"),
+        pytest.param(["empty"], [], ["empty"], id="an environment without data"),
+        pytest.param(["dev"], ["dev"], [], id="an environment with data"),
+        pytest.param(["dev", "dev.crm"], ["dev.crm", "dev"], [], id="and what lies beside it"),
+        pytest.param(["acme"], ["acme"], [], id="a tenant with data"),
+        pytest.param(["tenant-acme"], ["tenant-acme"], [], id="the namespace of data"),
+        pytest.param(["acme", "dev", "dev.crm", "empty"], ["dev.crm", "dev", "empty", "acme"], [], id="all of a tenant"),
+    ],
+)
+def test_data_is_never_pruned_without_approval(leaving: list[str], stays: list[str], goes: list[str]) -> None:
+    remaining = [each for each in HOLDING if each["metadata"]["name"] not in leaving]
+
+    plan = decide(tree(*remaining), stored(*HOLDING))
+
+    assert (sorted(kept(plan)), deleted(plan)) == (sorted(stays), goes)
+    assert all(each.approvable for each in plan.kept)
+
+
+class Counting:
+    """A store that counts its writes."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.writes: list[tuple[str, str]] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        async def call(first: Any, *rest: Any) -> Any:
+            name = first["metadata"]["name"] if isinstance(first, Mapping) else first.ref.name
+            self.writes.append((verb, name))
+            return await getattr(self.store, verb)(first, *rest)
+
+        return call
+
+
+@pytest.fixture
+def store() -> Counting:
+    return Counting(MemoryStore(ADMISSION))
+
+
+def syncer(store: Counting, source: str = "default") -> Syncer:
+    return Syncer(store, store.store, source, finalized=set(ORDER) - {"Namespace", "Secret"})
+
+
+async def test_a_sync_of_many_where_one_changed_touches_one(store: Counting) -> None:
+    every = [tenant(f"t{number}") for number in range(300)]
+    subject = syncer(store)
+    assert len((await subject.sync(tree(*every))).created) == 300
+    store.writes.clear()
+
+    assert await subject.sync(tree(*every)) == Synced()
+    assert store.writes == []
+    await subject.sync(tree(*every[:7], tenant("t7", displayName="new"), *every[8:]))
+    assert store.writes == [("replace", "t7")]
+
+
+async def test_a_restarted_syncer_finds_nothing_to_do(store: Counting) -> None:
+    await syncer(store).sync(tree(tenant("acme"), document("Region", "local")))
+    store.writes.clear()
+
+    assert await syncer(store).sync(tree(tenant("acme"), document("Region", "local"))) == Synced()
+    assert store.writes == []
+
+
+async def test_an_object_is_born_with_its_finalizer_in_one_write(store: Counting) -> None:
+    await syncer(store).sync(tree(tenant("acme"), namespace("a")))
+
+    assert store.writes == [("create", "a"), ("create", "acme")]
+    assert (await store.store.get(Ref("Tenant", "", "acme")))["metadata"]["finalizers"] == [FINALIZER]
+    assert "finalizers" not in (await store.store.get(Ref("Namespace", "", "a")))["metadata"]
+
+
+async def test_what_waited_for_a_namespace_is_created_once_it_is_there(store: Counting) -> None:
+    subject = syncer(store)
+    waiting = await subject.sync(tree(tenant("acme"), environment("dev"), app("dev", "crm")))
+    assert [wait.namespace for wait in waiting.waiting] == ["tenant-acme", "tenant-acme"]
+    assert subject.waits_for == {"tenant-acme"}
+
+    await store.store.create(namespace("tenant-acme"))
+    resumed = await subject.resume("tenant-acme")
+
+    assert [ref.name for ref in resumed.created] == ["dev", "dev.crm"]
+    assert await subject.resume("tenant-acme") == Synced()
+    assert await subject.sync(tree(tenant("acme"), environment("dev"), app("dev", "crm"))) == Synced()
+
+
+async def test_a_refused_change_names_file_and_line_and_the_others_apply(store: Counting) -> None:
+    subject = syncer(store)
+    await store.store.create(namespace("tenant-acme"))
+    await subject.sync(tree(environment("dev"), environment("test")))
+    moved = tree(environment("dev", region="eu"), environment("test", slug="t2"))
+
+    synced = await subject.sync(Tree(moved.documents, locate=lambda place, field: place.line + len(field)))
+
+    assert [str(each) for each in synced.problems] == ['a.yaml:12: spec.region: Invalid value: "eu": is immutable']
+    assert [ref.name for ref in synced.changed] == ["test"]
+
+
+async def test_an_approval_lets_the_next_sync_prune(store: Counting) -> None:
+    subject = syncer(store)
+    every = [tenant(f"t{number}") for number in range(20)]
+    await subject.sync(tree(*every))
+    assert len((await subject.sync(tree())).kept) == 20
+
+    assert len(subject.approve()) == 20
+    assert len((await subject.sync(tree())).pruned) == 20
+    assert (await subject.sync(tree())).kept == ()
+
+
+async def test_a_protected_object_that_left_is_kept_and_says_why(store: Counting) -> None:
+    subject = syncer(store)
+    await subject.sync(tree(tenant("acme", deletionProtection=True)))
+
+    synced = await subject.sync(tree())
+
+    assert "deletionProtection" in kept(synced)["acme"]
+    assert subject.approve() == ()
+
+
+async def test_of_two_sources_the_first_keeps_an_object(store: Counting) -> None:
+    await syncer(store, "first").sync(tree(tenant("acme", slug="first")))
+    second = await syncer(store, "second").sync(tree(tenant("acme", slug="second"), tenant("globex")))
+
+    assert len(second.problems) == 1
+    assert (await store.store.get(Ref("Tenant", "", "acme")))["spec"]["slug"] == "first"
+    assert [ref.name for ref in second.created] == ["globex"]
+
+
+async def test_a_write_that_another_was_quicker_than_is_tried_by_the_next_sync(store: Counting) -> None:
+    subject = syncer(store)
+    await subject.sync(tree(tenant("acme")))
+    there = await store.store.get(Ref("Tenant", "", "acme"))
+
+    class Racing:
+        async def list(self, kind: str) -> tuple[Iterable[Document], str]:
+            documents, version = await store.store.list(kind)
+            if kind == "Tenant":
+                version_held = there["metadata"]["resourceVersion"]
+                labels = {**there["metadata"]["labels"], "by": "another"}
+                await store.store.replace({**there, "metadata": {**there["metadata"], "labels": labels}}, version_held)
+            return documents, version
+
+    raced = await Syncer(store, Racing(), "default", ()).sync(tree(tenant("acme", slug="new")))
+    assert [wait.ref.name for wait in raced.waiting] == ["acme"]
+
+    assert [ref.name for ref in (await subject.sync(tree(tenant("acme", slug="new")))).changed] == ["acme"]
+    assert (await store.store.get(Ref("Tenant", "", "acme")))["metadata"]["labels"]["by"] == "another"
+
+
+async def test_a_sync_that_was_cut_off_at_any_write_ends_the_same_when_run_again() -> None:
+    wanted = tree(namespace("tenant-acme"), tenant("acme"), environment("dev"), app("dev", "crm"))
+    reference = MemoryStore(ADMISSION)
+    await Syncer(reference, reference, "default", ()).sync(wanted)
+    for cut in range(4):
+        left = cut
+        broken = MemoryStore(ADMISSION)
+
+        class CutOff(Counting):
+            async def create(self, document_: Document) -> Document:
+                nonlocal left
+                if left == 0:
+                    raise ConnectionError("cut off")
+                left -= 1
+                return await self.store.create(document_)
+
+        with pytest.raises(ConnectionError):
+            await Syncer(CutOff(broken), broken, "default", ()).sync(wanted)  # type: ignore[arg-type]
+        await Syncer(broken, broken, "default", ()).sync(wanted)
+
+        assert await _declared(broken) == await _declared(reference)
+
+
+async def _declared(store: MemoryStore) -> dict[Ref, Any]:
+    lists = [(await store.list(kind))[0] for kind in ORDER]
+    return {ref_of(each): (each.get("spec"), each["metadata"].get("labels")) for documents in lists for each in documents}
+
+
+async def test_a_deleted_object_is_gone_for_the_next_sync(store: Counting) -> None:
+    subject = syncer(store)
+    await subject.sync(tree(namespace("a"), namespace("b")))
+
+    assert [ref.name for ref in (await subject.sync(tree(namespace("b")))).pruned] == ["a"]
+    with pytest.raises(NotFound):
+        await store.store.get(Ref("Namespace", "", "a"))
