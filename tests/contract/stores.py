@@ -12,14 +12,18 @@ from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.kinds.admission import Admission
 
 
+ADMISSION = Admission()
+"""Compiled once: it holds no state."""
+
+
 @asynccontextmanager
 async def memory(folder: Path) -> AsyncIterator[EmbeddedStore]:
-    yield MemoryStore(Admission())
+    yield MemoryStore(ADMISSION)
 
 
 @asynccontextmanager
 async def sqlite(folder: Path) -> AsyncIterator[EmbeddedStore]:
-    store = await SqliteStore.open(folder, Admission())
+    store = await SqliteStore.open(folder, ADMISSION)
     try:
         yield store
     finally:
