@@ -43,10 +43,13 @@ def too_large(field: str, limit: int) -> HTTPException:
     return HTTPException(413, f"{field}: larger than {limit} bytes")
 
 
-async def body_chunks(request: Request, limit: int, field: str = "body") -> AsyncIterator[bytes]:
-    """The body as it arrives. Answers 413 above `limit` bytes and 400 for a sender slower than 16 KiB/s after its first 15 s."""
+async def body_chunks(request: Request, limit: int, field: str = "body", allowance: int = 0) -> AsyncIterator[bytes]:
+    """The body as it arrives, of at most `limit` bytes for `field` and `allowance` beside it.
+
+    Answers 413 above that, and 400 for a sender that after its first 15 s is slower than 16 KiB/s.
+    """
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit:
+    if announced.isdecimal() and int(announced) > limit + allowance:
         raise too_large(field, limit)
     started = asyncio.get_running_loop().time()
     received = 0
@@ -60,7 +63,7 @@ async def body_chunks(request: Request, limit: int, field: str = "body") -> Asyn
         if chunk is None:
             return
         received += len(chunk)
-        if received > limit:
+        if received > limit + allowance:
             raise too_large(field, limit)
         yield chunk
 

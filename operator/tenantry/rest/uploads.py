@@ -39,7 +39,7 @@ class Uploads:
         path = Path(name)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                await _stream(body_chunks(request, self.limit + OVERHEAD, "file"), part, file)
+                await _stream(body_chunks(request, self.limit, "file", OVERHEAD), part, file)
             part.check()
             yield path
         finally:

@@ -1,0 +1,237 @@
+"""The Local deployer and its hosting: engines are folders, opened on demand, reached by their slugs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.unit.rest.engine_double import EngineDouble
+
+from tenantry.adapters.local.deployer import LocalDeployer
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.hosting import LocalHosting, OpenEngine
+from tenantry.engine.access import Served
+from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Halt
+
+SECRET = Ref("Secret", "tenant-acme", "dev-admin")
+REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev")
+SPEC = EngineSpec(REF, "eu", "Local")
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+class Local:
+    """A host with its engines; `opened` and `closed` tell what it did."""
+
+    def __init__(self, state: Path, capacity: int = 100) -> None:
+        self.state = state
+        self.opened: list[str] = []
+        self.closed: list[str] = []
+        self.folders = EngineFolders(state)
+        self.hosting = LocalHosting(self.folders, self.open, 1 << 20, capacity)
+        self.deployer = LocalDeployer(self.folders, state / "backups", "http://host:8080/", self.hosting.closed)
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.hosting), base_url="http://host:8080")
+
+    async def open(self, record: EngineRecord, folder: Path) -> OpenEngine:
+        id_ = record.ref.id
+        self.opened.append(id_)
+
+        async def close() -> None:
+            self.closed.append(id_)
+
+        return OpenEngine(Served(EngineDouble(folder), folder / "token.jwk", id_), close)
+
+    async def status(self, path: str) -> int:
+        return (await self.client.get(path)).status_code
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[Local]:
+    local = Local(tmp_path)
+    yield local
+    await local.client.aclose()
+    await local.hosting.aclose()
+
+
+async def test_a_deployed_engine_is_told_and_served_under_its_slugs(local: Local) -> None:
+    assert await local.deployer.engine(REF) is None
+    await local.deployer.deploy(SPEC, SECRET)
+    facts = await local.deployer.engine(REF)
+    assert facts is not None
+    assert (facts.url, facts.status, facts.name) == ("http://host:8080/e/acme/dev", "RUNNING", "engine-dev")
+    assert (facts.environment_external_id, facts.external_id, facts.spec) == ("local/e1", "local/e1/engine", SPEC)
+    assert local.opened == []
+    assert await local.status("/e/acme/dev/healthz") == 200
+    assert local.opened == ["e1"]
+
+
+@pytest.mark.parametrize("path", ["/", "/e", "/e/acme", "/e/acme/other/healthz", "/e/other/dev/healthz", "/x/acme/dev/healthz"])
+async def test_any_other_path_is_404_with_an_error_body(local: Local, path: str) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    answer = await local.client.get(path)
+    assert (answer.status_code, answer.json()) == (404, {"error": f"no such path: {path}"})
+
+
+async def test_redirects_and_docs_stay_below_the_engines_own_path(local: Local) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    assert (await local.client.get("/e/acme/dev/apps/shop")).headers["location"] == "/e/acme/dev/apps/shop/"
+    assert "/e/acme/dev/openapi.json" in (await local.client.get("/e/acme/dev/docs")).text
+
+
+async def test_deploy_twice_keeps_the_engine_and_a_new_slug_moves_it(local: Local) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    first = await local.deployer.engine(REF)
+    await local.deployer.deploy(SPEC, SECRET)
+    moved = replace(SPEC, ref=replace(REF, slug="prod"))
+    await local.deployer.deploy(moved, SECRET)
+    second = await local.deployer.engine(REF)
+    assert first and second
+    assert (first.id, first.created_at) == (second.id, second.created_at)
+    assert second.url == "http://host:8080/e/acme/prod"
+    assert await local.status("/e/acme/dev/healthz") == 404
+    assert await local.status("/e/acme/prod/healthz") == 200
+
+
+async def test_a_slug_that_passes_to_another_environment_serves_that_one(local: Local) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    await local.deployer.deploy(replace(SPEC, ref=EngineRef("tenant-acme", "next", "e2", "acme", "dev")), SECRET)
+    await local.deployer.deploy(replace(SPEC, ref=replace(REF, slug="old")), SECRET)
+    assert await local.status("/e/acme/dev/healthz") == 200
+    assert local.opened == ["e2"]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        pytest.param(replace(REF, namespace="tenant-evil"), id="another namespace"),
+        pytest.param(replace(REF, name="test"), id="another name"),
+        pytest.param(replace(REF, id="../e1"), id="an id that leads elsewhere"),
+    ],
+)
+async def test_an_engine_is_given_up_only_to_its_own_environment(local: Local, stranger: EngineRef) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    with pytest.raises(Halt):
+        await local.deployer.engine(stranger)
+    with pytest.raises(Halt):
+        await local.deployer.deploy(replace(SPEC, ref=stranger), SECRET)
+    with pytest.raises(Halt):
+        await local.deployer.undeploy(stranger)
+    assert await local.deployer.engine(REF)
+
+
+async def test_engines_are_there_again_after_a_restart(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    before = await local.deployer.engine(REF)
+    again = Local(tmp_path)
+    assert await again.deployer.engine(REF) == before
+    assert await again.status("/e/acme/dev/healthz") == 200
+
+
+async def test_many_deploys_at_once_are_all_durable(local: Local, tmp_path: Path) -> None:
+    specs = [replace(SPEC, ref=EngineRef("n", f"e{i}", f"id-{i}", "acme", f"e{i}")) for i in range(600)]
+    await asyncio.gather(*(local.deployer.deploy(spec, SECRET) for spec in specs))
+    again = Local(tmp_path)
+    assert [await again.deployer.engine(spec.ref) for spec in specs] == [await local.deployer.engine(spec.ref) for spec in specs]
+
+
+async def test_a_folder_that_cannot_be_written_is_a_transient_failure(local: Local) -> None:
+    (local.folders.engines / "e1").write_text("in the way")
+    with pytest.raises(Halt, match="StateFolder"):
+        await local.deployer.deploy(SPEC, SECRET)
+
+
+async def test_undeploy_leaves_nothing_and_may_come_twice(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    await local.status("/e/acme/dev/healthz")
+    await local.deployer.undeploy(REF)
+    await local.deployer.undeploy(REF)
+    assert await local.deployer.engine(REF) is None
+    assert await local.status("/e/acme/dev/healthz") == 404
+    assert local.closed == ["e1"]
+    assert files(tmp_path) == []
+
+
+async def test_a_removal_that_a_crash_interrupted_ends_at_the_next_start(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    assert local.folders.remove(REF)
+    again = Local(tmp_path)
+    assert await again.deployer.engine(REF) is None
+    assert files(tmp_path) == []
+
+
+async def test_a_folder_without_its_record_is_taken_up_by_the_next_deploy(tmp_path: Path) -> None:
+    (tmp_path / "engines" / "e1").mkdir(parents=True)
+    local = Local(tmp_path)
+    assert await local.deployer.engine(REF) is None
+    await local.deployer.deploy(SPEC, SECRET)
+    assert await local.deployer.engine(REF)
+
+
+async def test_an_engine_deleted_by_hand_is_missing(local: Local) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    (local.folders.engines / "e1" / "engine.json").unlink()
+    assert await local.deployer.engine(REF) is None
+    await local.deployer.deploy(SPEC, SECRET)
+    assert await local.deployer.engine(REF)
+
+
+def test_a_broken_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "engines" / "e1").mkdir(parents=True)
+    (tmp_path / "engines" / "e1" / "engine.json").write_text("{")
+    with pytest.raises(ValueError, match=r"e1/engine\.json: "):
+        EngineFolders(tmp_path)
+
+
+async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_written(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    folder = local.folders.folder("e1")
+    (folder / "packages").mkdir()
+    (folder / "packages" / "a.tapp").write_bytes(b"zip")
+    with closing(sqlite3.connect(folder / "data.db")) as writer:
+        writer.executescript("PRAGMA journal_mode=WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1), (2);")
+        await local.deployer.snapshot(REF)
+        await local.deployer.snapshot(REF)
+    (archive,) = (tmp_path / "backups").iterdir()
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "out", filter="data")
+        assert sorted(tar.getnames()) == ["data.db", "engine.json", "packages/a.tapp"]
+    with closing(sqlite3.connect(tmp_path / "out" / "data.db")) as copy:
+        assert copy.execute("SELECT sum(x) FROM t").fetchone() == (3,)
+
+
+async def test_idle_engines_close_when_there_are_too_many(tmp_path: Path) -> None:
+    local = Local(tmp_path, capacity=2)
+    for number in range(4):
+        ref = EngineRef("n", f"e{number}", f"id-{number}", "acme", f"e{number}")
+        await local.deployer.deploy(replace(SPEC, ref=ref), SECRET)
+    for number in (0, 1, 0, 2, 3):
+        assert await local.status(f"/e/acme/e{number}/healthz") == 200
+    assert local.closed == ["id-1", "id-0"]
+    await local.hosting.aclose()
+    assert sorted(local.closed) == sorted(local.opened)
+
+
+async def test_an_engine_opens_once_for_many_requests_at_once(local: Local) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    assert set(await asyncio.gather(*(local.status("/e/acme/dev/healthz") for _ in range(20)))) == {200}
+    assert local.opened == ["e1"]
+
+
+async def test_requests_and_removals_at_once_leave_nothing_open(local: Local) -> None:
+    for _ in range(20):
+        await local.deployer.deploy(SPEC, SECRET)
+        statuses = [local.status("/e/acme/dev/readyz") for _ in range(5)]
+        await asyncio.gather(*statuses, local.deployer.undeploy(REF))
+    assert local.opened == local.closed
+    assert list(local.folders.engines.iterdir()) == []
