@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -216,7 +215,7 @@ async def test_a_download_that_breaks_off_leaves_nothing(wired: Wired, tmp_path:
     wired.answer = lambda request: httpx.Response(200, content=broken())
     with pytest.raises(Halt, match="EngineUnreachable"):
         await wired.engines.at(OWN).download("crm", "1.0.0")
-    assert os.listdir(tmp_path) == []
+    assert len(list(tmp_path.glob("*"))) == 0
 
 
 async def test_an_upload_is_one_multipart_file(wired: Wired, tmp_path: Path) -> None:
