@@ -22,6 +22,7 @@ Admit = Callable[[Document], Document]
 SUFFIXES = (".yaml", ".yml")
 MANIFEST = "app.yaml"
 MOST_FILES = 50_000
+LARGEST_TREE = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Directory:
     async def read(self) -> Tree:
         """What the directory declares now. Never raises for bad input: that is told by the tree's problems.
 
-        Raises FileNotFoundError when the directory itself is gone.
+        Raises OSError when the directory itself is gone or cannot be listed.
         """
         documents, problems = await asyncio.to_thread(self._read_files)
         documents, refused = await self._with_packages(documents)
@@ -70,14 +71,21 @@ class Directory:
 
     def _contents(self, problems: list[SourceProblem]) -> Iterator[tuple[_File, bytes]]:
         """The files with their bytes; what cannot be read is added to the problems."""
+        total = 0
         for found in self._files():
             if isinstance(found, SourceProblem):
                 problems.append(found)
                 continue
             try:
-                yield found, _content(found.path)
+                data = _content(found.path)
             except OSError as error:
                 problems.append(_whole(found.name, f"cannot be read: {error.strerror}"))
+                continue
+            total += len(data)
+            if total > LARGEST_TREE:
+                problems.append(_whole(found.name, f"with it the files hold more than {LARGEST_TREE // 2**20} MiB"))
+                return
+            yield found, data
 
     def _files(self) -> Iterator[_File | SourceProblem]:
         if self._only is not None:
@@ -120,8 +128,17 @@ class Directory:
 
 
 def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProblem]:
-    """The YAML files below a folder, in order of name; links are followed to files inside the tree alone."""
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    """The YAML files below a folder, in order of name; links are followed to files inside the tree alone.
+
+    Raises OSError when the root itself cannot be listed.
+    """
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        if not prefix:
+            raise
+        yield _whole(prefix, f"cannot be listed: {error.strerror}")
+        return
     if prefix and any(entry.name == MANIFEST for entry in entries):
         return
     for entry in entries:

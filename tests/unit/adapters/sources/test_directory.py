@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tenantry.adapters.sources import directory as reading
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.kinds.admission import Admission
@@ -185,6 +186,15 @@ async def test_a_directory_that_is_gone_is_no_empty_directory(tmp_path: Path) ->
 
     with pytest.raises(FileNotFoundError):
         await source.read()
+
+
+async def test_a_tree_beyond_the_limits_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"a.yaml": tenant("a"), "b.yaml": tenant("b"), "c.yaml": tenant("c")})
+
+    monkeypatch.setattr(reading, "MOST_FILES", 2)
+    assert told(await directory(tmp_path).read()) == [".: holds more than 2 YAML files"]
+    monkeypatch.setattr(reading, "LARGEST_TREE", len(tenant("a")))
+    assert told(await directory(tmp_path).read())[0].startswith("b.yaml: with it the files hold more")
 
 
 async def test_a_field_is_located_in_the_file_as_it_is_now(tmp_path: Path) -> None:
