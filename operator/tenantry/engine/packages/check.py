@@ -1,0 +1,185 @@
+"""Opening a package that may be hostile: every claim of its headers is checked against what is really there."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from tenantry.engine.packages.manifest import LARGEST, Manifest, parse_manifest
+from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import Invalid, Problem
+
+MANIFEST = "app.yaml"
+SYMBOLS = "symbols.sym"
+CONTENT = "content/"
+SEED = "seed/"
+CHUNK = 1 << 18
+HEADER = 30
+"""Bytes of a local file header before its name."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a package may be at most, in bytes, entries, and inflated bytes per packed byte."""
+
+    size: int = 1 << 30
+    entries: int = 10_000
+    inflated: int = 4 << 30
+    ratio: int = 200
+
+
+@dataclass(frozen=True)
+class Package:
+    """A checked package, open for reading."""
+
+    archive: zipfile.ZipFile
+    manifest: Manifest
+
+    @property
+    def has_symbols(self) -> bool:
+        return SYMBOLS in self.archive.namelist()
+
+    def seeds(self) -> dict[str, str]:
+        """Entry names by table."""
+        return {
+            name.removeprefix(SEED).removesuffix(".ndjson"): name
+            for name in self.archive.namelist()
+            if name.startswith(SEED) and name.endswith(".ndjson")
+        }
+
+    def content(self) -> list[str]:
+        """The names of the static files."""
+        return [name for name in self.archive.namelist() if name.startswith(CONTENT) and not name.endswith("/")]
+
+
+def inspect(path: Path, limits: Limits | None = None) -> PackageFacts:
+    """Checks the whole package and tells what it says of itself. Blocks. Raises Invalid."""
+    with open_package(path, limits) as package:
+        manifest = package.manifest
+        return PackageFacts(
+            app=manifest.id,
+            version=manifest.version,
+            name=manifest.name,
+            author=manifest.author,
+            sha256=sha256_of(path),
+            size=path.stat().st_size,
+            tables=len(manifest.tables),
+            symbols=package.has_symbols,
+            roles=tuple(manifest.roles),
+        )
+
+
+@contextmanager
+def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
+    """Checks a package and holds it open. Blocks. Raises Invalid."""
+    limits = limits or Limits()
+    if path.stat().st_size > limits.size:
+        raise _refused("", f"is larger than {limits.size} bytes")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_directory(archive, limits)
+            _check_contents(archive, limits)
+            package = Package(archive, parse_manifest(_small(archive, MANIFEST)))
+            _check_seeds(package)
+            yield package
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, RuntimeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise _refused("", f"is not a readable package: {error}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """As hex. Blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_directory(archive: zipfile.ZipFile, limits: Limits) -> None:
+    entries = archive.infolist()
+    if len(entries) > limits.entries:
+        raise _refused("", f"has more than {limits.entries} entries")
+    seen: dict[str, str] = {}
+    spans: list[tuple[int, int, str]] = []
+    for entry in entries:
+        _check_name(entry)
+        folded = unicodedata.normalize("NFKC", entry.filename).casefold().rstrip("/")
+        if folded in seen:
+            raise _refused(entry.filename, f"collides with {seen[folded]}")
+        seen[folded] = entry.filename
+        if entry.flag_bits & 0x1:
+            raise _refused(entry.filename, "is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _refused(entry.filename, "is packed by a method other than store and deflate")
+        mode = entry.external_attr >> 16
+        if mode and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_IFMT(mode) == 0):
+            raise _refused(entry.filename, "is a link or a device")
+        spans.append((entry.header_offset, entry.header_offset + HEADER + entry.compress_size, entry.filename))
+    _check_files_are_no_folders(seen)
+    spans.sort()
+    for (_, end, name), (start, _, other) in pairwise(spans):
+        if start < end:
+            raise _refused(other, f"overlaps {name}")
+    if MANIFEST not in archive.namelist():
+        raise _refused(MANIFEST, "is missing")
+
+
+def _check_name(entry: zipfile.ZipInfo) -> None:
+    name = entry.filename
+    if name != entry.orig_filename or "\\" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
+        raise _refused(name, "has a character that no name may have")
+    parts = name.rstrip("/").split("/")
+    if name.startswith("/") or ":" in parts[0] or any(part in ("", ".", "..") for part in parts):
+        raise _refused(name, "is not a plain path inside the package")
+    if len(name.encode()) > 1024:
+        raise _refused(name[:60], "has a name of more than 1024 bytes")
+
+
+def _check_files_are_no_folders(names: dict[str, str]) -> None:
+    files = {folded for folded, name in names.items() if not name.endswith("/")}
+    for folded, name in names.items():
+        parts = folded.split("/")
+        for depth in range(1, len(parts)):
+            if "/".join(parts[:depth]) in files:
+                raise _refused(name, "lies below a file")
+
+
+def _check_contents(archive: zipfile.ZipFile, limits: Limits) -> None:
+    """Inflates everything once, counting: headers may lie about sizes."""
+    total = 0
+    for entry in archive.infolist():
+        inflated = 0
+        with archive.open(entry) as stream:
+            while chunk := stream.read(CHUNK):
+                inflated += len(chunk)
+                if total + inflated > limits.inflated:
+                    raise _refused(entry.filename, f"the package inflates to more than {limits.inflated} bytes")
+                if inflated > CHUNK and inflated > limits.ratio * max(1, entry.compress_size):
+                    raise _refused(entry.filename, f"inflates to more than {limits.ratio} times its size")
+        if inflated != entry.file_size:
+            raise _refused(entry.filename, "is not as long as its header says")
+        total += inflated
+
+
+def _small(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).file_size > LARGEST:
+        raise _refused(name, f"is larger than {LARGEST} bytes")
+    return archive.read(name)
+
+
+def _check_seeds(package: Package) -> None:
+    tables = {table.name for table in package.manifest.tables}
+    for table, name in package.seeds().items():
+        if table not in tables:
+            raise _refused(name, f"seeds a table {table!r} that app.yaml does not declare")
+
+
+def _refused(field: str, reason: str) -> Invalid:
+    return Invalid((Problem(field or "package", reason),))

@@ -1,0 +1,191 @@
+"""app.yaml: what a package says of itself and of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from tenantry.model.fields import AppId, AppVersion
+from tenantry.model.verdicts import Invalid, Problem
+
+LARGEST = 1 << 20
+"""Bytes of an app.yaml at most."""
+
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
+ColumnType = Literal[
+    "integer", "bigint", "string", "text", "boolean", "decimal", "double", "date", "datetime", "json", "blob", "uuid",
+]  # fmt: skip
+COMPUTED = ("now", "uuid")
+Grant = Literal["read", "write"]
+
+
+class Part(BaseModel):
+    """A part of a manifest: frozen, camelCase, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Column(Part):
+    """A column. length for string; precision and scale for decimal; default: a literal, `now` or `uuid`."""
+
+    name: Identifier
+    type: ColumnType
+    length: int | None = Field(default=None, ge=1, le=65535)
+    precision: int | None = Field(default=None, ge=1, le=38)
+    scale: int | None = Field(default=None, ge=0, le=38)
+    nullable: bool = True
+    generated: bool = False
+    default: Any = None
+    renamed_from: Identifier | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Column:
+        if self.length is not None and self.type != "string":
+            raise ValueError("length is for string columns only")
+        if self.type == "string" and self.length is None:
+            raise ValueError("a string column needs a length")
+        if (self.precision is not None or self.scale is not None) and self.type != "decimal":
+            raise ValueError("precision and scale are for decimal columns only")
+        if self.type == "decimal" and self.precision is None:
+            raise ValueError("a decimal column needs a precision")
+        if self.generated and self.type not in ("integer", "bigint"):
+            raise ValueError("only integer and bigint columns can be generated")
+        if self.default is not None and not isinstance(self.default, str | int | float | bool):
+            raise ValueError("default must be a literal, now or uuid")
+        return self
+
+
+class Index(Part):
+    """An index over columns, in order."""
+
+    columns: tuple[Identifier, ...] = Field(min_length=1, max_length=16)
+
+
+class ForeignKey(Part):
+    """References to another table of the same app."""
+
+    columns: tuple[Identifier, ...] = Field(min_length=1, max_length=16)
+    references: Identifier
+    to: tuple[Identifier, ...] = Field(min_length=1, max_length=16)
+    on_delete: Literal["restrict", "cascade", "setNull"] = "restrict"
+
+
+class Check(Part):
+    """A condition that every row holds."""
+
+    name: Identifier
+    expression: str = Field(min_length=1, max_length=1000)
+
+
+class Table(Part):
+    """A table."""
+
+    name: Identifier
+    primary_key: tuple[Identifier, ...] = Field(min_length=1, max_length=16)
+    columns: tuple[Column, ...] = Field(min_length=1, max_length=500)
+    unique: tuple[tuple[Identifier, ...], ...] = ()
+    indexes: tuple[Index, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[Check, ...] = ()
+    renamed_from: Identifier | None = None
+
+    @model_validator(mode="after")
+    def _names_its_columns(self) -> Table:
+        names = [column.name.lower() for column in self.columns]
+        if twice := _repeated(names):
+            raise ValueError(f"column {twice} is declared twice")
+        known = set(names)
+        used = [*self.primary_key, *(name for key in self.unique for name in key)]
+        used += [name for index in self.indexes for name in index.columns]
+        used += [name for key in self.foreign_keys for name in key.columns]
+        for name in used:
+            if name.lower() not in known:
+                raise ValueError(f"no column {name} in table {self.name}")
+        generated = [column.name for column in self.columns if column.generated]
+        if generated and tuple(generated) != self.primary_key:
+            raise ValueError("a generated column must be the whole primary key")
+        return self
+
+
+class Manifest(Part):
+    """app.yaml."""
+
+    api_version: Literal["tenantry.dev/app/v1"]
+    id: AppId
+    name: str = Field(min_length=1, max_length=128)
+    author: str = Field(default="", max_length=128)
+    version: AppVersion
+    tables: tuple[Table, ...] = Field(default=(), max_length=1000)
+    roles: dict[Identifier, dict[Identifier, tuple[Grant, ...]]] = Field(default_factory=dict)
+    default_role: Identifier | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Manifest:
+        tables = {table.name.lower(): table for table in self.tables}
+        if len(tables) != len(self.tables):
+            raise ValueError(f"table {_repeated([table.name.lower() for table in self.tables])} is declared twice")
+        for table in self.tables:
+            for key in table.foreign_keys:
+                _check_reference(table, key, tables)
+        for role, grants in self.roles.items():
+            for name in grants:
+                if name.lower() not in tables:
+                    raise ValueError(f"roles.{role}: no table {name}")
+        if self.default_role is not None and self.default_role not in self.roles:
+            raise ValueError(f"defaultRole: no role {self.default_role}")
+        return self
+
+
+def parse_manifest(raw: bytes) -> Manifest:
+    """Reads app.yaml. Raises Invalid naming each field."""
+    if len(raw) > LARGEST:
+        raise Invalid((Problem("app.yaml", f"is larger than {LARGEST} bytes"),))
+    try:
+        # An app.yaml has no use for aliases; a bomb has.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(raw, Loader=yaml.CSafeLoader)):
+            raise ValueError("aliases are not allowed")
+        loaded = yaml.load(raw, Loader=yaml.CSafeLoader)  # noqa: S506 - the safe loader, in C
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise Invalid((Problem("app.yaml", f"is not YAML: {_first_line(error)}"),)) from error
+    if not isinstance(loaded, dict):
+        raise Invalid((Problem("app.yaml", "must be a mapping"),))
+    try:
+        return Manifest.model_validate(loaded)
+    except ValidationError as error:
+        raise Invalid(tuple(Problem(_path(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors())) from error
+
+
+def _check_reference(table: Table, key: ForeignKey, tables: dict[str, Table]) -> None:
+    target = tables.get(key.references.lower())
+    if target is None:
+        raise ValueError(f"table {table.name} references {key.references}, which is not declared")
+    if len(key.columns) != len(key.to):
+        raise ValueError(f"table {table.name}: a foreign key needs as many columns as it references")
+    known = {column.name.lower() for column in target.columns}
+    for name in key.to:
+        if name.lower() not in known:
+            raise ValueError(f"table {table.name} references {key.references}.{name}, which is not declared")
+
+
+def _repeated(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = "app.yaml"
+    for step in location:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
