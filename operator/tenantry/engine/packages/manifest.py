@@ -14,6 +14,7 @@ from tenantry.model.verdicts import Invalid, Problem
 
 LARGEST = 1 << 20
 """Bytes of an app.yaml at most."""
+DEEPEST = 32
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 ColumnType = Literal[
@@ -145,10 +146,8 @@ def parse_manifest(raw: bytes) -> Manifest:
     if len(raw) > LARGEST:
         raise Invalid((Problem("app.yaml", f"is larger than {LARGEST} bytes"),))
     try:
-        # An app.yaml has no use for aliases; a bomb has.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(raw, Loader=yaml.CSafeLoader)):
-            raise ValueError("aliases are not allowed")
-        loaded = yaml.load(raw, Loader=yaml.CSafeLoader)  # noqa: S506 - the safe loader, in C
+        _refuse_bombs(raw)
+        loaded = yaml.load(raw, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise Invalid((Problem("app.yaml", f"is not YAML: {_first_line(error)}"),)) from error
     if not isinstance(loaded, dict):
@@ -157,6 +156,20 @@ def parse_manifest(raw: bytes) -> Manifest:
         return Manifest.model_validate(loaded)
     except ValidationError as error:
         raise Invalid(tuple(Problem(_path(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors())) from error
+
+
+def _refuse_bombs(raw: bytes) -> None:
+    """An app.yaml has no use for aliases, nor for depth, which kills libyaml's composer. Raises ValueError."""
+    depth = 0
+    for event in yaml.parse(raw, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError("aliases are not allowed")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise ValueError(f"is nested deeper than {DEEPEST}")
 
 
 def _check_reference(table: Table, key: ForeignKey, tables: dict[str, Table]) -> None:

@@ -1,0 +1,123 @@
+"""Tables as values: the declared ones and the real ones, in the same form, so that they can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import Dialect
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """type: as DDL spells it. default: its SQL, `""` for none."""
+
+    type: str
+    nullable: bool
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """A table. foreign_keys: (columns, table, referenced columns, ON DELETE); checks: (name, SQL)."""
+
+    name: str
+    columns: Mapping[str, ColumnShape]
+    primary_key: tuple[str, ...]
+    unique: frozenset[tuple[str, ...]] = frozenset()
+    indexes: frozenset[tuple[str, ...]] = frozenset()
+    foreign_keys: frozenset[tuple[tuple[str, ...], str, tuple[str, ...], str]] = frozenset()
+    checks: frozenset[tuple[str, str]] = frozenset()
+
+
+def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
+    """The shape of a table that SQLAlchemy describes."""
+    constraints = table.constraints
+    return TableShape(
+        name=table.name,
+        columns={
+            column.name: ColumnShape(column.type.compile(dialect), bool(column.nullable), _declared_default(column))
+            for column in table.columns
+        },
+        primary_key=tuple(column.name for column in table.primary_key.columns),
+        unique=frozenset(_names(c.columns) for c in constraints if isinstance(c, sa.UniqueConstraint)),
+        indexes=frozenset(_names(index.columns) for index in table.indexes),
+        foreign_keys=frozenset(
+            (
+                tuple(c.column_keys),
+                c.referred_table.name,
+                tuple(element.column.name for element in c.elements),
+                (c.ondelete or "").upper(),
+            )
+            for c in constraints
+            if isinstance(c, sa.ForeignKeyConstraint)
+        ),
+        checks=frozenset(
+            (str(c.name), _plain(str(c.sqltext))) for c in constraints if isinstance(c, sa.CheckConstraint) and c.name
+        ),
+    )
+
+
+def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]:
+    """The shapes of the tables that are really there, by name. One pass over all of them."""
+    inspector = sa.inspect(connection)
+    names = [name for name in inspector.get_table_names() if name.startswith(prefix)]
+    if not names:
+        return {}
+    columns = inspector.get_multi_columns(filter_names=names)
+    keys = inspector.get_multi_pk_constraint(filter_names=names)
+    unique = inspector.get_multi_unique_constraints(filter_names=names)
+    indexes = inspector.get_multi_indexes(filter_names=names)
+    foreign = inspector.get_multi_foreign_keys(filter_names=names)
+    checks = inspector.get_multi_check_constraints(filter_names=names)
+    dialect = connection.dialect
+    shapes = {}
+    for name in names:
+        key = (None, name)
+        shapes[name] = TableShape(
+            name=name,
+            columns={
+                column["name"]: ColumnShape(column["type"].compile(dialect), column["nullable"], _plain(column["default"] or ""))
+                for column in columns[key]
+            },
+            primary_key=tuple(keys[key]["constrained_columns"]),
+            unique=frozenset(tuple(each["column_names"]) for each in unique.get(key, [])),
+            indexes=frozenset(
+                tuple(str(column) for column in each["column_names"]) for each in indexes.get(key, []) if not each["unique"]
+            ),
+            foreign_keys=frozenset(
+                (
+                    tuple(each["constrained_columns"]),
+                    each["referred_table"],
+                    tuple(each["referred_columns"]),
+                    str(each["options"].get("ondelete", "")).upper(),
+                )
+                for each in foreign.get(key, [])
+            ),
+            checks=frozenset((str(each["name"]), _plain(each["sqltext"])) for each in checks.get(key, []) if each["name"]),
+        )
+    return shapes
+
+
+def _declared_default(column: sa.Column[Any]) -> str:
+    default = column.server_default
+    if not isinstance(default, sa.DefaultClause):
+        return ""
+    argument = default.arg
+    if isinstance(argument, str):
+        return "'" + argument.replace("'", "''") + "'"
+    return _plain(str(argument))
+
+
+def _names(columns: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(str(column.name) for column in columns)
+
+
+def _plain(sql: str) -> str:
+    """Without differences that mean nothing."""
+    text = " ".join(sql.split())
+    while text.startswith("(") and text.endswith(")"):
+        text = text[1:-1].strip()
+    return text

@@ -1,0 +1,227 @@
+"""The engine's own records, beside the apps' tables: stored versions, what is installed, identities, identity providers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from tenantry.model.facts import EngineIdentity, EngineIdentityProvider, IdentityProviderSettings
+
+ADMIN = "admin"
+_METADATA = sa.MetaData()
+
+# App tables begin with a letter: these names are nobody else's.
+VERSIONS = sa.Table(
+    "_tenantry_versions",
+    _METADATA,
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("app", sa.String(40), nullable=False),
+    sa.Column("version", sa.String(64), nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False),
+    sa.Column("name", sa.String(128), nullable=False),
+    sa.Column("author", sa.String(128), nullable=False),
+    sa.UniqueConstraint("app", "version"),
+)
+INSTALLED = sa.Table(
+    "_tenantry_installed",
+    _METADATA,
+    sa.Column("app", sa.String(40), primary_key=True),
+    sa.Column("version", sa.String(64), nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False),
+)
+IDENTITIES = sa.Table(
+    "_tenantry_identities",
+    _METADATA,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("username", sa.String(64), nullable=False),
+    sa.Column("folded", sa.String(128), nullable=False, unique=True),
+    sa.Column("hash", sa.String(512), nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("roles", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+)
+PROVIDERS = sa.Table(
+    "_tenantry_providers",
+    _METADATA,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(128), nullable=False, unique=True),
+    sa.Column("settings", sa.Text, nullable=False),
+    sa.Column("client_secret", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class StoredVersion:
+    """One stored package version."""
+
+    app: str
+    version: str
+    sha256: str
+    name: str
+    author: str
+
+
+@dataclass(frozen=True)
+class StoredIdentity:
+    """One identity with what only the engine may know. epoch: how often its password changed."""
+
+    facts: EngineIdentity
+    hash: str
+    epoch: int
+
+
+def prepare(connection: sa.Connection) -> None:
+    """Makes the tables of records where they are missing."""
+    _METADATA.create_all(connection)
+
+
+def versions(connection: sa.Connection, app: str | None = None) -> list[StoredVersion]:
+    """In upload order."""
+    query = sa.select(VERSIONS).order_by(VERSIONS.c.seq)
+    if app is not None:
+        query = query.where(VERSIONS.c.app == app)
+    return [StoredVersion(row.app, row.version, row.sha256, row.name, row.author) for row in connection.execute(query)]
+
+
+def add_version(connection: sa.Connection, stored: StoredVersion) -> None:
+    """Adds one; the caller has looked that it is not there."""
+    connection.execute(
+        VERSIONS.insert().values(
+            app=stored.app, version=stored.version, sha256=stored.sha256, name=stored.name, author=stored.author
+        )
+    )
+
+
+def remove_version(connection: sa.Connection, app: str, version: str) -> None:
+    """Removes one."""
+    connection.execute(VERSIONS.delete().where(VERSIONS.c.app == app, VERSIONS.c.version == version))
+
+
+def installed(connection: sa.Connection) -> dict[str, tuple[str, str]]:
+    """Version and sha256 by app."""
+    return {row.app: (row.version, row.sha256) for row in connection.execute(sa.select(INSTALLED))}
+
+
+def set_installed(connection: sa.Connection, app: str, version: str, sha256: str) -> None:
+    """Replaces what is installed."""
+    clear_installed(connection, app)
+    connection.execute(INSTALLED.insert().values(app=app, version=version, sha256=sha256))
+
+
+def clear_installed(connection: sa.Connection, app: str) -> None:
+    """Nothing is installed."""
+    connection.execute(INSTALLED.delete().where(INSTALLED.c.app == app))
+
+
+def identities(connection: sa.Connection) -> list[StoredIdentity]:
+    """All of them, oldest first."""
+    query = sa.select(IDENTITIES).order_by(IDENTITIES.c.created_at, IDENTITIES.c.id)
+    return [_identity(row) for row in connection.execute(query)]
+
+
+def find_identity(connection: sa.Connection, *, username: str = "", id_: str = "") -> StoredIdentity | None:
+    """By username, compared case-folded, or by id."""
+    column, value = (IDENTITIES.c.id, id_) if id_ else (IDENTITIES.c.folded, username.casefold())
+    row = connection.execute(sa.select(IDENTITIES).where(column == value)).first()
+    return _identity(row) if row is not None else None
+
+
+def add_identity(
+    connection: sa.Connection, username: str, hash_: str, fingerprint: str, roles: Iterable[tuple[str, str]]
+) -> EngineIdentity:
+    """Adds one; the caller has looked that the name is free."""
+    created = datetime.now(UTC)
+    id_ = str(uuid.uuid4())
+    connection.execute(
+        IDENTITIES.insert().values(
+            id=id_,
+            username=username,
+            folded=username.casefold(),
+            hash=hash_,
+            fingerprint=fingerprint,
+            epoch=0,
+            roles=json.dumps(dict(roles)),
+            created_at=created.isoformat(),
+        )
+    )
+    return EngineIdentity(id_, username, created, fingerprint, dict(roles))
+
+
+def set_password(connection: sa.Connection, id_: str, hash_: str, fingerprint: str) -> None:
+    """Replaces the password and moves the epoch: tokens made before end."""
+    values = {"hash": hash_, "fingerprint": fingerprint, "epoch": IDENTITIES.c.epoch + 1}
+    connection.execute(IDENTITIES.update().where(IDENTITIES.c.id == id_).values(values))
+
+
+def rehash(connection: sa.Connection, id_: str, hash_: str) -> None:
+    """The same password, hashed anew: tokens stay."""
+    connection.execute(IDENTITIES.update().where(IDENTITIES.c.id == id_).values(hash=hash_))
+
+
+def set_roles(connection: sa.Connection, id_: str, roles: Mapping[str, str]) -> None:
+    """Replaces the grants."""
+    connection.execute(IDENTITIES.update().where(IDENTITIES.c.id == id_).values(roles=json.dumps(dict(roles))))
+
+
+def remove_identity(connection: sa.Connection, id_: str) -> None:
+    """Removes one."""
+    connection.execute(IDENTITIES.delete().where(IDENTITIES.c.id == id_))
+
+
+def providers(connection: sa.Connection) -> list[EngineIdentityProvider]:
+    """All of them, oldest first."""
+    query = sa.select(PROVIDERS).order_by(PROVIDERS.c.created_at, PROVIDERS.c.id)
+    return [_provider(row) for row in connection.execute(query)]
+
+
+def put_provider(
+    connection: sa.Connection, settings: IdentityProviderSettings, secret: tuple[str, str] | None, id_: str = ""
+) -> EngineIdentityProvider:
+    """Adds one, or edits the one with `id_`. secret: value and fingerprint; None leaves it as it is."""
+    values: dict[str, Any] = {"name": settings.name, "settings": json.dumps(_settings_json(settings))}
+    if secret is not None:
+        values |= {"client_secret": secret[0], "fingerprint": secret[1]}
+    if id_:
+        connection.execute(PROVIDERS.update().where(PROVIDERS.c.id == id_).values(values))
+    else:
+        id_ = str(uuid.uuid4())
+        defaults = {"client_secret": "", "fingerprint": "", "created_at": datetime.now(UTC).isoformat()}
+        connection.execute(PROVIDERS.insert().values(defaults | values | {"id": id_}))
+    return next(provider for provider in providers(connection) if provider.id == id_)
+
+
+def remove_provider(connection: sa.Connection, id_: str) -> None:
+    """Removes one."""
+    connection.execute(PROVIDERS.delete().where(PROVIDERS.c.id == id_))
+
+
+def _identity(row: Any) -> StoredIdentity:
+    created = datetime.fromisoformat(row.created_at)
+    facts = EngineIdentity(row.id, row.username, created, row.fingerprint, json.loads(row.roles))
+    return StoredIdentity(facts, row.hash, row.epoch)
+
+
+def _provider(row: Any) -> EngineIdentityProvider:
+    settings = IdentityProviderSettings(**json.loads(row.settings))
+    return EngineIdentityProvider(row.id, settings, datetime.fromisoformat(row.created_at), row.fingerprint)
+
+
+def _settings_json(settings: IdentityProviderSettings) -> dict[str, Any]:
+    return {
+        "name": settings.name,
+        "issuer_url": settings.issuer_url,
+        "client_id": settings.client_id,
+        "scopes": settings.scopes,
+        "auto_provision": settings.auto_provision,
+        "is_active": settings.is_active,
+        "default_roles": dict(settings.default_roles),
+    }

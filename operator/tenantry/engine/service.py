@@ -1,0 +1,363 @@
+"""An engine: packages, their tables, local users and identity providers, natively. ports.EngineAdmin and sign-in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from tenantry.engine import records
+from tenantry.engine.database import Database
+from tenantry.engine.migration import run
+from tenantry.engine.packages.check import Limits, inspect, open_package
+from tenantry.engine.packages.manifest import Manifest
+from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
+from tenantry.engine.records import ADMIN, StoredIdentity, StoredVersion
+from tenantry.engine.shelf import Shelf
+from tenantry.model.facts import (
+    EngineApp,
+    EngineIdentity,
+    EngineIdentityProvider,
+    IdentityProviderSettings,
+    MigrationStep,
+    PackageFacts,
+    Password,
+)
+from tenantry.model.fields import USERNAME_PATTERN
+from tenantry.model.verdicts import Invalid, NotFound, Problem, Unauthorized
+from tenantry.ports import Download
+
+T = TypeVar("T")
+# `admin` is there before its password is: the same id from the first look on.
+_ADMIN_ID = "00000000-0000-0000-0000-000000000001"
+_USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
+
+
+class Engine:
+    """One engine. Its database is made by its first write; nothing is held open between calls."""
+
+    def __init__(self, data: Path, database_url: str | None, limits: Limits) -> None:
+        self._database = Database(data / "engine.db", database_url)
+        self._shelf = Shelf(data)
+        self._limits = limits
+        self._born = datetime.now(UTC)
+        self._prepared = False
+        # Changes of packages and tables happen one after the other.
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, data: Path, *, database_url: str | None = None, limits: Limits | None = None) -> Engine:
+        """Opens the engine of that folder, and removes what interrupted work left there."""
+        engine = cls(data, database_url, limits or Limits())
+        await asyncio.to_thread(engine._open, data)
+        return engine
+
+    async def close(self) -> None:
+        """Lets the database go."""
+        async with self._turn:
+            await asyncio.to_thread(self._database.close)
+
+    async def apps(self) -> tuple[EngineApp, ...]:
+        return await self._read(_apps, tuple[EngineApp, ...])
+
+    async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
+        manifest = await self._manifest(app, version)
+        return await self._read(lambda connection: run.plan(connection, manifest), tuple[MigrationStep, ...])
+
+    async def upload(self, package: Path) -> PackageFacts:
+        async with self._turn:
+            return await self._store(package)
+
+    async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
+        async with self._turn:
+            facts = await self._store(package)
+            await self._install(facts.app, facts.version, allow_drops)
+            return facts
+
+    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+        async with self._turn:
+            await self._install(app, version, allow_drops)
+
+    async def uninstall(self, app: str) -> None:
+        async with self._turn:
+            held = await self._app(app)
+            if not held.installed:
+                raise _refused("id", f"{app} is not installed")
+            await self._write(lambda connection: records.clear_installed(connection, app))
+            await self._tidy()
+
+    async def drop_data(self, app: str) -> None:
+        async with self._turn:
+            held = await self._app(app)
+            if held.installed:
+                raise _refused("id", f"{app} is installed: uninstall it first")
+            await self._write(lambda connection: run.drop_all(connection, app))
+
+    async def delete_version(self, app: str, version: str) -> None:
+        async with self._turn:
+            stored = await self._version(app, version)
+            if (await self._app(app)).version == version:
+                raise _refused("version", f"{app} {version} is installed")
+            await self._write(lambda connection: records.remove_version(connection, stored.app, stored.version))
+            await self._tidy()
+
+    async def download(self, app: str, version: str) -> Download:
+        stored = await self._version(app, version)
+        return await asyncio.to_thread(self._shelf.download, stored.sha256, f"{app}-{version}.tapp")
+
+    async def symbols(self, app: str, version: str) -> Download:
+        stored = await self._version(app, version)
+        return await asyncio.to_thread(self._shelf.symbols, stored.sha256, f"{app}-{version}.sym")
+
+    async def content(self, app: str) -> Path | None:
+        """The folder of the static files of an installed app, or None."""
+        installed = await self._read(records.installed, dict[str, tuple[str, str]])
+        return self._shelf.content(installed[app][1]) if app in installed else None
+
+    async def identities(self) -> tuple[EngineIdentity, ...]:
+        found = await self._read(lambda connection: [one.facts for one in records.identities(connection)], list[EngineIdentity])
+        if any(one.username == ADMIN for one in found):
+            return tuple(found)
+        return (EngineIdentity(_ADMIN_ID, ADMIN, self._born), *found)
+
+    async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
+        """The identity with that id, and a stamp that changes with its password. Raises NotFound."""
+        found = await self._read(lambda connection: records.find_identity(connection, id_=id_), _nobody)
+        if found is None:
+            raise NotFound(f"no identity {id_}")
+        return found.facts, str(found.epoch)
+
+    async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
+        if not _USERNAME.match(username):
+            raise _refused("username", "must be 1 to 64 of A-Z a-z 0-9 . _ @ -")
+        hashed = await hash_password(password)
+
+        def add(connection: sa.Connection) -> EngineIdentity:
+            taken = records.find_identity(connection, username=username)
+            if taken is not None or username.casefold() == ADMIN:
+                raise _refused("username", f"{username} is already taken")
+            return records.add_identity(connection, username, hashed, password.fingerprint, roles)
+
+        return await self._write(add)
+
+    async def set_password(self, username: str, password: Password) -> None:
+        if username == ADMIN:
+            await self.set_admin_password(password)
+            return
+        found = await self._find(username)
+        hashed = await hash_password(password)
+        await self._write(lambda c: records.set_password(c, found.facts.id, hashed, password.fingerprint))
+
+    async def set_admin_password(self, password: Password) -> None:
+        """Gives `admin` a password; nothing when it has been given this very one already."""
+        found = await self._read(lambda connection: records.find_identity(connection, username=ADMIN), _nobody)
+        if found is not None and password.fingerprint and found.facts.fingerprint == password.fingerprint:
+            return
+        hashed = await hash_password(password)
+
+        def put(connection: sa.Connection) -> None:
+            present = records.find_identity(connection, username=ADMIN)
+            if present is None:
+                records.add_identity(connection, ADMIN, hashed, password.fingerprint, ())
+            else:
+                records.set_password(connection, present.facts.id, hashed, password.fingerprint)
+
+        await self._write(put)
+
+    async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
+        found = await self._find(username)
+        await self._write(lambda connection: records.set_roles(connection, found.facts.id, dict(roles)))
+
+    async def delete_identity(self, username: str) -> None:
+        if username.casefold() == ADMIN:
+            raise _refused("username", "admin cannot be deleted")
+        found = await self._find(username)
+        await self._write(lambda connection: records.remove_identity(connection, found.facts.id))
+
+    async def authenticate(self, username: str, password: str) -> EngineIdentity:
+        """The identity with that password. Takes as long for an unknown one. Raises Unauthorized."""
+        found = await self._read(lambda connection: records.find_identity(connection, username=username), _nobody)
+        if not await verify_password(found.hash if found else None, password) or found is None:
+            raise Unauthorized("wrong username or password")
+        if needs_rehash(found.hash):
+            hashed = await hash_password(Password(clear=password))
+            await self._write(lambda connection: records.rehash(connection, found.facts.id, hashed))
+        return found.facts
+
+    async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
+        return tuple(await self._read(records.providers, list[EngineIdentityProvider]))
+
+    async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
+        def add(connection: sa.Connection) -> EngineIdentityProvider:
+            _check_provider(settings, records.providers(connection))
+            return records.put_provider(connection, settings, (client_secret.clear, client_secret.fingerprint))
+
+        return await self._write(add)
+
+    async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
+        secret = (client_secret.clear, client_secret.fingerprint) if client_secret is not None else None
+
+        def edit(connection: sa.Connection) -> None:
+            present = records.providers(connection)
+            if all(one.id != id_ for one in present):
+                raise NotFound(f"no identity provider {id_}")
+            _check_provider(settings, [one for one in present if one.id != id_])
+            records.put_provider(connection, settings, secret, id_)
+
+        await self._write(edit)
+
+    async def delete_identity_provider(self, id_: str) -> None:
+        if all(one.id != id_ for one in await self.identity_providers()):
+            raise NotFound(f"no identity provider {id_}")
+        await self._write(lambda connection: records.remove_provider(connection, id_))
+
+    async def snapshot(self, out: Path) -> None:
+        """A consistent copy of the SQLite database while it is in use."""
+        await asyncio.to_thread(self._database.backup, out)
+
+    def _open(self, data: Path) -> None:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._database.exists:
+            with self._database.writing() as connection:
+                records.prepare(connection)
+            self._prepared = True
+            self._sweep()
+
+    def _sweep(self) -> None:
+        if not self._prepared:
+            return
+        with self._database.reading() as connection:
+            stored = {one.sha256 for one in records.versions(connection)}
+            installed = {sha256 for _, sha256 in records.installed(connection).values()}
+        self._shelf.keep_only(stored, installed)
+
+    async def _tidy(self) -> None:
+        await asyncio.to_thread(self._sweep)
+
+    async def _read(self, query: Callable[[sa.Connection], T], absent: Callable[[], T]) -> T:
+        """What the records tell; `absent` makes the answer while there is no database."""
+
+        def read() -> T:
+            if not self._prepared:
+                return absent()
+            with self._database.reading() as connection:
+                return query(connection)
+
+        return await asyncio.to_thread(read)
+
+    async def _write(self, change: Callable[[sa.Connection], T]) -> T:
+        def write() -> T:
+            with self._database.writing() as connection:
+                records.prepare(connection)
+                result = change(connection)
+            self._prepared = True
+            return result
+
+        return await asyncio.to_thread(write)
+
+    async def _app(self, app: str) -> EngineApp:
+        found = next((one for one in await self.apps() if one.id == app), None)
+        if found is None:
+            raise NotFound(f"no app {app}")
+        return found
+
+    async def _version(self, app: str, version: str) -> StoredVersion:
+        stored = await self._read(lambda connection: records.versions(connection, app), list[StoredVersion])
+        found = next((one for one in stored if one.version == version), None)
+        if found is None:
+            raise NotFound(f"no version {version} of app {app}")
+        return found
+
+    async def _find(self, username: str) -> StoredIdentity:
+        found = await self._read(lambda connection: records.find_identity(connection, username=username), _nobody)
+        if found is None:
+            raise NotFound(f"no identity {username}")
+        return found
+
+    async def _manifest(self, app: str, version: str) -> Manifest:
+        stored = await self._version(app, version)
+
+        def read() -> Manifest:
+            with open_package(self._shelf.path(stored.sha256), self._limits) as package:
+                return package.manifest
+
+        return await asyncio.to_thread(read)
+
+    async def _store(self, package: Path) -> PackageFacts:
+        facts = await asyncio.to_thread(inspect, package, self._limits)
+        await asyncio.to_thread(self._shelf.put, package, facts.sha256)
+        stored = StoredVersion(facts.app, facts.version, facts.sha256, facts.name, facts.author)
+
+        def add(connection: sa.Connection) -> None:
+            present = [one for one in records.versions(connection, facts.app) if one.version == facts.version]
+            if not present:
+                records.add_version(connection, stored)
+            elif present[0].sha256 != facts.sha256:
+                raise _refused("file", f"{facts.app} {facts.version} is stored already, with other bytes")
+
+        await self._write(add)
+        return facts
+
+    async def _install(self, app: str, version: str, allow_drops: bool) -> None:
+        stored = await self._version(app, version)
+        await asyncio.to_thread(self._migrate, stored, allow_drops)
+        await self._tidy()
+
+    def _migrate(self, stored: StoredVersion, allow_drops: bool) -> None:
+        """Tables, seeds and the installed version change in one transaction."""
+        self._shelf.unpack(stored.sha256)
+        with open_package(self._shelf.path(stored.sha256), self._limits) as package:
+
+            def lines_of(name: str) -> Callable[[], list[bytes]]:
+                return lambda: package.archive.read(name).splitlines()
+
+            seeds = {table: lines_of(name) for table, name in package.seeds().items()}
+            with self._database.migrating() as connection:
+                run.migrate(connection, package.manifest, seeds, allow_drops)
+                records.set_installed(connection, stored.app, stored.version, stored.sha256)
+
+
+def _nobody() -> StoredIdentity | None:
+    return None
+
+
+def _apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
+    stored: dict[str, list[StoredVersion]] = {}
+    for one in records.versions(connection):
+        stored.setdefault(one.app, []).append(one)
+    installed = records.installed(connection)
+    tables = [name for name in sa.inspect(connection).get_table_names() if not name.startswith("_")]
+    prefixes = {name.split("__", 1)[0].replace("_", "-") for name in tables if "__" in name}
+    apps = []
+    for id_ in sorted({*stored, *prefixes}):
+        version = installed.get(id_, ("", ""))[0]
+        held = stored.get(id_, [])
+        shown = next((one for one in held if one.version == version), held[-1] if held else None)
+        apps.append(
+            EngineApp(
+                id=id_,
+                name=shown.name if shown else "",
+                author=shown.author if shown else "",
+                version=version,
+                versions=tuple(one.version for one in held),
+                persisted=id_ in prefixes,
+            )
+        )
+    return tuple(apps)
+
+
+def _check_provider(settings: IdentityProviderSettings, others: Sequence[EngineIdentityProvider]) -> None:
+    for field in ("name", "issuer_url", "client_id"):
+        if not getattr(settings, field):
+            raise _refused(field, "is required")
+    if any(one.settings.name == settings.name for one in others):
+        raise _refused("name", f"{settings.name} is already taken")
+
+
+def _refused(field: str, reason: str) -> Invalid:
+    return Invalid((Problem(field, reason),))

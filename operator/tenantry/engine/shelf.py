@@ -1,0 +1,117 @@
+"""The package files that an engine holds, each visible by one rename, and the unpacked static files of what is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tenantry.engine.packages.check import CONTENT, SYMBOLS, open_package, sha256_of
+from tenantry.model.verdicts import NotFound
+from tenantry.ports import Download
+
+SUFFIX = ".tapp"
+
+
+class Shelf:
+    """Files below one folder. Blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._packages = folder / "packages"
+        self._content = folder / "content"
+        self._symbols = folder / "symbols"
+
+    def path(self, sha256: str) -> Path:
+        """Where the package with those bytes is."""
+        return self._packages / f"{sha256}{SUFFIX}"
+
+    def put(self, package: Path, sha256: str) -> None:
+        """Takes a checked file in. Idempotent."""
+        target = self.path(sha256)
+        if target.exists():
+            return
+        self._packages.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            try:
+                os.link(package, scratch)
+            except OSError:
+                shutil.copyfile(package, scratch)
+            _sync_file(scratch)
+            scratch.replace(target)
+            _sync_folder(self._packages)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def keep_only(self, packages: Iterable[str], installed: Iterable[str]) -> None:
+        """Removes what no record names: leftovers of interrupted uploads, installs and deletions."""
+        wanted = {f"{sha256}{SUFFIX}" for sha256 in packages}
+        for path in _entries(self._packages):
+            if path.name not in wanted:
+                path.unlink(missing_ok=True)
+        unpacked = set(installed)
+        for path in _entries(self._content):
+            if path.name not in unpacked:
+                shutil.rmtree(path, ignore_errors=True)
+        symbols = {Path(name).stem for name in wanted}
+        for path in _entries(self._symbols):
+            if path.stem not in symbols:
+                path.unlink(missing_ok=True)
+
+    def unpack(self, sha256: str) -> None:
+        """Unpacks the static files, by one rename. Idempotent."""
+        target = self._content / sha256
+        if target.exists():
+            return
+        scratch = self._content / f".{sha256}.{os.getpid()}.part"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        with open_package(self.path(sha256)) as package:
+            for name in package.content():
+                path = scratch / name.removeprefix(CONTENT)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with package.archive.open(name) as source, path.open("wb") as out:
+                    shutil.copyfileobj(source, out)
+        scratch.replace(target)
+
+    def content(self, sha256: str) -> Path | None:
+        """The folder of the static files, or None where there are none."""
+        folder = self._content / sha256
+        return folder if folder.is_dir() else None
+
+    def download(self, sha256: str, filename: str) -> Download:
+        """The package file to serve."""
+        path = self.path(sha256)
+        return Download(path, filename, path.stat().st_size, sha256)
+
+    def symbols(self, sha256: str, filename: str) -> Download:
+        """The symbol file to serve, unpacked on its first use. Raises NotFound."""
+        path = self._symbols / f"{sha256}.sym"
+        if not path.exists():
+            self._symbols.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+            with open_package(self.path(sha256)) as package:
+                if not package.has_symbols:
+                    raise NotFound("this version has no symbol file")
+                with package.archive.open(SYMBOLS) as source, scratch.open("wb") as out:
+                    shutil.copyfileobj(source, out)
+            scratch.replace(path)
+        return Download(path, filename, path.stat().st_size, sha256_of(path))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
