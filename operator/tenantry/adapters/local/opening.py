@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+from tenantry.adapters.local.admin_password import AdminPassword
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
 from tenantry.engine.access import PlatformKeys, Served
 from tenantry.engine.service import Engine
-from tenantry.model.verdicts import Halt
 from tenantry.ports import Secrets
 
 
@@ -24,24 +23,12 @@ class EngineOpener:
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
         engine = await Engine.open(folder)
-        secret = record.admin_secret
-        delivered = ""
-
-        async def refresh_admin() -> None:
-            nonlocal delivered
-            # Without its Secret `admin` keeps the password it had.
-            with suppress(Halt):
-                password = await self._secrets.reveal(secret.namespace, secret.name, "password", "environment")
-                if password.fingerprint != delivered:
-                    await engine.set_admin_password(password)
-                    delivered = password.fingerprint
-
         served = Served(
             engine=engine,
             key_file=folder / "token-key.jwk",
             uid=record.ref.id,
             facade_url=self._facade_url(record.ref.id),
             platform=self._keys,
-            refresh_admin=refresh_admin,
+            refresh_admin=AdminPassword(engine, self._secrets, record.admin_secret).refresh,
         )
         return OpenEngine(served, engine.close)

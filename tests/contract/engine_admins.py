@@ -1,0 +1,87 @@
+"""Every EngineAdmin that the contract runs over, each with an engine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import KeyRing
+from tenantry.engine.access import Served
+from tenantry.engine.packages.check import inspect
+from tenantry.engine.server import engine_app
+from tenantry.engine.service import Engine
+from tenantry.model.facts import EngineEndpoint, Password, SecretFacts
+from tenantry.model.resource import Ref
+from tenantry.ports import EngineAdmin
+from tenantry.rest.uploads import Uploads
+
+ADMIN_PASSWORD = Password(clear="the admin's password")
+
+
+class Row(NamedTuple):
+    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install."""
+
+    open: Callable[[Path], AbstractAsyncContextManager[EngineAdmin]]
+    extended: bool = True
+
+
+class AdminSecret:
+    """Secrets that hold the admin password and nothing else."""
+
+    async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        return ADMIN_PASSWORD
+
+    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
+        return SecretFacts("Present")
+
+    async def ensure(self, ref: Ref, for_kind: str) -> None:
+        raise NotImplementedError
+
+    async def remove(self, ref: Ref) -> None:
+        raise NotImplementedError
+
+
+@asynccontextmanager
+async def local(folder: Path) -> AsyncIterator[EngineAdmin]:
+    """The engine itself."""
+    engine = await Engine.open(folder / "engine")
+    yield engine
+    await engine.close()
+
+
+@asynccontextmanager
+async def over_http(folder: Path, endpoint: EngineEndpoint, facade_url: str) -> AsyncIterator[EngineAdmin]:
+    """The client, the server and the engine."""
+    (folder / "incoming").mkdir()
+    keys = KeyRing(folder / "keys", "tenantry")
+    engine = await Engine.open(folder / "engine")
+    await engine.set_admin_password(ADMIN_PASSWORD)
+    served = Served(engine, folder / "token.jwk", endpoint.environment_id, facade_url, keys)
+    app = engine_app(lambda request: served, Uploads(folder / "incoming"))
+    transport = httpx.ASGITransport(app)
+    engines = HttpEngines(keys, AdminSecret(), inspect, folder / "incoming", lambda url: transport)
+    yield engines.at(endpoint)
+    await engines.aclose()
+    await engine.close()
+
+
+def managed(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
+    """As the operator reaches an engine of ours."""
+    return over_http(folder, EngineEndpoint("e1", "http://engine"), "http://facade")
+
+
+def standalone(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
+    """As the operator reaches an engine of another: by the interface of the specification alone."""
+    return over_http(folder, EngineEndpoint("e1", "http://engine", Ref("Secret", "n", "s")), "")
+
+
+ENGINES = {
+    "engine": Row(local),
+    "engine over HTTP": Row(managed),
+    "engine over the plain interface": Row(standalone, extended=False),
+}
