@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import struct
 import unicodedata
 import zipfile
 import zlib
@@ -24,6 +25,12 @@ SEED = "seed/"
 CHUNK = 1 << 18
 HEADER = 30
 """Bytes of a local file header before its name."""
+ENTRY = b"PK\x01\x02"
+LOCATOR, LOCATOR_SIZE = b"PK\x06\x07", 20
+SMALL = 1 << 20
+"""Inflated bytes of a whole package to which the ratio does not apply."""
+END = struct.Struct("<4s4H2IH")
+"""The end record: signature, two disk numbers, two entry counts, the directory's size and offset, the comment's length."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +91,10 @@ def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
     if path.stat().st_size > limits.size:
         raise _refused("", f"is larger than {limits.size} bytes")
     try:
+        _check_end(path, limits)
         with zipfile.ZipFile(path) as archive:
             _check_directory(archive, limits)
-            _check_contents(archive, limits)
+            _check_contents(archive, path.stat().st_size, limits)
             package = Package(archive, parse_manifest(_small(archive, MANIFEST)))
             _check_seeds(package)
             yield package
@@ -102,10 +110,29 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def _check_end(path: Path, limits: Limits) -> None:
+    """The directory, before the library reads it whole: the file can be read in one way only, and has no more entries than allowed."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        stream.seek(max(0, size - END.size - LOCATOR_SIZE))
+        tail = stream.read()
+        end = tail[-END.size :]
+        if len(end) < END.size or not end.startswith(b"PK\x05\x06"):
+            raise _refused("", "is not a zip file, is cut short, or carries a comment")
+        _, _, _, _, _, length, offset, _ = END.unpack(end)
+        # A second, 64-bit end record would be read in place of this one; nothing within the limits needs it.
+        if tail.startswith(LOCATOR) or offset + length + END.size != size:
+            raise _refused("", "has bytes before, between or behind what its directory names")
+        stream.seek(offset)
+        entries = 0
+        while chunk := stream.read(min(CHUNK, max(0, size - END.size - stream.tell()))):
+            entries += chunk.count(ENTRY)
+    if entries > limits.entries:
+        raise _refused("", f"has more than {limits.entries} entries")
+
+
 def _check_directory(archive: zipfile.ZipFile, limits: Limits) -> None:
     entries = archive.infolist()
-    if len(entries) > limits.entries:
-        raise _refused("", f"has more than {limits.entries} entries")
     seen: dict[str, str] = {}
     spans: list[tuple[int, int, str]] = []
     for entry in entries:
@@ -151,7 +178,7 @@ def _check_files_are_no_folders(names: dict[str, str]) -> None:
                 raise _refused(name, "lies below a file")
 
 
-def _check_contents(archive: zipfile.ZipFile, limits: Limits) -> None:
+def _check_contents(archive: zipfile.ZipFile, size: int, limits: Limits) -> None:
     """Inflates everything once, counting: headers may lie about sizes."""
     total = 0
     for entry in archive.infolist():
@@ -161,7 +188,8 @@ def _check_contents(archive: zipfile.ZipFile, limits: Limits) -> None:
                 inflated += len(chunk)
                 if total + inflated > limits.inflated:
                     raise _refused(entry.filename, f"the package inflates to more than {limits.inflated} bytes")
-                if inflated > CHUNK and inflated > limits.ratio * max(1, entry.compress_size):
+                entry_bomb = inflated > CHUNK and inflated > limits.ratio * max(1, entry.compress_size)
+                if entry_bomb or total + inflated > max(SMALL, limits.ratio * size):
                     raise _refused(entry.filename, f"inflates to more than {limits.ratio} times its size")
         if inflated != entry.file_size:
             raise _refused(entry.filename, "is not as long as its header says")
@@ -176,6 +204,9 @@ def _small(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _check_seeds(package: Package) -> None:
     tables = {table.name for table in package.manifest.tables}
+    for name in package.archive.namelist():
+        if name.startswith(SEED) and not name.endswith((".ndjson", "/")):
+            raise _refused(name, "is not a seed: those are named seed/<table>.ndjson")
     for table, name in package.seeds().items():
         if table not in tables:
             raise _refused(name, f"seeds a table {table!r} that app.yaml does not declare")

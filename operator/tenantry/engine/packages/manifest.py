@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from itertools import accumulate
+from typing import Annotated, Any, Literal, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
 from tenantry.model.fields import AppId, AppVersion
@@ -22,6 +24,9 @@ ColumnType = Literal[
 ]  # fmt: skip
 COMPUTED = ("now", "uuid")
 Grant = Literal["read", "write"]
+Flag = Annotated[bool, Field(strict=True)]
+_STRAY = (";", "--", "/*", "'", '"', "`", "[", "\\", "$$", "\0")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 class Part(BaseModel):
@@ -35,11 +40,11 @@ class Column(Part):
 
     name: Identifier
     type: ColumnType
-    length: int | None = Field(default=None, ge=1, le=65535)
-    precision: int | None = Field(default=None, ge=1, le=38)
-    scale: int | None = Field(default=None, ge=0, le=38)
-    nullable: bool = True
-    generated: bool = False
+    length: int | None = Field(default=None, ge=1, le=65535, strict=True)
+    precision: int | None = Field(default=None, ge=1, le=38, strict=True)
+    scale: int | None = Field(default=None, ge=0, le=38, strict=True)
+    nullable: Flag = True
+    generated: Flag = False
     default: Any = None
     renamed_from: Identifier | None = None
 
@@ -53,6 +58,8 @@ class Column(Part):
             raise ValueError("precision and scale are for decimal columns only")
         if self.type == "decimal" and self.precision is None:
             raise ValueError("a decimal column needs a precision")
+        if self.precision is not None and (self.scale or 0) > self.precision:
+            raise ValueError("scale must not exceed precision")
         if self.generated and self.type not in ("integer", "bigint"):
             raise ValueError("only integer and bigint columns can be generated")
         if self.default is not None and not isinstance(self.default, str | int | float | bool):
@@ -80,6 +87,16 @@ class Check(Part):
 
     name: Identifier
     expression: str = Field(min_length=1, max_length=1000)
+
+    @field_validator("expression")
+    @classmethod
+    def _stays_inside(cls, expression: str) -> str:
+        # It stands in the parentheses of a CREATE TABLE and must not lead out of them.
+        bare = _QUOTED.sub("", expression)
+        depths = list(accumulate({"(": 1, ")": -1}.get(character, 0) for character in bare))
+        if min(depths, default=0) < 0 or (depths and depths[-1]) or any(mark in bare for mark in _STRAY):
+            raise ValueError("must be one SQL expression without comments, its quotes and parentheses closed")
+        return expression
 
 
 class Table(Part):
@@ -147,7 +164,7 @@ def parse_manifest(raw: bytes) -> Manifest:
         raise Invalid((Problem("app.yaml", f"is larger than {LARGEST} bytes"),))
     try:
         _refuse_bombs(raw)
-        loaded = yaml.load(raw, Loader=yaml.CSafeLoader)
+        loaded = yaml.load(raw, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise Invalid((Problem("app.yaml", f"is not YAML: {_first_line(error)}"),)) from error
     if not isinstance(loaded, dict):
@@ -156,6 +173,15 @@ def parse_manifest(raw: bytes) -> Manifest:
         return Manifest.model_validate(loaded)
     except ValidationError as error:
         raise Invalid(tuple(Problem(_path(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors())) from error
+
+
+class _Loader(yaml.CSafeLoader):
+    """Refuses a key that stands twice in one mapping, of which the base class would take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        if twice := _repeated(str(key.value) for key, _ in node.value):
+            raise ValueError(f"{twice} stands twice in the mapping of line {node.start_mark.line + 1}")
+        return cast(dict[Any, Any], super().construct_mapping(node, deep))
 
 
 def _refuse_bombs(raw: bytes) -> None:

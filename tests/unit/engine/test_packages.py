@@ -1,0 +1,295 @@
+"""Packages: what is built can be opened, the same source gives the same bytes, and a hostile file is refused by name."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
+
+from tenantry.engine.packages.build import build
+from tenantry.engine.packages.check import Limits, inspect
+from tenantry.engine.packages.manifest import parse_manifest
+from tenantry.model.verdicts import Invalid
+
+Make = Callable[[Path], Path]
+SMALL = Limits(size=100_000, entries=20, inflated=4 << 20, ratio=200)
+
+
+def entry(name: str, mode: int = stat.S_IFREG | 0o644) -> zipfile.ZipInfo:
+    made = zipfile.ZipInfo(name)
+    made.external_attr = mode << 16
+    return made
+
+
+def named(name: str, mode: int = stat.S_IFREG | 0o644) -> Make:
+    return lambda path: with_entry(path, entry(name, mode))
+
+
+def files(**contents: bytes) -> Make:
+    return lambda path: write_package(path, contents)
+
+
+def both(*names: str) -> Make:
+    return lambda path: write_package(path, dict.fromkeys(names, b"x"))
+
+
+def raw(content: bytes) -> Make:
+    def make(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    return make
+
+
+def cut(path: Path) -> Path:
+    whole = write_package(path, {"content/a": os.urandom(500)}).read_bytes()
+    path.write_bytes(whole[:-40])
+    return path
+
+
+def renamed(old: bytes, new: bytes) -> Make:
+    """A name that the library would not write."""
+
+    def make(path: Path) -> Path:
+        content = write_package(path, {old.decode(): b"x"}).read_bytes()
+        assert len(old) == len(new) and old in content
+        path.write_bytes(content.replace(old, new))
+        return path
+
+    return make
+
+
+def doubled(path: Path) -> Path:
+    write_package(path, {"content/a": b"1"})
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("content/a", b"2")
+    return path
+
+
+def overlapping(path: Path) -> Path:
+    """Two entries over the same bytes, as in a bomb that repeats one kernel."""
+    write_package(path, {"content/a": b"kernel", "content/b": b"kernel"})
+    with zipfile.ZipFile(path) as archive:
+        first = archive.getinfo("content/a").header_offset
+    return patched(path, "content/b", 42, "<I", first)
+
+
+def lying_size(path: Path) -> Path:
+    return patched(write_package(path, {"content/a": b"0" * 5000}), "content/a", 24, "<I", 50)
+
+
+def longer_than_it_is(path: Path) -> Path:
+    return patched(write_package(path, {"content/a": b"0" * 5000}), "content/a", 24, "<I", 500_000)
+
+
+def wrong_sum(path: Path) -> Path:
+    return patched(write_package(path, {"content/a": b"0" * 5000}), "content/a", 16, "<I", 1)
+
+
+def encrypted(path: Path) -> Path:
+    return patched(write_package(path, {"content/a": b"secret"}), "content/a", 8, "<H", 1)
+
+
+def packed_by(method: int) -> Make:
+    return lambda path: write_zip(path, {"app.yaml": manifest(), "content/a": b"x" * 100}, method)
+
+
+def commented(path: Path) -> Path:
+    write_package(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"PK\x05\x06 another end"
+    return path
+
+
+def prefixed(path: Path) -> Path:
+    path.write_bytes(b"#!/bin/sh\n" + write_package(path).read_bytes())
+    return path
+
+
+def two_ends(path: Path) -> Path:
+    """The last entry's comment is what the library takes for the locator of a 64-bit end record."""
+    locator = b"PK\x06\x07" + struct.pack("<IQI", 0, 0, 1)
+    last = entry("content/a")
+    last.comment = locator
+    return with_entry(path, last)
+
+
+def huge_directory(path: Path) -> Path:
+    """An end record that claims one entry before a directory of thousands."""
+    one = b"PK\x01\x02" + struct.pack("<6H3I5H2I", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    directory = one * 1500
+    end = b"PK\x05\x06" + struct.pack("<4H2IH", 0, 0, 1, 1, len(directory), 0, 0)
+    path.write_bytes(directory + end)
+    return path
+
+
+HOSTILE = {
+    "an empty file": (raw(b""), "not a zip file"),
+    "text": (raw(b"apiVersion: tenantry.dev/app/v1"), "not a zip file"),
+    "an archive cut short": (cut, "not a zip file"),
+    "a path upwards": (named("../evil"), "../evil: is not a plain path"),
+    "a path upwards in the middle": (named("content/../../evil"), "is not a plain path"),
+    "a path upwards inside content": (named("content/../evil"), "is not a plain path"),
+    "a dot in a path": (named("content/./a"), "is not a plain path"),
+    "an empty part of a path": (named("content//a"), "is not a plain path"),
+    "an absolute path": (named("/etc/passwd"), "is not a plain path"),
+    "a drive": (named("C:/evil"), "is not a plain path"),
+    "a backslash": (renamed(b"content/a", b"..\\evil\\a"), "character that no name may have"),
+    "a NUL in a name": (renamed(b"content/ab", b"content/a\0"), "character that no name may have"),
+    "a line break in a name": (named("content/a\nb"), "character that no name may have"),
+    "a name that is endless": (named("content/" + "a" * 2000), "has a name of more than"),
+    "a symbolic link": (named("content/link", stat.S_IFLNK | 0o777), "content/link: is a link or a device"),
+    "a device": (named("content/null", stat.S_IFCHR | 0o666), "is a link or a device"),
+    "a pipe": (named("content/pipe", stat.S_IFIFO | 0o666), "is a link or a device"),
+    "the same name twice": (doubled, "content/a: collides with content/a"),
+    "names that differ in case": (both("content/a", "content/A"), "collides with content/a"),
+    "names that differ in Unicode form": (both("content/\u00e9", "content/e\u0301"), "collides with"),
+    "names that differ in width": (both("content/a", "content/\uff41"), "collides with content/a"),
+    "a second app.yaml in capitals": (both("APP.YAML"), "collides with app.yaml"),
+    "a file that is a folder too": (both("content/a", "content/a/b"), "content/a/b: lies below a file"),
+    "entries over the same bytes": (overlapping, "overlap"),
+    "an encrypted entry": (encrypted, "content/a: is encrypted"),
+    "bzip2": (packed_by(zipfile.ZIP_BZIP2), "packed by a method other than"),
+    "lzma": (packed_by(zipfile.ZIP_LZMA), "packed by a method other than"),
+    "a size that is too small": (lying_size, "content/a"),
+    "a size that is too large": (longer_than_it_is, "content/a"),
+    "a wrong check sum": (wrong_sum, "CRC"),
+    "a bomb": (files(**{"content/a": b"0" * 900_000}), "content/a: inflates to more than 200 times"),
+    "a bomb of many small files": (
+        lambda path: write_package(path, {f"content/{i}": b"0" * 250_000 for i in range(8)}),
+        "inflates to more than 200 times",
+    ),
+    "more than may be inflated": (files(**{"content/a": os.urandom(30_000) * 141}), "inflates to more than"),
+    "a large file": (files(**{"content/a": os.urandom(100_001)}), "larger than 100000 bytes"),
+    "too many entries": (both(*(f"content/{i}" for i in range(30))), "more than 20 entries"),
+    "a directory that is larger than it says": (huge_directory, "more than 20 entries"),
+    "a comment that could be another end": (commented, "comment"),
+    "bytes before the archive": (prefixed, "has bytes before"),
+    "no app.yaml": (lambda path: write_zip(path, {"content/a": b"x"}), "app.yaml: is missing"),
+    "an endless app.yaml": (files(**{"app.yaml": b"#" + os.urandom(8_000).hex().encode() * 70}), "app.yaml: is larger than"),
+    "an app.yaml that is not YAML": (files(**{"app.yaml": b"a: [1"}), "app.yaml: is not YAML"),
+    "a seed for no table": (files(**{"seed/ghosts.ndjson": b"{}"}), "seed/ghosts.ndjson: seeds a table 'ghosts'"),
+    "a seed that is not NDJSON": (files(**{"seed/contacts.csv": b"1"}), "seed/contacts.csv: is not a seed"),
+    "a second end in 64 bits": (two_ends, "bytes before"),
+}
+
+
+@pytest.mark.parametrize(("make", "told"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_package_is_refused(tmp_path: Path, make: Make, told: str) -> None:
+    path = make(tmp_path / "p.tapp")
+    with pytest.raises(Invalid) as refused:
+        inspect(path, SMALL)
+    assert told in str(refused.value)
+
+
+def test_a_good_package_tells_what_it_is(tmp_path: Path) -> None:
+    contents = {"symbols.sym": b"s", "content/index.html": b"<p>", "seed/contacts.ndjson": b'{"email": "a@b"}\n'}
+    path = write_package(tmp_path / "p.tapp", contents, tables=[CONTACTS], roles={"editor": {"contacts": ["read", "write"]}})
+    facts = inspect(path)
+    assert (facts.app, facts.version, facts.name, facts.author) == ("crm", "1.0.0", "CRM", "Example Ltd")
+    assert (facts.tables, facts.symbols, facts.roles, facts.size) == (1, True, ("editor",), path.stat().st_size)
+
+
+def source(folder: Path) -> Path:
+    (folder / "content" / "css").mkdir(parents=True)
+    (folder / "app.yaml").write_bytes(manifest())
+    (folder / "content" / "index.html").write_text("<p>")
+    (folder / "content" / "css" / "a.css").write_text("p {}")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("private")
+    return folder
+
+
+def test_the_same_source_gives_the_same_bytes_wherever_and_whenever(tmp_path: Path) -> None:
+    one, other = source(tmp_path / "one"), source(tmp_path / "other")
+    for path in other.rglob("*"):
+        os.utime(path, (time.time() - 1e6, time.time() - 1e6))
+    (other / "content" / "index.html").chmod(0o600)
+    first, second = build(one, tmp_path / "1.tapp"), build(other, tmp_path / "2.tapp")
+    assert first.sha256 == second.sha256
+    with zipfile.ZipFile(tmp_path / "1.tapp") as archive:
+        assert sorted(archive.namelist()) == ["app.yaml", "content/css/a.css", "content/index.html"]
+
+
+def test_a_source_that_cannot_be_built_leaves_no_file_behind(tmp_path: Path) -> None:
+    folder = source(tmp_path / "app")
+    (folder / "notes.txt").write_text("private")
+    with pytest.raises(Invalid, match=r"notes.txt: does not belong"):
+        build(folder, tmp_path / "p.tapp")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app"]
+
+
+def test_a_link_in_a_source_is_refused(tmp_path: Path) -> None:
+    folder = source(tmp_path / "app")
+    (folder / "content" / "passwd").symlink_to("/etc/passwd")
+    with pytest.raises(Invalid, match=r"content/passwd: is a link"):
+        build(folder, tmp_path / "p.tapp")
+
+
+def column(**fields: object) -> dict[str, object]:
+    id_ = {"name": "id", "type": "integer"}
+    return {"tables": [{"name": "t", "primaryKey": ["id"], "columns": [id_, {"name": "c", "type": "text", **fields}]}]}
+
+
+def table(**fields: object) -> dict[str, object]:
+    return {"tables": [{**CONTACTS, **fields}]}
+
+
+WRONG = {
+    "no apiVersion": (manifest(apiVersion=None), "app.yaml.apiVersion: "),
+    "another apiVersion": (manifest(apiVersion="v2"), "app.yaml.apiVersion: "),
+    "an id in capitals": (manifest(id="CRM"), "app.yaml.id: "),
+    "a version that is a number": (manifest(version=1.1), "app.yaml.version: "),
+    "a version with a slash": (manifest(version="1/1"), "app.yaml.version: "),
+    "a version with a line break": (manifest(version="1.0\n"), "app.yaml.version: "),
+    "an unknown field": (manifest(colour="red"), "app.yaml.colour: "),
+    "an unknown field of a column": (manifest(**column(colour="red")), "app.yaml.tables[0].columns[1].colour: "),
+    "an unknown type": (manifest(**column(type="money")), "app.yaml.tables[0].columns[1].type: "),
+    "a flag that is text": (manifest(**column(nullable="no")), "app.yaml.tables[0].columns[1].nullable: "),
+    "a length that is text": (manifest(**column(type="string", length="9")), "app.yaml.tables[0].columns[1].length: "),
+    "a string without a length": (manifest(**column(type="string")), "needs a length"),
+    "a decimal without precision": (manifest(**column(type="decimal")), "needs a precision"),
+    "more scale than precision": (manifest(**column(type="decimal", precision=2, scale=3)), "scale"),
+    "a generated text": (manifest(**column(generated=True)), "can be generated"),
+    "a default that is a list": (manifest(**column(default=[1])), "default must be a literal"),
+    "a name that is SQL": (manifest(**column(name='c"; DROP TABLE t')), "app.yaml.tables[0].columns[1].name: "),
+    "a column twice": (manifest(**table(columns=[{"name": "id", "type": "integer"}, {"name": "ID", "type": "text"}])), "twice"),
+    "no primary key": (manifest(**table(primaryKey=[])), "app.yaml.tables[0].primaryKey: "),
+    "a key that is no column": (manifest(**table(primaryKey=["no"])), "no column no"),
+    "a table twice": (manifest(tables=[CONTACTS, {**CONTACTS, "name": "CONTACTS"}]), "declared twice"),
+    "a reference to nothing": (
+        manifest(**table(foreignKeys=[{"columns": ["id"], "references": "no", "to": ["id"]}])),
+        "references no, which is not declared",
+    ),
+    "a check that leads out": (manifest(**table(checks=[{"name": "c", "expression": "1) , evil TEXT CHECK (1"}])), "expression"),
+    "two statements in a check": (manifest(**table(checks=[{"name": "c", "expression": "1; DROP TABLE x"}])), "expression"),
+    "a role over no table": (manifest(roles={"editor": {"no": ["read"]}}), "roles.editor: no table no"),
+    "an unknown grant": (manifest(**table(), roles={"editor": {"contacts": ["own"]}}), "app.yaml.roles.editor.contacts[0]: "),
+    "a default role that is none": (manifest(defaultRole="reader"), "defaultRole: no role reader"),
+    "a list": (b"- 1", "must be a mapping"),
+    "nothing": (b"", "must be a mapping"),
+    "an alias bomb": (b"a: &a [1]\nb: *a\n", "aliases are not allowed"),
+    "endless nesting": (b"[" * 100_000, "nested"),
+    "a key twice": (b"id: crm\nid: other\n", "id stands twice in the mapping of line 1"),
+    "a Python object": (b"!!python/object/apply:os.system ['true']", "is not YAML"),
+    "bytes that are no text": (b"\xff\xfe\xfa", "is not YAML"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), WRONG.values(), ids=WRONG)
+def test_a_wrong_manifest_is_refused_by_its_field(content: bytes, told: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_manifest(content)
+    assert told in str(refused.value)
+
+
+def test_an_expression_may_hold_quoted_marks(tmp_path: Path) -> None:
+    checks = [{"name": "c", "expression": "email LIKE '%;)--%' AND (length(email) > 3)"}]
+    assert parse_manifest(manifest(**table(checks=checks))).tables[0].checks[0].name == "c"
