@@ -20,7 +20,7 @@ from tenantry.model.resource import Ref
 from tenantry.ports import EngineAdmin
 from tenantry.rest.uploads import Uploads
 
-ADMIN_PASSWORD = Password(clear="the admin's password")
+ADMIN_PASSWORD = Password(clear="the admin's password", fingerprint="mark")
 
 
 class Row(NamedTuple):

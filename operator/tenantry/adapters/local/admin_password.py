@@ -18,7 +18,7 @@ class AdminPassword:
         self._engine = engine
         self._secrets = secrets
         self._secret = secret
-        self._taken = ""
+        self._taken: str | None = None
 
     async def refresh(self) -> None:
         """Takes over a password that changed; without its Secret `admin` keeps the one it has. Raises Invalid, Halt."""
