@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,10 +21,14 @@ from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
 from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.overlay.deployer import OverlayDeployer
+from tenantry.adapters.overlay.engines import OverlayEngines
+from tenantry.adapters.overlay.packages import NoLogs, OverlayPackages
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.watch import changes
 from tenantry.adapters.store.embedded import EmbeddedStore
+from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.adapters.store.state_folder import derive, read_key
@@ -38,6 +43,7 @@ from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, St
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.following import TrackedView
+from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -124,6 +130,48 @@ class Platform:
         runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now)
         host = Standalone(store, cache, runtime, FOLLOWED, RESYNC_S)
         return cls(state, base_url, store, admission, cache, writing, ports, packages, keys, runtime, host, hosting, engines)
+
+    async def plan(self, edit: Edit) -> Planned:
+        """What an edit of declared objects would come to. Nothing is done."""
+        with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
+            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
+            return await self._plan(OverlayPackages(self.packages, scratch), edit)
+
+    async def plan_source(self, root: Path, name: str) -> Planned:
+        """What applying a directory would come to. Nothing is done."""
+        with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
+            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
+            packages = OverlayPackages(self.packages, scratch)
+            directory = Directory(root, self._admit, PackageFiles(packages, build, scratch.incoming))
+
+            async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
+                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED)
+                synced = await syncer.sync(await directory.read())
+                waiting: frozenset[str] = frozenset()
+                while syncer.waits_for and syncer.waits_for != waiting:
+                    waiting = syncer.waits_for
+                    await settle()
+                    for namespace in waiting:
+                        await syncer.resume(namespace)
+                return tuple(map(str, synced.problems))
+
+            return await self._plan(packages, edit)
+
+    async def _plan(self, packages: OverlayPackages, edit: Edit) -> Planned:
+        cache = self.cache.fork()
+        bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
+        version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
+        memory = MemoryStore(self.admission, bodies=bodies, version=version)
+        ports = replace(
+            self.ports,
+            store=WritingStore(memory, cache),
+            tenancy=lambda through: EmbeddedTenancy(through, memory.inside),
+            deployer=OverlayDeployer(self.ports.deployer, now),
+            engines=OverlayEngines(self.ports.engines, lambda id_: (self.state / "engines" / id_).exists(), inspect),
+            packages=packages,
+            logs=NoLogs(),
+        )
+        return await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
 
     def attach(self, root: Path, name: str) -> SourceFeed:
         """Takes a directory as the platform's source. name: which objects are its own."""

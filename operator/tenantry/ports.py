@@ -174,6 +174,9 @@ class EngineView(Protocol):
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         """What installing that stored version would do now; empty when nothing. Raises NotFound."""
 
+    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
+        """The same for a package file that is not stored yet. Raises Invalid."""
+
     async def identities(self) -> tuple[EngineIdentity, ...]:
         """Local users, `admin` included."""
 

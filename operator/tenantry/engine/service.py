@@ -69,6 +69,10 @@ class Engine:
         manifest = await self._manifest(app, version)
         return await self._read(lambda connection: run.plan(connection, manifest), tuple[MigrationStep, ...])
 
+    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
+        manifest = await asyncio.to_thread(self._manifest_of, package)
+        return await self._read(lambda connection: run.plan(connection, manifest), tuple[MigrationStep, ...])
+
     async def upload(self, package: Path) -> PackageFacts:
         async with self._turn:
             return await self._store(package)
@@ -281,12 +285,11 @@ class Engine:
 
     async def _manifest(self, app: str, version: str) -> Manifest:
         stored = await self._version(app, version)
+        return await asyncio.to_thread(self._manifest_of, self._shelf.path(stored.sha256))
 
-        def read() -> Manifest:
-            with open_package(self._shelf.path(stored.sha256), self._limits) as package:
-                return package.manifest
-
-        return await asyncio.to_thread(read)
+    def _manifest_of(self, path: Path) -> Manifest:
+        with open_package(path, self._limits) as package:
+            return package.manifest
 
     async def _store(self, package: Path) -> PackageFacts:
         facts = await asyncio.to_thread(inspect, package, self._limits)

@@ -27,7 +27,10 @@ log = structlog.get_logger(__name__)
 
 
 class Runtime:
-    """Keeps every object converging. One per event loop. `time` is monotonic, in seconds; `now` is UTC."""
+    """Keeps every object converging. One per event loop.
+
+    `time` is monotonic, in seconds; `now` is UTC; `told` hears how every pass ended.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Runtime:
         time: Callable[[], float],
         now: Callable[[], datetime],
         workers: int = 8,
+        told: Callable[[Ref, Ended], None] = lambda key, ended: None,
     ) -> None:
         self._kinds = kinds
         self._cache = cache
@@ -47,6 +51,7 @@ class Runtime:
         self._following = Following()
         self._failures: dict[Ref, int] = {}
         self._workers = workers
+        self._told = told
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
 
@@ -121,6 +126,7 @@ class Runtime:
         except Exception as bug:
             log.exception("pass failed", object=str(key), error=str(bug))
             ended = Ended(Transient("InternalError", str(bug)))
+        self._told(key, ended)
         if self._cache.entry(key) is None:
             self._forget(key)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tenantry.adapters.store.embedded import (
     EVENTS_KEPT,
     Clock,
@@ -38,11 +40,22 @@ class MemoryRows:
 class MemoryStore(EmbeddedStore):
     """Store and Feed in memory; belongs to one event loop."""
 
-    def __init__(self, admission: Admission, *, clock: Clock = system_clock, events_kept: int = EVENTS_KEPT) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        *,
+        clock: Clock = system_clock,
+        events_kept: int = EVENTS_KEPT,
+        bodies: Iterable[tuple[Ref, bytes]] = (),
+        version: int = 0,
+    ) -> None:
+        """bodies: objects that are there from the start, as JSON with metadata; version: the newest of theirs."""
         self._codec = JsonCodec()
         self._rows = MemoryRows()
-        self._ledger = Ledger(self._rows, self._codec, admission, clock, version=0)
-        self._ledger.begin(version=0)
+        for ref, body in bodies:
+            self._rows.put(ref, body)
+        self._ledger = Ledger(self._rows, self._codec, admission, clock, version)
+        self._ledger.begin(version)
         self._ledger.found()
         self._log = EventLog(self._ledger.version, events_kept, self._codec.decode)
 

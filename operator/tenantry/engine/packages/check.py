@@ -111,7 +111,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _check_end(path: Path, limits: Limits) -> None:
-    """The directory, before the library reads it whole: the file can be read in one way only, and has no more entries than allowed."""
+    """Looks at the directory before the library reads it whole: there is one only, with no more entries than allowed."""
     size = path.stat().st_size
     with path.open("rb") as stream:
         stream.seek(max(0, size - END.size - LOCATOR_SIZE))

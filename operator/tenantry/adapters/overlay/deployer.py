@@ -1,0 +1,51 @@
+"""A what-if deployer: it reads what runs, and keeps to itself what would be deployed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import datetime
+
+from tenantry.model.facts import (
+    EngineFacts,
+    EngineRef,
+    EngineSpec,
+)
+from tenantry.model.resource import Ref
+from tenantry.ports import DeployerView
+
+
+class OverlayDeployer:
+    """ports.Deployer: what would run."""
+
+    def __init__(self, real: DeployerView, now: Callable[[], datetime]) -> None:
+        self._real = real
+        self._now = now
+        self._written: dict[tuple[str, str, str], EngineFacts | None] = {}
+
+    @property
+    def provider(self) -> str:
+        return self._real.provider
+
+    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+        key = (ref.namespace, ref.name, ref.id)
+        return self._written[key] if key in self._written else await self._real.engine(ref)
+
+    def preview(self, region: str, tenant_slug: str, slug: str) -> str:
+        return self._real.preview(region, tenant_slug, slug)
+
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+        ref = spec.ref
+        url = self.preview(spec.region, ref.tenant_slug, ref.slug)
+        facts = await self.engine(ref) or EngineFacts(ref.id, f"engine-{ref.slug}", "RUNNING", url, "", "", self._now())
+        self._written[ref.namespace, ref.name, ref.id] = replace(facts, url=url, spec=spec, status="RUNNING")
+
+    async def snapshot(self, ref: EngineRef) -> None:
+        return
+
+    async def undeploy(self, ref: EngineRef) -> None:
+        self._written[ref.namespace, ref.name, ref.id] = None
+
+    async def changes(self) -> AsyncIterator[EngineRef]:
+        return
+        yield

@@ -1,0 +1,45 @@
+"""What-if packages and logs: real bytes are read, new ones go into a folder of the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import NotFound
+from tenantry.ports import Packages
+
+
+class OverlayPackages:
+    """ports.Packages: writes go to `scratch`, which the plan throws away."""
+
+    def __init__(self, real: Packages, scratch: Packages) -> None:
+        self._real = real
+        self._scratch = scratch
+
+    async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
+        return await self._scratch.inspect(tenant, sha256) or await self._real.inspect(tenant, sha256)
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        return await self._scratch.put(tenant, package)
+
+    async def fetch(self, tenant: str, sha256: str) -> Path:
+        try:
+            return await self._scratch.fetch(tenant, sha256)
+        except NotFound:
+            return await self._real.fetch(tenant, sha256)
+
+    async def remove(self, tenant: str, sha256: str) -> None:
+        await self._scratch.remove(tenant, sha256)
+
+
+class NoLogs:
+    """ports.OperationLogs: a plan leaves none."""
+
+    async def append(self, operation: str, before: str, added: str) -> None:
+        return
+
+    async def read(self, operation: str) -> str | None:
+        return None
+
+    async def remove(self, operation: str) -> None:
+        return
