@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,7 +119,9 @@ class UnexpectedErrors:
         except Exception as error:
             if started:  # the length is already promised: only a cut connection tells the client
                 raise
-            log.exception("request.failed", method=scope["method"], path=scope["path"], error=type(error).__name__)
+            # As text: a renderer that shows local variables would show passwords.
+            trace = "".join(traceback.format_exception(error))
+            log.error("request.failed", method=scope["method"], path=scope["path"], traceback=trace)
             await problem(500, "an unexpected error; it is in the server's log")(scope, receive, send)
 
 

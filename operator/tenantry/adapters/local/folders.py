@@ -39,7 +39,7 @@ class EngineFolders:
     """Reads and writes engine.json, and knows every engine by id and by its slugs. Thread-safe; its calls block."""
 
     def __init__(self, state: Path) -> None:
-        """Loads what is there and ends removals that a crash interrupted. Raises ValueError for an engine.json that is broken."""
+        """Loads what is there and ends removals that a crash interrupted. Raises ValueError for a broken engine.json, OSError."""
         self.engines = state / "engines"
         self.incoming = state / "incoming"
         self._trash = state / "trash"
@@ -47,7 +47,8 @@ class EngineFolders:
         self._records: dict[str, EngineRecord] = {}
         self._routes: dict[tuple[str, str], str] = {}
         for leftovers in (self._trash, self.incoming):
-            shutil.rmtree(leftovers, ignore_errors=True)
+            if leftovers.exists():
+                shutil.rmtree(leftovers)
         for folder in (self.engines, self.incoming, self._trash):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in self.engines.iterdir():

@@ -22,7 +22,7 @@ class EngineOpener:
         self._facade_url = facade_url
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
-        engine = await Engine.open(folder)
+        engine = await Engine.open(folder, created_at=record.created_at)
         served = Served(
             engine=engine,
             key_file=folder / "token-key.jwk",
