@@ -1,6 +1,6 @@
 # Each target says what it does: `make help` lists them.
 .DEFAULT_GOAL := help
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready

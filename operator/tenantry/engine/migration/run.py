@@ -141,7 +141,10 @@ def _bring_indexes(connection: sa.Connection, before: TableShape, after: TableSh
 
 def _rebuild(operations: Operations, connection: sa.Connection, change: TablePlan, table: sa.Table) -> None:
     """The new table beside the old one, filled from it, and put in its place. Foreign keys are off meanwhile."""
-    fresh = table.to_metadata(sa.MetaData(), name=f"{table.name}__new")
+    beside = sa.MetaData()
+    for other in table.metadata.tables.values():
+        other.to_metadata(beside)
+    fresh = table.to_metadata(beside, name=f"{table.name}__new")
     fresh.indexes.clear()
     connection.execute(sa.schema.CreateTable(fresh))
     back = {new: old for old, new in change.renamed.items()}
