@@ -125,6 +125,13 @@ async def test_the_steps_of_an_install_are_told_before(admin: EngineAdmin, packa
     assert await admin.steps("crm", "1.0.0") == ()
 
 
+async def test_the_steps_of_a_package_are_told_before_it_is_stored(admin: EngineAdmin, package: Package, row: Row) -> None:
+    await admin.publish(package("1.0.0", FAX))
+    steps = await admin.preview(package("2.0.0"))
+    assert [step.loses_data for step in steps] == ([True] if row.extended else [])
+    assert (await admin.apps())[0].versions == ("1.0.0",)
+
+
 async def test_uninstalling_keeps_the_data_until_it_is_dropped(admin: EngineAdmin, package: Package) -> None:
     await admin.publish(package("1.0.0"))
     with pytest.raises(Invalid):

@@ -124,6 +124,10 @@ class PlainEngine:
         """Nothing: such an engine tells only when it refuses."""
         return ()
 
+    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
+        """Nothing, for the same reason."""
+        return ()
+
     async def identities(self) -> tuple[EngineIdentity, ...]:
         return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data("/admin/identities"))
 
@@ -188,10 +192,13 @@ class PlainEngine:
         await self._wire.call("DELETE", f"/admin/idps/external/{_safe(id_)}")
 
     async def _send(self, path: str, package: Path, query: dict[str, str]) -> PackageFacts:
+        await self._post_file(path, package, query)
+        return await asyncio.to_thread(self._inspect, package)
+
+    async def _post_file(self, path: str, package: Path, query: dict[str, str]) -> Json:
         with await asyncio.to_thread(package.open, "rb") as file:
             files = {"file": (package.name, file, "application/octet-stream")}
-            await self._wire.call("POST", path, LONG_TIMEOUT, params=query, files=files)
-        return await asyncio.to_thread(self._inspect, package)
+            return await self._wire.call("POST", path, LONG_TIMEOUT, params=query, files=files)
 
     async def _fetch(self, path: str, name: str) -> Download:
         """Into the scratch folder, under the name of its content."""
@@ -222,9 +229,11 @@ class OwnEngine(PlainEngine):
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         items = await self._wire.data(f"{EXTENSION}/apps/{_safe(app)}/steps/{_safe(version)}")
-        return tuple(
-            self._wire.parsed(lambda item: MigrationStep(item["text"], item["loses_data"], item["rows"]), i) for i in items
-        )
+        return tuple(self._wire.parsed(_step, item) for item in items)
+
+    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
+        answer = await self._post_file(f"{EXTENSION}/preview", package, {})
+        return self._wire.parsed(lambda body: tuple(_step(item) for item in body["data"]), answer)
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities"))
@@ -306,6 +315,10 @@ def _app(item: Json) -> EngineApp:
     versions = tuple(part.strip() for part in item["availableVersions"].split(",") if part.strip())
     version = item["version"] if item["installed"] else ""
     return EngineApp(item["id"], item["name"], item["author"], version, versions, item["persisted"])
+
+
+def _step(item: Json) -> MigrationStep:
+    return MigrationStep(item["text"], item["loses_data"], item["rows"])
 
 
 def _identity(item: Json) -> EngineIdentity:

@@ -61,7 +61,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> Fast
         return await operator_of(served_of(request), request)
 
     app.include_router(engine_router(administrator, uploads), prefix=API)
-    app.include_router(extension_router(operator), prefix=API)
+    app.include_router(extension_router(operator, uploads), prefix=API)
     app.include_router(_sign_in_router(served_of), prefix=API)
     app.include_router(_public_router(served_of))
     serve_docs(app)

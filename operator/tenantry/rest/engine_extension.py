@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.model.facts import Password
+from tenantry.model.facts import MigrationStep, Password
 from tenantry.rest.bodies import invalid, json_response, read_json
 from tenantry.rest.engine_bodies import (
     ExtendedIdentityAdd,
@@ -18,15 +20,17 @@ from tenantry.rest.engine_bodies import (
     grants_of,
     step_body,
 )
-from tenantry.rest.engine_routes import AdminOf, Row, by_creation, data_response, done, router_of
+from tenantry.rest.engine_routes import UPLOAD, AdminOf, Row, by_creation, data_response, done, router_of
+from tenantry.rest.uploads import Uploads
 
 PREFIX = "/admin/tenantry"
 
 
-def extension_router(operator_of: AdminOf) -> APIRouter:
+def extension_router(operator_of: AdminOf, uploads: Uploads) -> APIRouter:
     """The extension's routes, without the prefix /api/v1. `operator_of` lets trusted callers through alone."""
-    routes = _ExtensionRoutes(operator_of)
+    routes = _ExtensionRoutes(operator_of, uploads)
     rows = [
+        Row("POST", f"{PREFIX}/preview", routes.preview, None, UPLOAD),
         Row("GET", f"{PREFIX}/apps/{{id}}/steps/{{version}}", routes.steps),
         Row("GET", f"{PREFIX}/identities", routes.identities),
         Row("POST", f"{PREFIX}/identities", routes.add_identity, None, ExtendedIdentityAdd),
@@ -39,13 +43,20 @@ def extension_router(operator_of: AdminOf) -> APIRouter:
 
 
 class _ExtensionRoutes:
-    def __init__(self, operator_of: AdminOf) -> None:
+    def __init__(self, operator_of: AdminOf, uploads: Uploads) -> None:
         self._operator_of = operator_of
+        self._uploads = uploads
+
+    async def preview(self, request: Request) -> Response:
+        """What installing a package would do now, without storing it."""
+        admin = await self._operator_of(request)
+        async with self._uploads.receive(request) as package:
+            return _steps_response(await admin.preview(package))
 
     async def steps(self, request: Request, id: str, version: str) -> Response:
         """What installing a stored version would do now."""
         admin = await self._operator_of(request)
-        return json_response({"data": [step_body(step) for step in await admin.steps(id, version)]})
+        return _steps_response(await admin.steps(id, version))
 
     async def identities(self, request: Request) -> Response:
         """Local users with roles and password marks."""
@@ -90,3 +101,7 @@ class _ExtensionRoutes:
         body = await read_json(request, ExtendedIdp)
         await admin.edit_identity_provider(id, body.settings(), body.secret())
         return done(f"{id} is changed")
+
+
+def _steps_response(steps: Sequence[MigrationStep]) -> Response:
+    return json_response({"data": [step_body(step) for step in steps]})

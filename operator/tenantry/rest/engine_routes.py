@@ -37,7 +37,7 @@ from tenantry.rest.uploads import Uploads
 AdminOf = Callable[[Request], Awaitable[EngineAdmin]]
 """Who answers a request. It authenticates and authorises (`request.method` tells a write) and raises a Halt."""
 T = TypeVar("T")
-_UPLOAD = {
+UPLOAD = {
     "content": {
         "multipart/form-data": {
             "schema": {
@@ -104,8 +104,8 @@ def engine_router(admin_of: AdminOf, uploads: Uploads) -> APIRouter:
     routes = _EngineRoutes(admin_of, uploads)
     apps = [
         Row("GET", "/admin/apps", routes.list_apps, AppListWrapper),
-        Row("POST", "/admin/apps/publish", routes.publish, SuccessResponse, _UPLOAD),
-        Row("POST", "/admin/apps/upload", routes.upload, SuccessResponse, _UPLOAD),
+        Row("POST", "/admin/apps/publish", routes.publish, SuccessResponse, UPLOAD),
+        Row("POST", "/admin/apps/upload", routes.upload, SuccessResponse, UPLOAD),
         Row("POST", "/admin/apps/{id}/drop-data", routes.drop_data, SuccessResponse),
         Row("POST", "/admin/apps/{id}/install/{version}", routes.install, SuccessResponse),
         Row("POST", "/admin/apps/{id}/uninstall", routes.uninstall, SuccessResponse),
