@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tenantry.model.resource import Document, Ref, Resource, ref_of
+from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,9 @@ class Cache:
         if type_ is None:
             return frozenset()
         resource = type_.model_validate(document)
-        return resource.index_keys() | {f"id={resource.id}"}
+        keys = resource.index_keys() | {f"id={resource.id}", f"id={resource.metadata.uid}"}
+        request = resource.metadata.annotations.get(REQUEST_KEY)
+        return keys | {f"request={request}"} if request else keys
 
     def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
         name = (ref.namespace, ref.name)

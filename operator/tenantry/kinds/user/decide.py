@@ -30,22 +30,27 @@ def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
     if not isinstance(verdict, Ready):
         return Decision(user.status, verdict)
     changed = user.status.observed_generation != user.metadata.generation or user.status.updated_at is None
-    identity = UserIdentity(
-        id=str(uuid.uuid5(uuid.UUID(user.metadata.uid), "identity")),
-        identity_id=str(uuid.uuid5(uuid.UUID(user.metadata.uid), "credential")),
-        user_id=user.id,
-        created_at=user.metadata.creation_timestamp,
-    )
     status = user.status.model_copy(
         update={
             "id": user.id,
-            "identities": (identity,),
+            "identities": (credential_of(user),),
             "credential": seen.password.fingerprint,
             "claimed": True,
             "updated_at": now if changed else user.status.updated_at,
         }
     )
     return Decision(status, Ready())
+
+
+def credential_of(user: User) -> UserIdentity:
+    """The one credential of a User, its ids derived from the User's own."""
+    uid = uuid.UUID(user.metadata.uid)
+    return UserIdentity(
+        id=str(uuid.uuid5(uid, "identity")),
+        identity_id=str(uuid.uuid5(uid, "credential")),
+        user_id=user.id,
+        created_at=user.metadata.creation_timestamp,
+    )
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
