@@ -139,21 +139,25 @@ def add_identity(
     connection: sa.Connection, username: str, hash_: str, fingerprint: str, roles: Iterable[tuple[str, str]]
 ) -> EngineIdentity:
     """Adds one; the caller has looked that the name is free."""
-    created = datetime.now(UTC)
-    id_ = str(uuid.uuid4())
+    facts = EngineIdentity(str(uuid.uuid4()), username, datetime.now(UTC), fingerprint, dict(roles))
+    put_identity(connection, facts, hash_)
+    return facts
+
+
+def put_identity(connection: sa.Connection, facts: EngineIdentity, hash_: str) -> None:
+    """Adds one whose id and time are known."""
     connection.execute(
         IDENTITIES.insert().values(
-            id=id_,
-            username=username,
-            folded=username.casefold(),
+            id=facts.id,
+            username=facts.username,
+            folded=facts.username.casefold(),
             hash=hash_,
-            fingerprint=fingerprint,
+            fingerprint=facts.fingerprint,
             epoch=0,
-            roles=json.dumps(dict(roles)),
-            created_at=created.isoformat(),
+            roles=json.dumps(dict(facts.roles)),
+            created_at=facts.created_at.isoformat(),
         )
     )
-    return EngineIdentity(id_, username, created, fingerprint, dict(roles))
 
 
 def set_password(connection: sa.Connection, id_: str, hash_: str, fingerprint: str) -> None:

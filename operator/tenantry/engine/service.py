@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from tenantry.engine import records
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
-from tenantry.engine.packages.check import Limits, inspect, open_package
+from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
 from tenantry.engine.records import ADMIN, StoredIdentity, StoredVersion
@@ -41,19 +42,29 @@ _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 class Engine:
     """One engine. Its database is made by its first write; nothing is held open between calls."""
 
-    def __init__(self, data: Path, database_url: str | None, limits: Limits) -> None:
+    def __init__(self, data: Path, database_url: str | None, limits: Limits, created_at: datetime) -> None:
         self._database = Database(data / "engine.db", database_url)
         self._shelf = Shelf(data)
         self._limits = limits
-        self._born = datetime.now(UTC)
+        self._admin = EngineIdentity(_ADMIN_ID, ADMIN, created_at)
         self._prepared = False
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def open(cls, data: Path, *, database_url: str | None = None, limits: Limits | None = None) -> Engine:
-        """Opens the engine of that folder, and removes what interrupted work left there."""
-        engine = cls(data, database_url, limits or Limits())
+    async def open(
+        cls,
+        data: Path,
+        *,
+        database_url: str | None = None,
+        limits: Limits | None = None,
+        created_at: datetime | None = None,
+    ) -> Engine:
+        """Opens the engine of that folder, and removes what interrupted work left there.
+
+        created_at: since when the engine, and so its `admin`, is there; now where None.
+        """
+        engine = cls(data, database_url, limits or Limits(), created_at or datetime.now(UTC))
         await asyncio.to_thread(engine._open, data)
         return engine
 
@@ -127,7 +138,7 @@ class Engine:
         found = await self._read(lambda connection: [one.facts for one in records.identities(connection)], list[EngineIdentity])
         if any(one.username == ADMIN for one in found):
             return tuple(found)
-        return (EngineIdentity(_ADMIN_ID, ADMIN, self._born), *found)
+        return (self._admin, *found)
 
     async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
         """The identity with that id, and a stamp that changes with its password. Raises NotFound."""
@@ -167,7 +178,7 @@ class Engine:
         def put(connection: sa.Connection) -> None:
             present = records.find_identity(connection, username=ADMIN)
             if present is None:
-                records.add_identity(connection, ADMIN, hashed, password.fingerprint, ())
+                records.put_identity(connection, replace(self._admin, fingerprint=password.fingerprint), hashed)
             else:
                 records.set_password(connection, present.facts.id, hashed, password.fingerprint)
 
@@ -235,10 +246,10 @@ class Engine:
     def _sweep(self) -> None:
         if not self._prepared:
             return
-        with self._database.reading() as connection:
+        with self._database.writing() as connection:
             stored = {one.sha256 for one in records.versions(connection)}
             installed = {sha256 for _, sha256 in records.installed(connection).values()}
-        self._shelf.keep_only(stored, installed)
+            self._shelf.keep_only(stored, installed)
 
     async def _tidy(self) -> None:
         await asyncio.to_thread(self._sweep)
@@ -285,7 +296,12 @@ class Engine:
 
     async def _manifest(self, app: str, version: str) -> Manifest:
         stored = await self._version(app, version)
-        return await asyncio.to_thread(self._manifest_of, self._shelf.path(stored.sha256))
+
+        def read() -> Manifest:
+            with open_checked(self._shelf.path(stored.sha256)) as package:
+                return package.manifest
+
+        return await asyncio.to_thread(read)
 
     def _manifest_of(self, path: Path) -> Manifest:
         with open_package(path, self._limits) as package:
@@ -293,15 +309,16 @@ class Engine:
 
     async def _store(self, package: Path) -> PackageFacts:
         facts = await asyncio.to_thread(inspect, package, self._limits)
-        await asyncio.to_thread(self._shelf.put, package, facts.sha256)
         stored = StoredVersion(facts.app, facts.version, facts.sha256, facts.name, facts.author)
 
         def add(connection: sa.Connection) -> None:
             present = [one for one in records.versions(connection, facts.app) if one.version == facts.version]
+            if present and present[0].sha256 != facts.sha256:
+                raise _refused("file", f"{facts.app} {facts.version} is stored already, with other bytes")
+            # Inside the transaction: a sweep, which waits for its end, must not take the file for a leftover.
+            self._shelf.put(package, facts.sha256)
             if not present:
                 records.add_version(connection, stored)
-            elif present[0].sha256 != facts.sha256:
-                raise _refused("file", f"{facts.app} {facts.version} is stored already, with other bytes")
 
         await self._write(add)
         return facts
@@ -314,10 +331,10 @@ class Engine:
     def _migrate(self, stored: StoredVersion, allow_drops: bool) -> None:
         """Tables, seeds and the installed version change in one transaction."""
         self._shelf.unpack(stored.sha256)
-        with open_package(self._shelf.path(stored.sha256), self._limits) as package:
+        with open_checked(self._shelf.path(stored.sha256)) as package:
 
-            def lines_of(name: str) -> Callable[[], list[bytes]]:
-                return lambda: package.archive.read(name).splitlines()
+            def lines_of(name: str) -> Callable[[], Iterable[bytes]]:
+                return lambda: package.archive.open(name)
 
             seeds = {table: lines_of(name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection:

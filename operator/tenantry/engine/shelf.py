@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from tenantry.engine.packages.check import CONTENT, SYMBOLS, open_package, sha256_of
+from tenantry.engine.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Download
 
@@ -34,10 +34,8 @@ class Shelf:
         self._packages.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            try:
-                os.link(package, scratch)
-            except OSError:
-                shutil.copyfile(package, scratch)
+            # No link: whoever still writes to that file must not change what is stored.
+            shutil.copyfile(package, scratch)
             _sync_file(scratch)
             scratch.replace(target)
             _sync_folder(self._packages)
@@ -67,7 +65,7 @@ class Shelf:
         scratch = self._content / f".{sha256}.{os.getpid()}.part"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        with open_package(self.path(sha256)) as package:
+        with open_checked(self.path(sha256)) as package:
             for name in package.content():
                 path = scratch / name.removeprefix(CONTENT)
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +89,7 @@ class Shelf:
         if not path.exists():
             self._symbols.mkdir(parents=True, exist_ok=True)
             scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
-            with open_package(self.path(sha256)) as package:
+            with open_checked(self.path(sha256)) as package:
                 if not package.has_symbols:
                     raise NotFound("this version has no symbol file")
                 with package.archive.open(SYMBOLS) as source, scratch.open("wb") as out:

@@ -17,8 +17,9 @@ ON_DELETE = {"restrict": "RESTRICT", "cascade": "CASCADE", "setNull": "SET NULL"
 
 
 def prefix_of(app: str) -> str:
-    """What the names of an app's tables begin with on SQLite. No two apps share one: ids have no underscore."""
-    return f"{app.replace('-', '_')}__"
+    """What the names of an app's tables begin with on SQLite. None begins another app's: before `__` no two underscores stand."""
+    plain = app if "--" in app or app.endswith("-") else app.replace("-", "_")
+    return f"{plain}__"
 
 
 def metadata_of(manifest: Manifest) -> sa.MetaData:

@@ -104,6 +104,13 @@ def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
         raise _refused("", f"is not a readable package: {error}") from error
 
 
+@contextmanager
+def open_checked(path: Path) -> Iterator[Package]:
+    """Opens a package that was checked before it was stored: nothing is inflated but its manifest. Blocks."""
+    with zipfile.ZipFile(path) as archive:
+        yield Package(archive, parse_manifest(archive.read(MANIFEST)))
+
+
 def sha256_of(path: Path) -> str:
     """As hex. Blocks."""
     with path.open("rb") as stream:
