@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -22,7 +23,7 @@ from tenantry.engine.service import Engine
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import EngineApp
-from tenantry.model.resource import CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, Document
+from tenantry.model.resource import CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, Document, Ref
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid
 
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(path for path in ROOT.iterdir() if path.is_dir())
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/packages/*/app.yaml"))
 MUSIC = ROOT / "02-music-company" / "packages"
+STAGING = Ref("App", "tenant-europe", "staging.music-store")
 CHINOOK = {
     "Artist": 177,
     "Album": 291,
@@ -150,6 +152,36 @@ async def test_an_example_becomes_ready(example: Path, tmp_path: Path) -> None:
         }
         ready = {(d["kind"], d["metadata"].get("namespace", ""), d["metadata"]["name"]) for d in stored if is_ready(d)}
         assert ready == declared, [(d["metadata"]["name"], d["status"].get("conditions")) for d in stored if not is_ready(d)]
+    finally:
+        await platform.close()
+
+
+async def test_the_refusal_that_the_example_tells_of_and_its_permission(tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    shutil.copytree(ROOT / "02-music-company", folder)
+    apps = folder / "50-apps.yaml"
+    platform = await Platform.open(tmp_path / "state", "http://127.0.0.1:8080")
+    try:
+        source = platform.attach(folder, "default")
+        await platform.start()
+        await platform.converged()
+
+        apps.write_text(apps.read_text("utf-8").replace('version: "1.1.0"', 'version: "2.0.0"'), "utf-8")
+        await source.sync()
+        await platform.converged()
+        refused = await platform.store.get(STAGING)
+        stalled = next(one for one in refused["status"]["conditions"] if one["type"] == "Stalled")
+        assert stalled["reason"] == "DropsRefused"
+        assert "drops column Customer.Fax" in stalled["message"]
+        assert refused["status"]["installedVersion"] == "1.1.0"
+
+        allowed = apps.read_text("utf-8").replace('version: "2.0.0"', 'version: "2.0.0"\n  allowDropsFor: "2.0.0"')
+        apps.write_text(allowed, "utf-8")
+        await source.sync()
+        await platform.converged()
+        installed = await platform.store.get(STAGING)
+        assert is_ready(installed)
+        assert installed["status"]["installedVersion"] == "2.0.0"
     finally:
         await platform.close()
 
