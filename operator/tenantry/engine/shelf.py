@@ -27,9 +27,9 @@ class Shelf:
         return self._packages / f"{sha256}{SUFFIX}"
 
     def put(self, package: Path, sha256: str) -> None:
-        """Takes a checked file in. Idempotent."""
+        """Takes a checked file in. Idempotent; replaces a file that was cut short."""
         target = self.path(sha256)
-        if target.exists():
+        if target.exists() and target.stat().st_size == package.stat().st_size:
             return
         self._packages.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ from tenantry.engine import records
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
-from tenantry.model.verdicts import Invalid, NotFound, Unauthorized
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
 
 BORN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ADA = Password(clear="ada's password")
@@ -367,9 +366,13 @@ async def test_the_folder_is_nobody_elses(engine: Engine, data: Path) -> None:
     assert mode_of(data) & 0o077 == 0
 
 
-async def test_a_stored_zip_that_was_damaged_is_told(engine: Engine, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"damaged"), Path.unlink], ids=["damaged", "gone"])
+async def test_a_stored_package_that_the_disk_lost_is_told_and_an_upload_mends_it(
+    engine: Engine, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
     await engine.upload(package(tmp_path))
-    download = await engine.download("crm", "1.0.0")
-    download.path.write_bytes(b"damaged")
-    with pytest.raises(zipfile.BadZipFile):
+    damage((await engine.download("crm", "1.0.0")).path)
+    with pytest.raises(Halt, match=r"PackageDamaged: .*upload it again"):
         await engine.install("crm", "1.0.0")
+    await engine.publish(package(tmp_path))
+    assert (await engine.apps())[0].version == "1.0.0"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tenantry.engine.packages.manifest import LARGEST, Manifest, parse_manifest
 from tenantry.model.facts import PackageFacts
-from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
 
 MANIFEST = "app.yaml"
 SYMBOLS = "symbols.sym"
@@ -106,9 +106,16 @@ def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
 
 @contextmanager
 def open_checked(path: Path) -> Iterator[Package]:
-    """Opens a package that was checked before it was stored: nothing is inflated but its manifest. Blocks."""
-    with zipfile.ZipFile(path) as archive:
-        yield Package(archive, parse_manifest(archive.read(MANIFEST)))
+    """Opens a package that was checked before it was stored: nothing is inflated but its manifest. Blocks.
+
+    Raises a Stalled Halt (PackageDamaged) when the disk no longer holds what was stored.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield Package(archive, parse_manifest(archive.read(MANIFEST)))
+    except (zipfile.BadZipFile, zlib.error, EOFError, FileNotFoundError) as error:
+        damaged = f"the stored package {path.name} is gone or damaged ({error}): upload it again"
+        raise Halt(Stalled("PackageDamaged", damaged, "Operator")) from error
 
 
 def sha256_of(path: Path) -> str:

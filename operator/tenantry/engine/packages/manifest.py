@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import accumulate
 from typing import Annotated, Any, Literal, cast
 
@@ -158,6 +159,7 @@ class Manifest(Part):
         return self
 
 
+@lru_cache(maxsize=16)  # a publish reads the same app.yaml four times, and a thousand engines install the same package
 def parse_manifest(raw: bytes) -> Manifest:
     """Reads app.yaml. Raises Invalid naming each field."""
     if len(raw) > LARGEST:
