@@ -166,6 +166,8 @@ class Resource(Lenient, Generic[S, T]):
     SHORT: ClassVar[str]
     NAMESPACED: ClassVar[bool] = True
     FINALIZED: ClassVar[bool] = True
+    UNFOLLOWED: ClassVar[frozenset[str]] = frozenset({"lastOperation", "observedGeneration"})
+    """Status fields that nobody else's decision goes by: a change of these alone wakes no one."""
 
     metadata: Metadata
     spec: S

@@ -16,12 +16,13 @@ from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, ref_of
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object: its JSON, its version and what indexes it."""
+    """One object: its JSON, its version and what indexes it. face: a hash of what those who read the object go by."""
 
     raw: bytes
     version: int
     uid: str
     keys: frozenset[str]
+    face: int = 0
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = orjson.loads(self.raw)
@@ -35,6 +36,11 @@ class Seen(NamedTuple):
     before: Entry | None
     after: Entry | None
     origin: Ref | None
+
+    @property
+    def matters(self) -> bool:
+        """Is there anything new for those who read the object?"""
+        return self.before is None or self.after is None or self.before.face != self.after.face
 
     @property
     def keys(self) -> frozenset[str]:
@@ -71,7 +77,7 @@ class Cache:
         before = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
         if version <= self._gone.get(ref, -1) or (before is not None and version <= before.version):
             return
-        after = Entry(orjson.dumps(document), version, document["metadata"]["uid"], self._keys_of(document))
+        after = self._entry_of(document, version)
         self._replace(ref, before, after)
         self._tell(Seen(ref, before, after, origin))
 
@@ -115,12 +121,15 @@ class Cache:
 
     def names(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Name]:
         """The (namespace, name) pairs of a list; see View.list."""
-        if by:
-            found: Iterable[Name] = self._index.get((kind, by), ())
-            return (name for name in found if namespace is None or name[0] == namespace)
-        if namespace is not None:
-            return iter(self._by_namespace.get((kind, namespace), ()))
-        return iter(self._entries.get(kind, ()))
+        if namespace is None:
+            return iter(self._index.get((kind, by), ()) if by else self._entries.get(kind, ()))
+        inside = self._by_namespace.get((kind, namespace), {})
+        if not by:
+            return iter(inside)
+        indexed = self._index.get((kind, by), {})
+        # The smaller set is walked: a slug such as `dev` may be in every namespace.
+        few, many = (inside, indexed) if len(inside) < len(indexed) else (indexed, inside)
+        return (name for name in few if name in many)
 
     def entries(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[tuple[Ref, Entry]]:
         """The entries of a list."""
@@ -159,14 +168,14 @@ class Cache:
         self._parsed[ref] = (entry.version, resource)
         return resource
 
-    def _keys_of(self, document: Document) -> frozenset[str]:
+    def _entry_of(self, document: Document, version: int) -> Entry:
         type_ = self._kinds.get(document["kind"])
+        raw, uid = orjson.dumps(document), document["metadata"]["uid"]
         if type_ is None:
-            return frozenset()
+            return Entry(raw, version, uid, frozenset(), version)
         resource = type_.model_validate(document)
-        keys = resource.index_keys() | {f"id={resource.id}", f"id={resource.metadata.uid}"}
-        request = resource.metadata.annotations.get(REQUEST_KEY)
-        return keys | {f"request={request}"} if request else keys
+        keys = resource.index_keys() | {f"id={resource.id}"}
+        return Entry(raw, version, uid, keys, _face(document, type_.UNFOLLOWED))
 
     def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
         name = (ref.namespace, ref.name)
@@ -195,6 +204,13 @@ class Cache:
     def _tell(self, seen: Seen) -> None:
         for listener in tuple(self._listeners):
             listener(seen)
+
+
+def _face(document: Document, unfollowed: frozenset[str]) -> int:
+    metadata = document["metadata"]
+    followed = {key: value for key, value in document.get("status", {}).items() if key not in unfollowed}
+    about = (metadata.get("labels"), metadata.get("annotations"), metadata.get("deletionTimestamp"), document.get("data"))
+    return hash(orjson.dumps((document.get("spec"), about, followed)))
 
 
 # Typed objects are kept for the few that every pass reads (regions, tenants); holding all would cost ten times their JSON.

@@ -24,7 +24,8 @@ class Queue:
         self._later: list[tuple[float, int, Ref]] = []
         self._due: dict[Ref, float] = {}
         self._order = itertools.count()
-        self._wake = asyncio.Event()
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
 
     def add(self, key: Ref) -> None:
         """Wants a pass now; after the present one, when there is one."""
@@ -40,7 +41,7 @@ class Queue:
             lane = self._lanes[key.namespace] = deque()
             self._turn.append(key.namespace)
         lane.append(key)
-        self._wake.set()
+        self._call_one()
 
     def add_after(self, key: Ref, seconds: float) -> None:
         """Wants a pass in so many seconds, or sooner when it is due sooner already."""
@@ -51,20 +52,21 @@ class Queue:
             return
         self._due[key] = due
         heapq.heappush(self._later, (due, next(self._order), key))
-        self._wake.set()
+        if self._later[0][2] == key:
+            self._set_alarm()
 
     async def take(self) -> Ref:
         """The next key, of the lane whose turn it is. `done` must follow."""
-        while True:
-            self._wake.clear()
-            self._promote()
-            if self._turn:
-                return self._pop()
-            timeout = max(0.0, self._later[0][0] - self._time()) if self._later else None
+        while not self._turn:
+            taker = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
             try:
-                await asyncio.wait_for(self._wake.wait(), timeout)
-            except TimeoutError:
-                continue
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._call_one()  # it was called for a key that another must take now
+                raise
+        return self._pop()
 
     def done(self, key: Ref) -> None:
         """The pass of a taken key has ended."""
@@ -90,19 +92,32 @@ class Queue:
         key = lane.popleft()
         if lane:
             self._turn.append(namespace)
-            self._wake.set()
         else:
             del self._lanes[namespace]
-            if self._turn:
-                self._wake.set()
         self._waiting.discard(key)
         self._running.add(key)
         return key
 
+    def _call_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        pause = max(0.0, self._later[0][0] - self._time())
+        self._alarm = asyncio.get_running_loop().call_later(pause, self._promote)
+
     def _promote(self) -> None:
+        self._alarm = None
         now = self._time()
         while self._later and self._later[0][0] <= now:
             due, _, key = heapq.heappop(self._later)
             if self._due.get(key) == due:
                 del self._due[key]
                 self.add(key)
+        if self._later:
+            self._set_alarm()

@@ -40,7 +40,7 @@ class Runtime:
         *,
         time: Callable[[], float],
         now: Callable[[], datetime],
-        workers: int = 8,
+        workers: int = 32,
         told: Callable[[Ref, Ended], None] = lambda key, ended: None,
     ) -> None:
         self._kinds = kinds
@@ -95,6 +95,8 @@ class Runtime:
                 self._forget(seen.ref)
             else:
                 self.wake(seen.ref)
+        if not seen.matters:
+            return
         for follower, by_list in self._following.woken_by(seen):
             if by_list:
                 self._queue.add_after(follower, LIST_SETTLES)

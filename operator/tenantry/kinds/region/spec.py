@@ -59,6 +59,7 @@ class Region(Resource[RegionSpec, RegionStatus]):
     PLURAL: ClassVar[str] = "regions"
     SHORT: ClassVar[str] = "rgn"
     NAMESPACED: ClassVar[bool] = False
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Provider", "string", ".status.provider", 0),
         ("Environments", "integer", ".status.environments", 1),
