@@ -244,9 +244,10 @@ class SqliteStore(EmbeddedStore):
         return document
 
     def _settle(self, batch: list[Pending], answers: list[Answer], entries: list[Entry]) -> None:
-        """Publishes what is committed, then answers: a caller's next read of the log shows its own write."""
-        for entry in entries:
-            self._log.publish(entry)
+        """Answers and publishes what is committed, in one step of the loop: a caller's next read of the log shows its own write.
+
+        Answers come first: a writer that keeps a cache then knows its write as its own before the log tells it of it.
+        """
         for pending, answer in zip(batch, answers, strict=True):
             if pending.answer.done():
                 continue
@@ -254,6 +255,8 @@ class SqliteStore(EmbeddedStore):
                 pending.answer.set_exception(answer)
             else:
                 pending.answer.set_result(answer)
+        for entry in entries:
+            self._log.publish(entry)
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
