@@ -7,11 +7,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Invalid, Problem
-from tenantry.ports import Packages
+from tenantry.ports import PackageView
 
 Build = Callable[[Path, Path], object]
 """Writes the package of a source folder (first) to a file (second). Raises Invalid."""
@@ -24,10 +25,17 @@ class Refused(Invalid):
     """The Package cannot be made of what its path names."""
 
 
+class PackageStore(PackageView, Protocol):
+    """What a source needs of ports.Packages."""
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        """Checks and stores a package file. Raises Invalid."""
+
+
 class PackageFiles:
     """Builds and stores what paths name; what has not changed since is not built again."""
 
-    def __init__(self, packages: Packages, build: Build, work: Path | None = None) -> None:
+    def __init__(self, packages: PackageStore, build: Build, work: Path | None = None) -> None:
         """work: where packages are built before they are stored; the system's temporary folder where None."""
         self._packages = packages
         self._build = build

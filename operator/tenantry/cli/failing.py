@@ -1,0 +1,47 @@
+"""How a command fails: one sentence on standard error and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+from tenantry.model.verdicts import Halt, Invalid
+
+NOT_DONE = 1
+BAD_INPUT = 2
+
+
+class Failure(Exception):  # noqa: N818 - it is how a command ends
+    """Ends the command. The text is one sentence, or one line a finding."""
+
+    def __init__(self, text: str, code: int = NOT_DONE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def sentence_of(error: Exception) -> tuple[str, int] | None:
+    """What to say of an error, and the exit code; None for what is a bug."""
+    match error:
+        case Failure():
+            return str(error), error.code
+        case Invalid():
+            return "\n".join(map(str, error.problems)), BAD_INPUT
+        case Halt():
+            return error.verdict.message, NOT_DONE
+        case OSError():
+            return _of_system(error), NOT_DONE
+    return None
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(f"{text}\n")
+
+
+def _of_system(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return f"{place}no space is left on the disk"
+    if error.errno == errno.EROFS:
+        return f"{place}the file system is read-only"
+    return f"{place}{(error.strerror or str(error)).lower()}"

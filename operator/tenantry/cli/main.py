@@ -1,0 +1,59 @@
+"""The command `tenantry`. What is heavy is imported by the command that needs it: `tenantry version` takes no time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+
+from tenantry.cli import check, crds, engine, objects, operations, packages, secrets, source, steering, tokens, trees, up
+
+app = typer.Typer(
+    name="tenantry",
+    help="Runs a multi-tenant application platform from declarations.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def version() -> None:
+    """Prints the release."""
+    from tenantry.rest.release import release_label
+
+    typer.echo(release_label())
+
+
+for topic in (up, objects, trees, operations, source, steering, check, tokens, packages, secrets, crds, engine):
+    topic.register(app)
+
+
+def main() -> None:
+    """Runs the command of this process's arguments, and ends the process."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        _leave_quietly()
+    except Exception as error:
+        from tenantry.cli.failing import sentence_of
+
+        told = sentence_of(error)
+        if told is None:
+            raise
+        sys.stderr.write(f"{told[0]}\n")
+        sys.exit(told[1])
+
+
+def _leave_quietly() -> Any:
+    """The reader went away, as `head` does: nothing more can be written, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

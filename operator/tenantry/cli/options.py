@@ -1,0 +1,33 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tenantry.cli.failing import BAD_INPUT, Failure
+from tenantry.cli.output import Format
+
+State = Annotated[Path, typer.Option("--state", envvar="TENANTRY_STATE", help="The platform's state folder.")]
+STATE = Path(".tenantry")
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only in this namespace; all where absent.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="How it is printed.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Goes on printing what changes.")]
+Object = Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as environment/dev or tapp/tenant-acme/dev.crm.")]
+Server = Annotated[
+    str, typer.Option("--server", envvar="TENANTRY_SERVER", help="URL of the facade; the running `up` where absent.")
+]
+Token = Annotated[str, typer.Option("--token", envvar="TENANTRY_TOKEN", help="Bearer token for --server.")]
+
+
+def duration(text: str) -> timedelta:
+    """`90s`, `15m`, `1h`. Raises Failure."""
+    from tenantry.settings import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise Failure(str(error), BAD_INPUT) from None

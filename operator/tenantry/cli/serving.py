@@ -1,0 +1,52 @@
+"""uvicorn as a context: serves an application on a socket that already listens, and leaves signals to the command."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+GRACE_S = 5
+"""How long requests under way may take when the server ends."""
+KEEP_ALIVE_S = 75
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
+    """Serves until the end of the block. Raises what ends the server early."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([bound]), name="serve")
+    try:
+        started = asyncio.create_task(server.up.wait())
+        await asyncio.wait((started, task), return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        yield
+    finally:
+        server.should_exit = True
+        await task

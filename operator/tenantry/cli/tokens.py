@@ -1,0 +1,29 @@
+"""`tenantry token`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tenantry.cli.options import STATE, State, duration
+from tenantry.cli.output import write
+
+ADMIN = "admin"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("token")(token)
+
+
+def token(
+    user: Annotated[str, typer.Option("--user", help="The username of a User.")] = ADMIN,
+    ttl: Annotated[str, typer.Option("--ttl", help="How long it holds.")] = "1h",
+    state: State = STATE,
+) -> None:
+    """Prints a bearer token for the REST interface."""
+    from tenantry.cli.connect import with_console
+
+    holds = duration(ttl)
+    write(with_console(state, lambda console: console.token(user, holds)))

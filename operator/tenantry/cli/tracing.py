@@ -1,0 +1,56 @@
+"""Where a thing comes from: the chain of objects above it, and the file of each."""
+
+from __future__ import annotations
+
+from tenantry.hosts.console import Console
+from tenantry.model.resource import REQUESTED_BY, SOURCE, SOURCE_FILE, Document, ref_of
+
+
+async def above(console: Console, document: Document) -> list[Document]:
+    """The objects that it depends on, nearest first: its package, environment, tenant and region."""
+    chain: list[Document] = []
+    spec, namespace = document.get("spec", {}), document["metadata"].get("namespace", "")
+    if document["kind"] == "App" and spec.get("version"):
+        chain += [
+            each
+            for each in await console.list("Package")
+            if (each["spec"]["app"], each["spec"]["version"]) == (spec["app"], spec["version"])
+            and each["metadata"]["namespace"] in (namespace, "tenantry-system")
+        ]
+    environment = document if document["kind"] == "Environment" else None
+    if "environment" in spec:
+        environment = await _named(console, "Environment", namespace, spec["environment"])
+        chain += [environment] if environment else []
+    if namespace:
+        chain += [each for each in await console.list("Tenant") if bound_namespace(each) == namespace]
+    if environment:
+        region = await _named(console, "Region", "", environment["spec"]["region"])
+        chain += [region] if region else []
+    return chain
+
+
+def step(document: Document) -> dict[str, str]:
+    """What is known of an object's origin."""
+    metadata = document["metadata"]
+    annotations = metadata.get("annotations", {})
+    last = document.get("status", {}).get("lastOperation") or {}
+    return {
+        "object": str(ref_of(document)),
+        "source": metadata.get("labels", {}).get(SOURCE, ""),
+        "file": annotations.get(SOURCE_FILE, ""),
+        "requestedBy": annotations.get(REQUESTED_BY, ""),
+        "lastOperation": " ".join(filter(None, (last.get("id"), last.get("action"), last.get("result")))),
+    }
+
+
+def bound_namespace(tenant: Document) -> str:
+    """The namespace that a tenant has, or will have."""
+    bound = tenant.get("status", {}).get("namespace") or {}
+    return str(bound.get("name") or tenant["spec"].get("namespace") or f"tenant-{tenant['metadata']['name']}")
+
+
+async def _named(console: Console, kind: str, namespace: str, name: str) -> Document | None:
+    for each in await console.list(kind):
+        if (each["metadata"].get("namespace", ""), each["metadata"]["name"]) == (namespace, name):
+            return each
+    return None

@@ -1,0 +1,179 @@
+"""Settings: environment variables named `TENANTRY_` and the setting's path, its steps joined by `__`.
+
+`TENANTRY_LISTEN=0.0.0.0:8080`, `TENANTRY_OPERATIONS__DEADLINE=30m`. Durations are written 90s, 15m, 1h, 30d; sizes 512MiB, 1GiB.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "TENANTRY_"
+NESTED = "__"
+OF_CLIENTS = frozenset({"TENANTRY_SERVER", "TENANTRY_TOKEN"})
+"""Environment variables that client commands read as options; they are no settings."""
+
+_DURATION = re.compile(r"([0-9]+)(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"([0-9]+)(B|KiB|MiB|GiB)?")
+_BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\s\[\]]+):([0-9]{1,5})")
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `15m`, `1h`, `30d` or several of them, `1h30m`. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise ValueError(f"{text!r} is no duration; write 90s, 15m, 1h or 30d")
+    try:
+        return timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long") from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `512MiB`, `1GiB` or a plain number. Raises ValueError."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write 64KiB, 512MiB or 1GiB")
+    return int(found[1]) * _BYTES[found[2]]
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; port 0 takes a free one. Raises ValueError."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[2]) > 65535:
+        raise ValueError(f"{text!r} is no address; write HOST:PORT, such as 127.0.0.1:8080")
+    return found[1].strip("[]"), int(found[2])
+
+
+def _duration(value: Any) -> Any:
+    duration = parse_duration(value) if isinstance(value, str) else value
+    if duration == timedelta(0):
+        raise ValueError("must be longer than 0s")
+    return duration
+
+
+def _size(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _address(value: Any) -> Any:
+    if isinstance(value, str):
+        parse_address(value)
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
+Count = Annotated[int, Field(gt=0)]
+Address = Annotated[str, BeforeValidator(_address)]
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Operations(_Group):
+    """How long an Operation may retry, and how many are kept; an unfinished one is always kept."""
+
+    deadline: Duration = Field(timedelta(minutes=15), description="Transient errors are retried this long, then it fails.")
+    keep: Duration = Field(timedelta(days=30), description="Older ones are removed.")
+    per_target: Count = Field(10, description="Kept of one object.")
+    per_tenant: Count = Field(500, description="Kept of one tenant.")
+    total: Count = Field(5000, description="Kept in all.")
+
+
+class Packages(_Group):
+    """What an app package may be."""
+
+    size: Size = Field(1 << 30, description="Bytes of the file.")
+    entries: Count = Field(10_000, description="Files inside.")
+    ratio: Count = Field(200, description="How many times larger it may be unpacked.")
+    inflated: Size = Field(4 << 30, description="Bytes unpacked.")
+    manifest: Size = Field(1 << 20, description="Bytes of app.yaml.")
+
+
+class Prune(_Group):
+    """What one sync may prune without `tenantry approve`."""
+
+    objects: int = Field(10, ge=0, description="A source that owns no more than this may prune all of them.")
+    share: float = Field(0.5, ge=0, le=1, description="Above that: the share of its objects that one sync may prune.")
+
+
+class Engine(_Group):
+    """The engines of this host, and how the facade speaks to engines."""
+
+    wait: Duration = Field(timedelta(seconds=30), description="The facade waits this long for an engine before it answers 500.")
+    open: Count = Field(100, description="Idle engines of this process that stay open.")
+
+
+class Tokens(_Group):
+    """Tokens that the platform signs."""
+
+    ttl: Duration = Field(timedelta(hours=1), description="How long a token holds.")
+
+
+class Settings(BaseSettings):
+    """The settings of one process. Frozen; every field has a default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=NESTED, frozen=True, extra="forbid", env_ignore_empty=True
+    )
+
+    state: Path = Field(Path(".tenantry"), description="The folder that holds everything: objects, packages, engines, keys.")
+    listen: Address = Field("127.0.0.1:8080", description="Where `up` serves; port 0 takes a free one.")
+    public_url: str = Field(
+        "", pattern=r"^(https?://[^\s/]+[^\s]*)?$", description="How others reach it; the listening address where empty."
+    )
+    workers: int = Field(8, ge=1, le=256, description="Passes at a time.")
+    resync: Duration = Field(timedelta(minutes=10), description="How often everything is looked at again.")
+    operations: Operations = Operations()
+    packages: Packages = Packages()
+    prune: Prune = Prune()
+    engine: Engine = Engine()
+    tokens: Tokens = Tokens()
+
+
+def problems_of(error: ValidationError) -> list[str]:
+    """One sentence a setting that is refused, naming its variable."""
+    return [f"{variable(*map(str, each['loc']))}: {_reason(each['type'], each['msg'])}" for each in error.errors()]
+
+
+def variable(*path: str) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + NESTED.join(path).upper()
+
+
+def variables(group: type[BaseModel] = Settings, *above: str) -> dict[str, tuple[str, str]]:
+    """Every environment variable, with its default and what it means."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, field in group.model_fields.items():
+        if isinstance(field.default, _Group):
+            found |= variables(type(field.default), *above, name)
+        else:
+            found[variable(*above, name)] = (_written(name, field.default), field.description or "")
+    return found
+
+
+def _reason(type_: str, message: str) -> str:
+    if type_ == "extra_forbidden":
+        return "there is no such setting"
+    return message.removeprefix("Value error, ")
+
+
+def _written(name: str, value: Any) -> str:
+    """A default as one would write it."""
+    if isinstance(value, timedelta):
+        seconds = int(value.total_seconds())
+        unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
+        return f"{seconds // _SECONDS[unit]}{unit}"
+    if name in ("size", "inflated", "manifest"):
+        unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if value % _BYTES[unit] == 0)
+        return f"{value // _BYTES[unit]}{unit}"
+    return str(value)
