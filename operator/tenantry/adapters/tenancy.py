@@ -33,10 +33,11 @@ class EmbeddedTenancy:
         """Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
         if _is_reserved(namespace):
             raise _taken(f"namespace {namespace} is reserved and cannot be a tenant's")
+        if await self._make(namespace, tenant, tenant_uid):
+            return
         found = await self._find(namespace)
         if found is None:
-            await self._make(namespace, tenant, tenant_uid)
-            return
+            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} was removed just now"))
         if "deletionTimestamp" in found["metadata"]:
             raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is still being deleted"))
         if _made_for(found) != tenant_uid and _consent(found) != tenant:
@@ -58,8 +59,8 @@ class EmbeddedTenancy:
             raise Halt(Waiting("NamespaceNotEmpty", f"namespace {namespace} still holds {named}"))
         await self._store.set_finalizers(held, ())
 
-    async def _make(self, namespace: str, tenant: str, tenant_uid: str) -> None:
-        """The finalizer keeps the namespace, closed to new objects, until it has been emptied."""
+    async def _make(self, namespace: str, tenant: str, tenant_uid: str) -> bool:
+        """False when there is one of that name. The finalizer keeps the namespace, closed to new objects, until it has been emptied."""
         document = {
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -73,8 +74,8 @@ class EmbeddedTenancy:
         try:
             await self._store.create(document)
         except AlreadyExists:
-            # Somebody else was first: judged as any namespace that is there.
-            await self.ensure(namespace, tenant, tenant_uid)
+            return False
+        return True
 
     async def _delete(self, ref: Ref) -> None:
         try:

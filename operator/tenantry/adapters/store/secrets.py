@@ -59,8 +59,6 @@ class StoreSecrets:
         return Password(clear=text, fingerprint=fingerprint)
 
     async def ensure(self, ref: Ref, for_kind: str) -> None:
-        if await self._find(ref) is not None:
-            return
         labels = {CREDENTIAL_LABEL: for_kind, MANAGED_BY_LABEL: MANAGER}
         document = {
             "apiVersion": "v1",
