@@ -15,7 +15,7 @@ from tenantry.cli.failing import NOT_DONE, Failure
 from tenantry.cli.output import write
 
 if TYPE_CHECKING:
-    from tenantry.hosts.console import Console
+    from tenantry.hosts.console import Console, KeptBack
     from tenantry.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -143,12 +143,14 @@ async def _look(console: Console) -> list[Finding]:
     if about.source:
         report = await console.source()
         findings += [Finding("source", problem, wrong=True) for problem in report.problems]
-        findings += [
-            Finding("source", f"{object_} is kept: {reason}; `tenantry approve {report.name}` lets it go", wrong=True)
-            for object_, reason in report.kept
-        ]
+        findings += [Finding("source", _kept(each, report.name), wrong=True) for each in report.kept]
     documents = [document for kind in KINDS for document in await console.list(kind)]
     waiting = not_ready(iter(documents))
     findings += [Finding("objects", f"{object_}: {reason}: {message}", wrong=True) for object_, reason, message in waiting]
     findings.append(Finding("objects", f"{len(documents) - len(waiting)} of {len(documents)} are Ready"))
     return findings
+
+
+def _kept(kept: KeptBack, source: str) -> str:
+    hint = f"; `tenantry approve {source}` lets it go" if kept.approvable else ""
+    return f"{kept.object} left the source and is kept: {kept.reason}{hint}"

@@ -12,20 +12,14 @@ from typing import TypeVar
 
 from tenantry.adapters.store.sqlite import DATABASE_FILE
 from tenantry.adapters.store.state_folder import StateInUse
-from tenantry.bootstrap import FOLLOWED, Platform
 from tenantry.cli.failing import Failure
-from tenantry.cli.issuing import issuer
 from tenantry.cli.remote import RemoteConsole
 from tenantry.cli.sockets import answers, control_path
-from tenantry.hosts.console import About, Console, LocalConsole
-from tenantry.hosts.standalone import fill
-from tenantry.rest.release import release_label
+from tenantry.hosts.console import Console
 
 PATIENCE_S = 10.0
 """How long a platform that starts or stops may hold the folder without answering."""
 PAUSE_S = 0.05
-IDLE_URL = "http://127.0.0.1:8080"
-"""The base URL of a platform that does not run; nothing is served there."""
 T = TypeVar("T")
 
 
@@ -50,43 +44,21 @@ def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh:
 @asynccontextmanager
 async def connected(state: Path) -> AsyncIterator[Console]:
     """A console of the platform of that state folder. Raises Halt when it cannot be opened."""
-    opened = await _open(state)
-    try:
-        yield opened if isinstance(opened, RemoteConsole) else console_of(opened)
-    finally:
-        await opened.close()
-
-
-async def _open(state: Path) -> RemoteConsole | Platform:
-    """The running platform, or the one of this process once nobody else holds the folder."""
     deadline = time.monotonic() + PATIENCE_S
-    while True:
-        if answers(control_path(state)):
-            return RemoteConsole.at(control_path(state))
+    while not answers(control_path(state)):
+        # What opens a platform takes a second to import: only where nothing runs.
+        from tenantry.cli.opening import opened
+
         try:
-            return await _filled(await Platform.open(state, IDLE_URL))
+            async with opened(state) as console:
+                yield console
+                return
         except StateInUse:
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(PAUSE_S)
-
-
-async def _filled(platform: Platform) -> Platform:
-    """With a cache that shows what is stored, as a running platform's does."""
-    for kind in FOLLOWED:
-        await fill(platform.store, platform.cache, kind)
-    return platform
-
-
-def console_of(platform: Platform, url: str = "", source: str = "") -> LocalConsole:
-    """The console of a platform of this process. url: where it is served, `""` when it does not run."""
-    return LocalConsole(
-        About(release_label(), str(platform.state.absolute()), url, source),
-        platform.writing,
-        platform.store,
-        platform.packages,
-        platform.ports.logs,
-        platform.plan_source,
-        issuer(platform),
-        platform.source,
-    )
+    remote = RemoteConsole.at(control_path(state))
+    try:
+        yield remote
+    finally:
+        await remote.close()

@@ -121,6 +121,6 @@ def find_kind(name: str) -> KindName:
         if name.lower() in kind.names:
             return kind
     known = sorted(each for kind in everything for each in kind.names)
-    near = difflib.get_close_matches(name.lower(), known, n=1)
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(kind.plural for kind in everything)}"
     raise Failure(f"there is no kind {name!r}; {hint}", BAD_INPUT)

@@ -9,10 +9,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from tenantry.model.resource import Document
-
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+
+    from tenantry.model.resource import Document
 
 GAP = "   "
 FOLDED = frozenset({"MESSAGE", "DETAILS"})

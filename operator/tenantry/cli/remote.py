@@ -13,7 +13,7 @@ import httpx
 import orjson
 
 from tenantry.cli.failing import Failure
-from tenantry.hosts.console import About, Applied, PlanReport, SourceReport
+from tenantry.hosts.console import About, Applied, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.control import HALTED, halt_from_json
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Document, Ref
@@ -76,7 +76,8 @@ class RemoteConsole:
 
     async def source(self) -> SourceReport:
         report = await self._call("GET", "/source")
-        kept, waiting = (tuple((each[0], each[1]) for each in report[key]) for key in ("kept", "waiting"))
+        waiting = tuple((each[0], each[1]) for each in report["waiting"])
+        kept = tuple(KeptBack(*each) for each in report["kept"])
         return SourceReport(report["name"], tuple(report["problems"]), kept, waiting)
 
     async def plan(self, root: Path, name: str) -> PlanReport:

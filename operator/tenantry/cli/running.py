@@ -13,9 +13,9 @@ from pathlib import Path
 
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap import Platform
-from tenantry.cli.connect import console_of
 from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure
 from tenantry.cli.logs import configure
+from tenantry.cli.opening import console_of
 from tenantry.cli.options import STATE
 from tenantry.cli.output import Table, print_table, write
 from tenantry.cli.progress import Display, Progress, is_ready, not_ready, why
@@ -156,6 +156,9 @@ def _tell(platform: Platform, display: Display, url: str) -> None:
     total = sum(1 for _ in _documents(platform))
     for object_, reason, message in waiting:
         display.say(f"{object_}: {reason}: {message}")
+    if platform.source is not None:
+        for line in _held_back(platform.source):
+            display.say(line)
     state = "" if platform.state == STATE else f" --state {platform.state}"
     write(f"{total - len(waiting)} of {total} objects are Ready" if waiting else f"Ready: {total} objects")
     write(f"  {url}")
@@ -182,5 +185,7 @@ def _held_back(source: SourceFeed) -> Iterator[str]:
     """What the source declares and is not applied, or does not declare and is not pruned."""
     for namespace in sorted(source.syncer.waits_for):
         yield f"namespace {namespace} does not exist: what is declared in it is not applied"
-    for kept in source.last.kept:
-        yield f"{kept.held.ref} is kept: {kept.reason}"
+    kept = source.last.kept
+    if kept:
+        first = f"{kept[0].held.ref}: {kept[0].reason}"
+        yield f"{len(kept)} objects left the source and are kept, such as {first}; `tenantry check` lists them"

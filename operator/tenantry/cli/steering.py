@@ -51,6 +51,8 @@ async def _reconcile(console: Console, object_: str, namespace: str, wait: bool,
     _, document = await find(console, object_, namespace)
     if wait and not (await console.about()).url:
         raise Failure("nothing runs on this state folder, so nothing would be waited for; start `tenantry up`")
+    if wait and document.get("spec", {}).get("suspend"):
+        raise Failure(f"{name_of(document)} is suspended; `tenantry resume` it first")
     asked = format_time(datetime.now(UTC))
     await console.patch(ref_of(document), {"metadata": {"annotations": {RECONCILE_REQUESTED: asked}}})
     if not wait:

@@ -1,30 +1,19 @@
-"""What the command line needs of a platform, and the platform of this machine as it answers it.
+"""What the command line needs of a platform: of this process, behind a control socket, or on a cluster.
 
 A console acts with the platform's own rights: who reaches the state folder is its master.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol
 
-from tenantry.hosts.standalone import SourceFeed
-from tenantry.kinds.operation.spec import Operation
-from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import PackageFacts
-from tenantry.model.resource import FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Document, Ref, held_of, ref_of
-from tenantry.model.verdicts import Conflict, Forbidden, NotFound
-from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
-from tenantry.runtime.plan import Planned
-
-OPERATOR = "admin"
-"""On whose behalf a console's writes are recorded: the bootstrap SUPERUSER."""
-ATTEMPTS = 8
-T = TypeVar("T")
-_GIVEN = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "finalizers", "managedFields")
+from tenantry.model.resource import Document, Ref
+from tenantry.ports import Event
 
 
 @dataclass(frozen=True)
@@ -45,13 +34,21 @@ class Applied:
     outcome: Literal["created", "changed", "unchanged"]
 
 
+class KeptBack(NamedTuple):
+    """An object that left its source and is not pruned. approvable: `approve` would let it go."""
+
+    object: str
+    reason: str
+    approvable: bool
+
+
 @dataclass(frozen=True)
 class SourceReport:
-    """A source as of its last sync: `problems` as sentences, `kept` and `waiting` as (object, reason)."""
+    """A source as of its last sync: `problems` as sentences, `waiting` as (object, reason)."""
 
     name: str
     problems: tuple[str, ...] = ()
-    kept: tuple[tuple[str, str], ...] = ()
+    kept: tuple[KeptBack, ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
 
 
@@ -115,183 +112,3 @@ class Console(Protocol):
 
     async def token(self, username: str, ttl: timedelta) -> str:
         """A bearer token of that User for the facade. Raises NotFound."""
-
-
-Plans = Callable[[Path, str], Awaitable[Planned]]
-Tokens = Callable[[str, timedelta], Awaitable[str]]
-"""Issues a token: username, how long it holds. Raises NotFound."""
-
-
-@dataclass
-class LocalConsole:
-    """Console over the parts of a platform of this process. `store` keeps the platform's cache abreast."""
-
-    facts: About
-    store: Store
-    feed: Feed
-    packages: Packages
-    logs: OperationLogs
-    plans: Plans
-    tokens: Tokens
-    follows: SourceFeed | None = field(default=None)
-
-    async def about(self) -> About:
-        return self.facts
-
-    async def list(self, kind: str) -> Sequence[Document]:
-        documents, _ = await self.feed.list(kind)
-        return sorted(documents, key=lambda document: ref_of(document)[1:])
-
-    async def get(self, ref: Ref) -> Document:
-        return await self.store.get(ref)
-
-    async def watch(self, kind: str) -> AsyncIterator[Event]:
-        documents, version = await self.feed.list(kind)
-        for document in sorted(documents, key=lambda document: ref_of(document)[1:]):
-            yield Event("ADDED", document)
-        async for event in self.feed.watch(kind, version):
-            yield event
-
-    async def apply(self, document: Document) -> Applied:
-        return await _until_settled(lambda: self._apply(document))
-
-    async def _apply(self, document: Document) -> Applied:
-        ref = ref_of(document)
-        try:
-            current = await self.store.get(ref)
-        except NotFound:
-            await self.store.create(_born(document))
-            return Applied(ref, "created")
-        _check_free(current, "change it")
-        written = await self.store.replace(_over(document, current), current["metadata"]["resourceVersion"])
-        changed = written["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]
-        return Applied(ref, "changed" if changed else "unchanged")
-
-    async def patch(self, ref: Ref, patch: Document) -> Document:
-        return await _until_settled(lambda: self._patch(ref, patch))
-
-    async def _patch(self, ref: Ref, patch: Document) -> Document:
-        current = await self.store.get(ref)
-        document = _patched(current, {key: patch[key] for key in ("metadata", "spec", "data") if key in patch})
-        return await self.store.replace(document, current["metadata"]["resourceVersion"])
-
-    async def delete(self, ref: Ref) -> Document:
-        return await _until_settled(lambda: self._delete(ref))
-
-    async def _delete(self, ref: Ref) -> Document:
-        current = await self.store.get(ref)
-        _check_free(current, "remove it")
-        if not current["metadata"].get("deletionTimestamp"):
-            marked = _patched(current, {"metadata": {"annotations": {REQUESTED_BY: OPERATOR}}})
-            current = await self.store.replace(marked, current["metadata"]["resourceVersion"])
-        return await self.store.delete(held_of(current)._replace(version=""))
-
-    async def log(self, operation: str) -> str:
-        document = await self.store.get(Operation.named(operation))
-        whole = await self.logs.read(operation)
-        return whole if whole is not None else str(document.get("status", {}).get("logs", ""))
-
-    async def source(self) -> SourceReport:
-        feed = self._followed()
-        last = feed.last
-        return SourceReport(
-            self.facts.source,
-            tuple(map(str, last.problems)),
-            tuple((str(kept.held.ref), kept.reason) for kept in last.kept),
-            tuple((str(wait.ref), wait.reason) for wait in last.waiting),
-        )
-
-    async def plan(self, root: Path, name: str) -> PlanReport:
-        planned = await self.plans(root, name)
-        body = planned.to_json()
-        verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems)
-
-    async def approve(self, source: str) -> Sequence[str]:
-        feed = self._followed()
-        if source != self.facts.source:
-            raise NotFound(f"no source {source} is followed here; {self.facts.source} is")
-        approved = feed.syncer.approve()
-        if approved:
-            await feed.sync()
-        return [str(kept.held.ref) for kept in approved]
-
-    async def put_package(self, tenant: str, package: Path) -> PackageFacts:
-        return await self.packages.put(tenant, package)
-
-    async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
-        return await self.packages.inspect(tenant, sha256)
-
-    async def token(self, username: str, ttl: timedelta) -> str:
-        return await self.tokens(username, ttl)
-
-    def _followed(self) -> SourceFeed:
-        if self.follows is None:
-            raise NotFound("no source is followed here: nothing runs on this state folder; start `tenantry up SOURCE`")
-        return self.follows
-
-
-async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Tries again when somebody else wrote the object in between, as the runtime does all the time."""
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return await attempt()
-        except Conflict:
-            continue
-    return await attempt()
-
-
-def _born(document: Document) -> dict[str, Any]:
-    """The document as it is created: with our finalizer, on whose behalf, and nothing of another incarnation."""
-    kind = KINDS.get(document["kind"])
-    metadata = {key: value for key, value in document["metadata"].items() if key not in _GIVEN}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), REQUESTED_BY: OPERATOR}
-    if kind is not None and kind.type.FINALIZED:
-        metadata["finalizers"] = [FINALIZER]
-    return {**_without_status(document), "metadata": metadata}
-
-
-def _over(document: Document, current: Document) -> dict[str, Any]:
-    """The document over what is stored: its spec replaces, its labels and annotations join."""
-    held = dict(current["metadata"])
-    for key in ("labels", "annotations"):
-        held[key] = {**(held.get(key) or {}), **(document["metadata"].get(key) or {})}
-    body = _without_status(document)
-    body["metadata"] = held
-    sha256 = (current.get("spec") or {}).get("sha256")
-    if document["kind"] == "Package" and sha256 and "sha256" not in body["spec"]:
-        body["spec"] = {**body["spec"], "sha256": sha256}
-    if _declared(body) == _declared(current):
-        return body
-    held["annotations"] = {**held["annotations"], REQUESTED_BY: OPERATOR}
-    return body
-
-
-def _declared(document: Document) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key not in ("metadata", "status")}
-
-
-def _without_status(document: Document) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key != "status"}
-
-
-def _patched(value: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """RFC 7396."""
-    merged = dict(value)
-    for key, change in patch.items():
-        if change is None:
-            merged.pop(key, None)
-        elif isinstance(change, Mapping):
-            held = merged.get(key)
-            merged[key] = _patched(held if isinstance(held, Mapping) else {}, change)
-        else:
-            merged[key] = change
-    return merged
-
-
-def _check_free(document: Document, verb: str) -> None:
-    """Raises Forbidden for what a source declares: its next sync would undo the change."""
-    source = document["metadata"].get("labels", {}).get(SOURCE)
-    if source:
-        place = document["metadata"].get("annotations", {}).get(SOURCE_FILE, "its files")
-        raise Forbidden(f"{ref_of(document)} is declared by the source {source} at {place}: {verb} there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tenantry.model.resource import Condition, LastOperation, Resource, Status, format_time
+from tenantry.model.resource import RECONCILE_REQUESTED, Condition, LastOperation, Resource, Status, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
@@ -19,6 +19,7 @@ def summarise(
             "observed_generation": resource.metadata.generation,
             "conditions": tuple(conditions),
             "last_operation": last or resource.status.last_operation,
+            "last_handled_reconcile_at": resource.metadata.annotations.get(RECONCILE_REQUESTED),
         }
     )
     return written.to_json()
