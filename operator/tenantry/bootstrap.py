@@ -98,6 +98,7 @@ class Platform:
     runtime: Runtime
     host: Standalone
     hosting: LocalHosting
+    folders: EngineFolders
     engines: HttpEngines
     source: SourceFeed | None = None
 
@@ -129,7 +130,7 @@ class Platform:
         )
         runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now)
         host = Standalone(store, cache, runtime, FOLLOWED, RESYNC_S)
-        return cls(state, base_url, store, admission, cache, writing, ports, packages, keys, runtime, host, hosting, engines)
+        return cls(state, base_url, store, admission, cache, writing, ports, packages, keys, runtime, host, hosting, folders, engines)
 
     async def plan(self, edit: Edit) -> Planned:
         """What an edit of declared objects would come to. Nothing is done."""
@@ -202,6 +203,7 @@ class Platform:
         await self.host.stop()
         await self.engines.aclose()
         await self.hosting.aclose()
+        await asyncio.to_thread(self.folders.close)
         await self.store.close()
 
     def _admit(self, document: Document) -> Document:

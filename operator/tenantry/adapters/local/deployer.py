@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord, encode
 from tenantry.adapters.local.snapshots import archive
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Ref
@@ -66,11 +66,12 @@ class LocalDeployer:
     async def snapshot(self, ref: EngineRef) -> None:
         """`<backups>/<environment id>-<creation of the engine>.tar`, once for each incarnation of the engine."""
         record = self._folders.find(ref)
-        if record is None:
-            return
+        folder = self._folders.folder(ref.id)
+        if record is None or not await asyncio.to_thread(folder.exists):
+            return  # never opened: it holds nothing
         target = self._backups / f"{ref.id}-{record.created_at.strftime('%Y%m%dT%H%M%S%fZ')}.tar"
         if not target.exists():
-            await asyncio.to_thread(archive, self._folders.folder(ref.id), target)
+            await asyncio.to_thread(archive, folder, encode(record), target)
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Takes the folder away by one rename, then deletes it; a crash in between is made good at the next start."""

@@ -1,4 +1,4 @@
-"""The engines of this host as folders: `<state>/engines/<environment id>/engine.json` beside the engine's data."""
+"""The engines of this host: a record each in `<state>/engines/engines.db`, and from its first use on a folder beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import sqlite3
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,13 +19,13 @@ from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import Halt, Stalled
 
-RECORD = "engine.json"
+DATABASE = "engines.db"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """What engine.json holds."""
+    """What is recorded of an engine."""
 
     spec: EngineSpec
     admin_secret: Ref
@@ -36,34 +37,41 @@ class EngineRecord:
 
 
 class EngineFolders:
-    """Reads and writes engine.json, and knows every engine by id and by its slugs. Thread-safe; its calls block."""
+    """Keeps the records, and knows every engine by id and by its slugs. Thread-safe; its calls block."""
 
     def __init__(self, state: Path) -> None:
-        """Loads what is there and ends removals that a crash interrupted. Raises ValueError for a broken engine.json, OSError."""
+        """Loads what is there and ends removals that a crash interrupted. Raises ValueError for a record that is broken."""
         self.engines = state / "engines"
         self.incoming = state / "incoming"
         self._trash = state / "trash"
         self._lock = threading.Lock()
         self._records: dict[str, EngineRecord] = {}
         self._routes: dict[tuple[str, str], str] = {}
+        self._made: set[str] = set()
         for leftovers in (self._trash, self.incoming):
-            if leftovers.exists():
-                shutil.rmtree(leftovers)
+            shutil.rmtree(leftovers, ignore_errors=True)
         for folder in (self.engines, self.incoming, self._trash):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in self.engines.iterdir():
-            self._load(path)
+        self._database = _connect(self.engines / DATABASE)
+        for id_, body, made in self._database.execute("SELECT id, body, made FROM engines"):
+            self._load(id_, body)
+            if made:
+                self._made.add(id_)
+
+    def close(self) -> None:
+        """Lets the records go."""
+        self._database.close()
 
     def folder(self, id_: str) -> Path:
         """Where the engine of that environment lives."""
         return self.engines / id_
 
     def find(self, ref: EngineRef) -> EngineRecord | None:
-        """The engine of that environment, or None. Raises Halt: EngineTaken, InvalidId."""
+        """The engine of that environment, or None, also when its folder has vanished. Raises Halt: EngineTaken, InvalidId."""
         if not _ID.fullmatch(ref.id):
             raise Halt(Stalled("InvalidId", f"{ref.id!r} cannot name an engine's folder"))
         record = self._records.get(ref.id)
-        if record is None or not (self.folder(ref.id) / RECORD).exists():
+        if record is None or (ref.id in self._made and not self.folder(ref.id).exists()):
             return None
         if (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
             other = f"{record.ref.namespace}/{record.ref.name}"
@@ -76,29 +84,42 @@ class EngineFolders:
         return self._records.get(id_) if id_ else None
 
     def save(self, records: Sequence[EngineRecord]) -> None:
-        """Writes each engine.json atomically; all are durable when it returns. Raises OSError."""
-        touched = {self.engines}
-        for record in records:
-            folder = self.folder(record.ref.id)
+        """Writes records in one transaction; all are durable when it returns. Raises OSError."""
+        rows = [(record.ref.id, encode(record)) for record in records]
+        vanished = [row[0] for row in rows if row[0] in self._made and not self.folder(row[0]).exists()]
+        with self._lock:
+            self._write("INSERT INTO engines VALUES (?, ?, 0) ON CONFLICT (id) DO UPDATE SET body = excluded.body", rows)
+            self._write("UPDATE engines SET made = 0 WHERE id = ?", [(id_,) for id_ in vanished])
+            self._made.difference_update(vanished)
+            for record in records:
+                self._remember(record)
+
+    def make(self, id_: str) -> Path:
+        """The engine's folder, made when it is first opened. Raises OSError."""
+        folder = self.folder(id_)
+        with self._lock:
+            if id_ in self._made:
+                return folder
             folder.mkdir(mode=0o700, exist_ok=True)
-            _write(folder / RECORD, _encode(record))
-            touched.add(folder)
-        for folder in touched:  # once for all: the directory of the engines is the costly one
-            _sync(folder)
-        for record in records:
-            self._remember(record)
+            _sync(self.engines)
+            self._write("UPDATE engines SET made = 1 WHERE id = ?", [(id_,)])
+            self._made.add(id_)
+        return folder
 
     def remove(self, ref: EngineRef) -> Path | None:
-        """Takes the engine away by one rename. Returns the trash folder to `discard`, or None when there was nothing."""
+        """Takes the engine away by one rename. Returns the trash folder to `discard`, or None when there was no folder."""
         self.find(ref)
+        target: Path | None = self._trash / f"{ref.id}-{secrets.token_hex(8)}"
         with self._lock:
+            try:
+                self.folder(ref.id).rename(str(target))
+            except FileNotFoundError:
+                target = None
+            else:
+                _sync(self.engines)
+            # The record goes last: an interrupted removal is done again.
+            self._write("DELETE FROM engines WHERE id = ?", [(ref.id,)])
             self._forget(ref.id)
-        target = self._trash / f"{ref.id}-{secrets.token_hex(8)}"
-        try:
-            self.folder(ref.id).rename(target)
-        except FileNotFoundError:
-            return None
-        _sync(self.engines)
         return target
 
     @staticmethod
@@ -106,22 +127,26 @@ class EngineFolders:
         """Deletes what `remove` took away."""
         shutil.rmtree(trash)
 
-    def _load(self, folder: Path) -> None:
+    def _load(self, id_: str, body: bytes) -> None:
         try:
-            record = _decode((folder / RECORD).read_bytes())
-        except FileNotFoundError:
-            return  # a crash came before its first engine.json: the next deploy writes it
+            record = _decode(body)
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{folder / RECORD}: {error}") from error
-        if record.ref.id != folder.name:
-            raise ValueError(f"{folder / RECORD}: belongs into the folder {record.ref.id}")
+            raise ValueError(f"{self.engines / DATABASE}: engine {id_}: {error}") from error
         self._remember(record)
 
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if not rows:
+            return
+        try:
+            with self._database:
+                self._database.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise OSError(f"{self.engines / DATABASE}: {error}") from error
+
     def _remember(self, record: EngineRecord) -> None:
-        with self._lock:
-            self._forget(record.ref.id)
-            self._records[record.ref.id] = record
-            self._routes[record.ref.tenant_slug, record.ref.slug] = record.ref.id
+        self._forget(record.ref.id)
+        self._records[record.ref.id] = record
+        self._routes[record.ref.tenant_slug, record.ref.slug] = record.ref.id
 
     def _forget(self, id_: str) -> None:
         record = self._records.pop(id_, None)
@@ -132,13 +157,14 @@ class EngineFolders:
             del self._routes[slugs]
 
 
-def _encode(record: EngineRecord) -> bytes:
+def encode(record: EngineRecord) -> bytes:
+    """The record as JSON."""
     value = {
         "spec": asdict(record.spec),
         "adminSecret": record.admin_secret._asdict(),
         "createdAt": format_time(record.created_at),
     }
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    return orjson.dumps(value)
 
 
 def _decode(raw: bytes) -> EngineRecord:
@@ -148,15 +174,13 @@ def _decode(raw: bytes) -> EngineRecord:
     return EngineRecord(whole, Ref(**value["adminSecret"]), parse_time(value["createdAt"]))
 
 
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_suffix(".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.rename(path)
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False)
+    path.chmod(0o600)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("CREATE TABLE IF NOT EXISTS engines (id TEXT PRIMARY KEY, body BLOB NOT NULL, made INTEGER NOT NULL)")
+    return connection
 
 
 def _sync(folder: Path) -> None:

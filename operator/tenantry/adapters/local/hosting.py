@@ -109,12 +109,16 @@ class LocalHosting:
                 record = self._folders.route(tenant_slug, slug)  # it may have gone while we waited
                 if record is None or record.ref.id != id_:
                     return None
-                lease = self._leases.get(id_) or _Lease(await self._open_engine(record, self._folders.folder(id_)))
+                lease = self._leases.get(id_) or await self._open(record)
                 self._leases[id_] = lease
         self._leases.move_to_end(id_)
         lease.users += 1
         await self._evict()
         return lease
+
+    async def _open(self, record: EngineRecord) -> _Lease:
+        folder = await asyncio.to_thread(self._folders.make, record.ref.id)
+        return _Lease(await self._open_engine(record, folder))
 
     async def _evict(self) -> None:
         surplus = len(self._leases) - self._capacity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sqlite3
 import tarfile
@@ -10,17 +11,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+RECORD = "engine.json"
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
 
 
-def archive(folder: Path, target: Path) -> None:
-    """Writes the archive of an engine's folder to `target`, by one rename. Blocks. Raises OSError, sqlite3.Error."""
+def archive(folder: Path, record: bytes, target: Path) -> None:
+    """Writes the archive of an engine's folder and record to `target`, by one rename. Blocks. Raises OSError, sqlite3.Error."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".snapshot-", dir=target.parent) as scratch:
         unfinished = Path(scratch) / "archive.tar"
         with unfinished.open("wb") as file:
             with tarfile.open(fileobj=file, mode="w") as tar:
+                about = tarfile.TarInfo(RECORD)
+                about.size = len(record)
+                tar.addfile(about, io.BytesIO(record))
                 for path in _files(folder):
                     tar.add(_still(path, Path(scratch)), arcname=str(path.relative_to(folder)), recursive=False)
             file.flush()

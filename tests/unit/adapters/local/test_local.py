@@ -28,7 +28,7 @@ SPEC = EngineSpec(REF, "eu", "Local")
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("engines.db")]
 
 
 class Local:
@@ -145,8 +145,8 @@ async def test_many_deploys_at_once_are_all_durable(local: Local, tmp_path: Path
     assert [await again.deployer.engine(spec.ref) for spec in specs] == [await local.deployer.engine(spec.ref) for spec in specs]
 
 
-async def test_a_folder_that_cannot_be_written_is_a_transient_failure(local: Local) -> None:
-    (local.folders.engines / "e1").write_text("in the way")
+async def test_records_that_cannot_be_written_are_a_transient_failure(local: Local) -> None:
+    local.folders.close()
     with pytest.raises(Halt, match="StateFolder"):
         await local.deployer.deploy(SPEC, SECRET)
 
@@ -164,6 +164,7 @@ async def test_undeploy_leaves_nothing_and_may_come_twice(local: Local, tmp_path
 
 async def test_a_removal_that_a_crash_interrupted_ends_at_the_next_start(local: Local, tmp_path: Path) -> None:
     await local.deployer.deploy(SPEC, SECRET)
+    local.folders.make("e1")
     assert local.folders.remove(REF)
     again = Local(tmp_path)
     assert await again.deployer.engine(REF) is None
@@ -180,22 +181,29 @@ async def test_a_folder_without_its_record_is_taken_up_by_the_next_deploy(tmp_pa
 
 async def test_an_engine_deleted_by_hand_is_missing(local: Local) -> None:
     await local.deployer.deploy(SPEC, SECRET)
-    (local.folders.engines / "e1" / "engine.json").unlink()
+    local.folders.make("e1").rmdir()
     assert await local.deployer.engine(REF) is None
     await local.deployer.deploy(SPEC, SECRET)
     assert await local.deployer.engine(REF)
 
 
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "engines" / "e1").mkdir(parents=True)
-    (tmp_path / "engines" / "e1" / "engine.json").write_text("{")
-    with pytest.raises(ValueError, match=r"e1/engine\.json: "):
+    EngineFolders(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "engines" / "engines.db")) as database, database:
+        database.execute("INSERT INTO engines VALUES ('e1', '{', 0)")
+    with pytest.raises(ValueError, match=r"engines\.db: engine e1: "):
         EngineFolders(tmp_path)
+
+
+async def test_an_engine_that_was_never_opened_has_nothing_to_archive(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    await local.deployer.snapshot(REF)
+    assert not (tmp_path / "backups").exists()
 
 
 async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_written(local: Local, tmp_path: Path) -> None:
     await local.deployer.deploy(SPEC, SECRET)
-    folder = local.folders.folder("e1")
+    folder = local.folders.make("e1")
     (folder / "packages").mkdir()
     (folder / "packages" / "a.tapp").write_bytes(b"zip")
     with closing(sqlite3.connect(folder / "data.db")) as writer:
@@ -234,4 +242,4 @@ async def test_requests_and_removals_at_once_leave_nothing_open(local: Local) ->
         statuses = [local.status("/e/acme/dev/readyz") for _ in range(5)]
         await asyncio.gather(*statuses, local.deployer.undeploy(REF))
     assert local.opened == local.closed
-    assert list(local.folders.engines.iterdir()) == []
+    assert files(local.folders.engines) == []
