@@ -74,10 +74,10 @@ class HttpEngines:
                 return self._token(endpoint.environment_id)
 
             return OwnEngine(Wire(client, base, token), self._inspect, self._scratch)
-        secret = endpoint.admin_secret
+        secret, key = endpoint.admin_secret, endpoint.admin_key
 
         async def basic() -> str:
-            return await self._basic(secret)
+            return await self._basic(secret, key)
 
         return PlainEngine(Wire(client, base, basic), self._inspect, self._scratch)
 
@@ -102,8 +102,8 @@ class HttpEngines:
             self._tokens[environment_id] = (now + TOKEN_TTL.total_seconds() / 2, token)
         return f"Bearer {token}"
 
-    async def _basic(self, secret: Ref) -> str:
-        password = await self._secrets.reveal(secret.namespace, secret.name, "password", "environment")
+    async def _basic(self, secret: Ref, key: str) -> str:
+        password = await self._secrets.reveal(secret.namespace, secret.name, key, "environment")
         if not password.clear:
             raise Halt(Stalled("NoClearPassword", f"{secret}: an engine of another needs the password itself, not its hash"))
         return f"Basic {base64.b64encode(f'admin:{password.clear}'.encode()).decode()}"

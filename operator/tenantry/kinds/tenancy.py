@@ -26,7 +26,7 @@ def endpoint_of(environment: Environment | None) -> EngineEndpoint | None:
     if engine.status != "RUNNING":
         return None
     external = environment.spec.engine.external
-    secret = None
-    if external is not None:
-        secret = Ref("Secret", environment.metadata.namespace, external.admin_secret_ref.name)
-    return EngineEndpoint(environment.id, engine.url, secret)
+    if external is None:
+        return EngineEndpoint(environment.id, engine.url)
+    secret = Ref("Secret", environment.metadata.namespace, external.admin_secret_ref.name)
+    return EngineEndpoint(environment.id, engine.url, secret, external.admin_secret_ref.key)

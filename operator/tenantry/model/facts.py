@@ -53,11 +53,12 @@ class EngineFacts:
 
 @dataclass(frozen=True)
 class EngineEndpoint:
-    """Where an engine's interface is reached and as whom. `admin_secret` only for a foreign engine."""
+    """Where an engine's interface is reached and as whom. `admin_secret` and its key only for a foreign engine."""
 
     environment_id: str
     url: str
     admin_secret: Ref | None = None
+    admin_key: str = "password"
 
 
 @dataclass(frozen=True)
