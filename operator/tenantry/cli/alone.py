@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
+import hashlib
 import signal
 from pathlib import Path
 
-from tenantry.adapters.store.state_folder import FolderLock, sync_folder
+from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.logs import configure
 from tenantry.cli.output import write
@@ -21,10 +20,8 @@ from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
 from tenantry.settings import parse_address
 
-PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
 KEY_FILE = "token-key.jwk"
 INCOMING = "incoming"
-RANDOM_BYTES = 24
 
 
 async def serve_engine(data: Path, listen: str, database: str | None) -> None:
@@ -57,21 +54,7 @@ async def _signalled() -> None:
 
 
 def _password(data: Path) -> Password:
-    """The password of `admin`, made at the first start; a changed file changes it at the next."""
-    import hashlib
-
-    path = data / PASSWORD_FILE
-    if not path.exists():
-        new = path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{secrets.token_urlsafe(RANDOM_BYTES)}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(path)
-        sync_folder(data)
-    clear = path.read_text(encoding="utf-8").strip()
+    clear = password_file(data)
     return Password(clear=clear, fingerprint=hashlib.sha256(clear.encode()).hexdigest()[:32])
 
 

@@ -18,6 +18,9 @@ KEY_FILE = "secret.key"
 LOCK_FILE = "lock"
 KEY_BYTES = 32
 
+PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
+PASSWORD_BYTES = 24
+
 
 class StateInUse(Halt):
     """Another process holds the state folder."""
@@ -127,3 +130,19 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def password_file(folder: Path) -> str:
+    """The password in `<folder>/admin-password` (0600), made at the first call; who edits the file changes it. Blocks."""
+    path = folder / PASSWORD_FILE
+    if not path.exists():
+        new = path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+        sync_folder(folder)
+    return path.read_text(encoding="utf-8").strip()

@@ -1,0 +1,40 @@
+"""The bootstrap SUPERUSER `admin`: made at start, for somebody must be able to sign in first."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, SYSTEM_NAMESPACE, Ref
+from tenantry.model.verdicts import AlreadyExists, NotFound
+from tenantry.ports import Store
+
+USERNAME = "admin"
+SECRET = Ref("Secret", SYSTEM_NAMESPACE, "tenantry-admin")
+
+
+async def ensure_first_user(store: Store, password: str) -> None:
+    """Makes the User and its Secret, or brings the Secret to that password."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": SECRET.kind,
+        "metadata": {"name": SECRET.name, "namespace": SECRET.namespace, "labels": {CREDENTIAL_LABEL: "user"}},
+        "stringData": {"password": password},
+    }
+    user = {
+        "apiVersion": API_VERSION,
+        "kind": "User",
+        "metadata": {"name": USERNAME, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "username": USERNAME,
+            "displayName": "Bootstrap administrator",
+            "role": "SUPERUSER",
+            "passwordSecretRef": {"name": SECRET.name, "key": "password"},
+        },
+    }
+    try:
+        held = await store.get(SECRET)
+        await store.replace(secret, held["metadata"]["resourceVersion"])
+    except NotFound:
+        await store.create(secret)
+    with suppress(AlreadyExists):
+        await store.create(user)
