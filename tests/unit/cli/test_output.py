@@ -143,7 +143,7 @@ def test_a_name_in_two_namespaces_must_be_said_which() -> None:
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
-    with pytest.raises(Failure, match="there is no Environment prodution; did you mean production?"):
+    with pytest.raises(Failure, match=r"there is no Environment prodution; did you mean production\?"):
         choose([document("Environment", "production", "a")], find_kind("tenv"), "", "prodution")
 
 

@@ -1,0 +1,266 @@
+"""One suite for every console: of this process, and behind the control socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.cli.remote import RemoteConsole
+from tenantry.cli.serving import serving
+from tenantry.cli.sockets import answers, control_path, controlling
+from tenantry.engine.packages.build import build
+from tenantry.engine.packages.check import inspect
+from tenantry.hosts.console import About, Console
+from tenantry.hosts.control import control_app, halt_from_json, halt_to_json
+from tenantry.hosts.local_console import LocalConsole
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import TYPES
+from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Ref
+from tenantry.model.verdicts import (
+    AlreadyExists,
+    Conflict,
+    Expired,
+    Forbidden,
+    Halt,
+    Invalid,
+    NotFound,
+    Problem,
+    Stalled,
+    Transient,
+    Unauthorized,
+    Waiting,
+)
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.plan import Planned
+from tenantry.runtime.writing import WritingStore
+
+Json = dict[str, Any]
+ABOUT = About("v1", "/srv/state", "http://127.0.0.1:1", "default")
+
+
+def tenant(name: str, **metadata: Any) -> Json:
+    return {"apiVersion": API_VERSION, "kind": "Tenant", "metadata": {"name": name, **metadata}, "spec": {"displayName": name}}
+
+
+async def token_of(username: str, ttl: timedelta) -> str:
+    if username != "admin":
+        raise NotFound(f"there is no user {username}")
+    return f"{username} for {ttl.total_seconds():.0f} s"
+
+
+async def nothing_planned(root: Path, name: str) -> Planned:
+    return Planned((), (), ((Ref("Tenant", "", name), Waiting("Busy", str(root))),), ("a.yaml:1: is broken",))
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> LocalConsole:
+    store = MemoryStore(Admission())
+    packages = FolderBlobs(tmp_path / "packages", inspect)
+    writing = WritingStore(store, Cache(TYPES))
+    return LocalConsole(ABOUT, writing, store, packages, BlobLogs(packages), nothing_planned, token_of)
+
+
+@pytest.fixture(params=["local", "behind the control socket"])
+async def console(request: pytest.FixtureRequest, local: LocalConsole, tmp_path: Path) -> AsyncIterator[Console]:
+    if request.param == "local":
+        yield local
+        return
+    (tmp_path / "state").mkdir()
+    async with serving(control_app(local, tmp_path / "packages" / "_incoming"), controlling(tmp_path / "state")):
+        remote = RemoteConsole.at(control_path(tmp_path / "state"))
+        yield remote
+        await remote.close()
+
+
+async def test_it_tells_which_platform_it_is(console: Console) -> None:
+    assert await console.about() == ABOUT
+
+
+async def test_an_object_is_created_once_then_unchanged_then_changed(console: Console) -> None:
+    assert (await console.apply(tenant("acme"))).outcome == "created"
+    assert (await console.apply(tenant("acme"))).outcome == "unchanged"
+    changed = tenant("acme")
+    changed["spec"]["displayName"] = "Acme Ltd"
+    applied = await console.apply(changed)
+    assert (applied.ref, applied.outcome) == (Ref("Tenant", "", "acme"), "changed")
+    stored = await console.get(applied.ref)
+    assert stored["spec"]["displayName"] == "Acme Ltd"
+    assert stored["metadata"]["generation"] == 2
+
+
+async def test_what_it_writes_carries_our_finalizer_and_on_whose_behalf(console: Console) -> None:
+    await console.apply(tenant("acme"))
+    metadata = (await console.get(Ref("Tenant", "", "acme")))["metadata"]
+    assert metadata["finalizers"] == [FINALIZER]
+    assert metadata["annotations"] == {REQUESTED_BY: "admin"}
+
+
+async def test_labels_of_others_stay(console: Console) -> None:
+    await console.apply(tenant("acme", labels={"team": "a"}))
+    await console.apply(tenant("acme", labels={"size": "small"}))
+    assert (await console.get(Ref("Tenant", "", "acme")))["metadata"]["labels"] == {"team": "a", "size": "small"}
+
+
+async def test_lists_are_in_order_of_name(console: Console) -> None:
+    for name in ("zeta", "acme", "mid"):
+        await console.apply(tenant(name))
+    assert [each["metadata"]["name"] for each in await console.list("Tenant")] == ["acme", "mid", "zeta"]
+
+
+async def test_a_patch_merges_and_none_removes(console: Console) -> None:
+    await console.apply(tenant("acme", labels={"team": "a", "size": "small"}))
+    ref = Ref("Tenant", "", "acme")
+    await console.patch(ref, {"metadata": {"labels": {"team": None}}, "spec": {"suspend": True}})
+    stored = await console.get(ref)
+    assert stored["metadata"]["labels"] == {"size": "small"}
+    assert stored["spec"]["suspend"] is True
+    assert stored["spec"]["displayName"] == "acme"
+
+
+async def test_a_deletion_marks_what_has_a_finalizer(console: Console) -> None:
+    await console.apply(tenant("acme"))
+    deleted = await console.delete(Ref("Tenant", "", "acme"))
+    assert deleted["metadata"]["deletionTimestamp"]
+    again = await console.delete(Ref("Tenant", "", "acme"))
+    assert again["metadata"]["deletionTimestamp"] == deleted["metadata"]["deletionTimestamp"]
+
+
+async def test_what_a_source_declares_is_changed_and_removed_there(console: Console, local: LocalConsole) -> None:
+    place = {"labels": {SOURCE: "main"}, "annotations": {SOURCE_FILE: "tenants.yaml:3"}}
+    await local.store.create(tenant("acme", **place))
+    changed = tenant("acme")
+    changed["spec"]["displayName"] = "other"
+    doors: list[tuple[Callable[[], Awaitable[object]], str]] = [
+        (lambda: console.apply(changed), "change it there"),
+        (lambda: console.delete(Ref("Tenant", "", "acme")), "remove it there"),
+    ]
+    for door, advice in doors:
+        with pytest.raises(Forbidden, match=f"declared by the source main at tenants.yaml:3: {advice}"):
+            await door()
+
+
+async def test_a_refused_document_names_its_fields(console: Console) -> None:
+    broken = tenant("acme")
+    broken["spec"]["slug"] = "--"
+    with pytest.raises(Invalid) as refused:
+        await console.apply(broken)
+    assert {problem.field for problem in refused.value.problems} == {"spec.slug"}
+
+
+async def test_what_is_not_there_is_told(console: Console) -> None:
+    for attempt in (
+        console.get(Ref("Tenant", "", "nobody")),
+        console.patch(Ref("Tenant", "", "nobody"), {"spec": {}}),
+        console.delete(Ref("Tenant", "", "nobody")),
+        console.log("op-none"),
+        console.source(),
+        console.approve("main"),
+    ):
+        with pytest.raises(NotFound):
+            await attempt
+
+
+async def test_a_watch_begins_with_what_is_there_and_goes_on(console: Console) -> None:
+    await console.apply(tenant("acme"))
+    events = console.watch("Tenant")
+    first = await asyncio.wait_for(anext(events), 5)
+    await console.apply(tenant("beta"))
+    second = await asyncio.wait_for(anext(events), 5)
+    assert [(each.type, each.document["metadata"]["name"]) for each in (first, second)] == [
+        ("ADDED", "acme"),
+        ("ADDED", "beta"),
+    ]
+
+
+async def test_writers_at_once_lose_nothing(console: Console) -> None:
+    await console.apply(tenant("acme"))
+    ref = Ref("Tenant", "", "acme")
+    await asyncio.gather(*(console.patch(ref, {"metadata": {"labels": {f"n{number}": "x"}}}) for number in range(6)))
+    assert set((await console.get(ref))["metadata"]["labels"]) == {f"n{number}" for number in range(6)}
+
+
+async def test_a_package_is_stored_for_its_tenant_alone(console: Console, tmp_path: Path) -> None:
+    source = tmp_path / "app"
+    source.mkdir()
+    (source / "app.yaml").write_text(
+        "apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example\nversion: 1.0.0\n", encoding="utf-8"
+    )
+    facts = build(source, tmp_path / "crm.tapp")
+    assert await console.put_package("acme", tmp_path / "crm.tapp") == facts
+    assert await console.find_package("acme", facts.sha256) == facts
+    assert await console.find_package("beta", facts.sha256) is None
+    assert (tmp_path / "crm.tapp").exists()
+    assert not list((tmp_path / "packages" / "_incoming").iterdir())
+
+
+async def test_a_package_that_is_none_is_refused_and_leaves_nothing(console: Console, tmp_path: Path) -> None:
+    (tmp_path / "x.tapp").write_bytes(b"no zip")
+    with pytest.raises(Invalid):
+        await console.put_package("acme", tmp_path / "x.tapp")
+    assert not list((tmp_path / "packages" / "_incoming").iterdir())
+
+
+async def test_a_plan_carries_its_verdicts_and_problems(console: Console) -> None:
+    report = await console.plan(Path("/src"), "acme")
+    assert report.verdicts == (("Tenant/acme", "Busy", "/src"),)
+    assert report.problems == ("a.yaml:1: is broken",)
+    assert report.changes == ()
+
+
+async def test_a_token_is_issued_for_a_user_that_is_there(console: Console) -> None:
+    assert await console.token("admin", timedelta(minutes=2)) == "admin for 120 s"
+    with pytest.raises(NotFound, match="there is no user nobody"):
+        await console.token("nobody", timedelta(minutes=2))
+
+
+async def test_the_control_socket_is_its_owners_alone_and_replaces_a_dead_one(local: LocalConsole, tmp_path: Path) -> None:
+    first = controlling(tmp_path)
+    assert control_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert answers(control_path(tmp_path))
+    first.close()
+    assert not answers(control_path(tmp_path))
+    second = controlling(tmp_path)
+    assert answers(control_path(tmp_path))
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "halt",
+    [
+        NotFound("no"),
+        AlreadyExists("no"),
+        Conflict("no"),
+        Unauthorized("no"),
+        Forbidden("no"),
+        Expired("no"),
+        Invalid((Problem("spec.slug", "is taken"), Problem("", "is odd"))),
+        Halt(Stalled("SlugTaken", "no")),
+        Halt(Waiting("Busy", "no")),
+        Halt(Transient("Disk", "no")),
+    ],
+    ids=lambda halt: type(halt).__name__ + type(halt.verdict).__name__,
+)
+def test_a_halt_travels_whole(halt: Halt) -> None:
+    arrived = halt_from_json(halt_to_json(halt))
+    assert (type(arrived), arrived.verdict) == (type(halt), halt.verdict)
+    if isinstance(halt, Invalid):
+        assert isinstance(arrived, Invalid)
+        assert arrived.problems == halt.problems
+
+
+async def test_a_platform_that_dies_is_a_sentence(tmp_path: Path) -> None:
+    from tenantry.cli.failing import Failure
+
+    remote = RemoteConsole(httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(tmp_path / "x")), base_url="http://t"))
+    with pytest.raises(Failure, match="the running platform went away"):
+        await remote.about()
+    await remote.close()
