@@ -1,0 +1,259 @@
+"""Environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.api import tenancy
+from tenantry.api.answers import list_answer, queued, row_answer, row_written
+from tenantry.api.authentication import Principal
+from tenantry.api.bodies import (
+    CreateEnvironmentRequest,
+    EditRequest,
+    EnvironmentBody,
+    EnvironmentCreatedResponse,
+    OperationQueuedResponse,
+    SlugCheckResponse,
+)
+from tenantry.api.fragments import Row
+from tenantry.api.front import Front
+from tenantry.api.preconditions import Marks, made_by
+from tenantry.api.queueing import deletion_of, queue
+from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route, flag
+from tenantry.api.waiting import until
+from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, refuse_declared, remove
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.resource import Document, Ref
+from tenantry.model.verdicts import Halt, Invalid, Transient
+from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.cycle import tenant_of
+from tenantry.runtime.operations import DELETION
+
+NAMESPACE_WAIT_S = 10.0
+
+
+class Environments:
+    """GET, POST, PUT, DELETE /environments and their slug check."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def routes(self) -> Sequence[Route]:
+        one = "/environments/{id}"
+        writes = ("If-Match", "Prefer")
+        return [
+            Route("GET", "/environments", self.list, 200, list[EnvironmentBody], (400, 500), PAGED, TAGGED),
+            Route(
+                "POST", "/environments", self.create, 202, EnvironmentCreatedResponse, (400, 403, 500, 503),
+                ("tenantId", "dryRun"), ("Idempotency-Key", "Prefer"), CreateEnvironmentRequest,
+            ),
+            Route(
+                "GET", "/environments/check-slug", self.check_slug, 200, SlugCheckResponse, (400,),
+                ("slug!", "tenantId", "region"),
+            ),
+            Route("GET", one, self.get, 200, EnvironmentBody, (404,), (), TAGGED),
+            Route("PUT", one, self.edit, 200, EnvironmentBody, CONDITIONAL, ("dryRun",), ("If-Match",), EditRequest),
+            Route("DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",), writes),
+        ]  # fmt: skip
+
+    async def list(self, request: Request) -> Response:
+        """List the environments that the caller may see."""
+        principal = await self._front.enter(request)
+        return list_answer(request, self._front.environments, tenancy.environments(principal))
+
+    async def get(self, request: Request) -> Response:
+        """Get one environment."""
+        principal = await self._front.enter(request)
+        return row_answer(request, tenancy.environment(self._front, principal, request.path_params["id"]))
+
+    async def create(self, request: Request) -> Response:
+        """Create an environment; its provisioning is queued."""
+        front = self._front
+        principal = await front.enter(request)
+        principal.require_writer()
+        raw = await read_bytes(request)
+        body = parse_json(raw, CreateEnvironmentRequest)
+        tenant = tenancy.chosen_tenant(front, principal, request)
+        if tenant is None:
+            raise invalid("tenantId", "is required")
+        marks = front.marks(request, principal, raw)
+        write = partial(self._create, principal=principal, tenant=tenant.metadata.name, body=body, marks=marks)
+        if flag(request, "dryRun"):
+            return await front.planned(write)
+        async with front.turn(f"environments/{tenant.metadata.name}"):
+            document = await write(front.desk)
+        row = cast(Row, front.environments.row((document["metadata"]["namespace"], document["metadata"]["name"])))
+        operation = await self._queue(document, principal, marks)
+        if await front.wait_if_preferred(request, operation):
+            row = front.environments.row(row.name) or row
+        return queued(front.versions.headers(document), operation, f"environment {body.slug} is being created", row.body)
+
+    async def check_slug(self, request: Request) -> Response:
+        """Check a slug's format, and within a tenant that it is free."""
+        principal = await self._front.enter(request)
+        slug = request.query_params.get("slug", "")
+        if not slug:
+            raise invalid("slug", "is required")
+        url = ""
+        try:
+            tenant = tenancy.chosen_tenant(self._front, principal, request)
+            if tenant is not None:
+                url = self._preview(request.query_params.get("region", ""), tenant, slug)
+            check_slug(slug)
+            if tenant is not None:
+                _check_free(self._front.cache, tenant, slug)
+        except Invalid as refusal:
+            return json_response({"valid": False, "error": refusal.verdict.message, "url": ""})
+        return json_response({"valid": True, "error": "", "url": url})
+
+    async def edit(self, request: Request) -> Response:
+        """Change an environment's name, slug, or both."""
+        front = self._front
+        principal = await front.enter(request)
+        row = tenancy.environment(front, principal, request.path_params["id"])
+        principal.require_writer()
+        body = await read_json(request, EditRequest)
+        write = partial(self._edit, request=request, row=row, principal=principal, body=body)
+        if flag(request, "dryRun"):
+            return await front.planned(write)
+        before, after = await write(front.desk)
+        changed = cast(Row, front.environments.row(row.name))
+        if after is not before:
+            await self._queue(after, principal)
+        return row_written(changed, front.versions.headers(after))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete an environment; its removal is queued."""
+        front = self._front
+        principal = await front.enter(request)
+        row = tenancy.environment(front, principal, request.path_params["id"])
+        principal.require_writer()
+        write = partial(self._delete, request=request, row=row, principal=principal)
+        if flag(request, "dryRun"):
+            return await front.planned(write)
+        environment = front.environment(row)
+        document = await write(front.desk)
+        operation = deletion_of(front.cache, environment.metadata.uid) or await self._queue(document, principal)
+        await front.wait_if_preferred(request, operation)
+        return queued(front.versions.headers(document), operation, f"environment {environment.wanted_slug} is being deleted")
+
+    async def _create(
+        self, desk: Desk, *, principal: Principal, tenant: str, body: CreateEnvironmentRequest, marks: Marks | None
+    ) -> Document:
+        made = made_by(desk.cache, Environment.KIND, marks, self._front.facade.now())
+        if made is not None:
+            return cast(Document, desk.cache.document(made.ref))
+        check_slug(body.slug)
+        owner = await _bound(desk.cache, tenant)
+        _check_region(desk.cache, owner, body.region)
+        _check_free(desk.cache, owner, body.slug)
+        _check_quota(desk.cache, owner)
+        spec = {"displayName": body.name, "slug": body.slug, "region": body.region}
+        document = new_document(Environment, _namespace(owner), spec, principal.caller, marks)
+        return await create_by_slug(desk.store.as_(principal.caller), document, body.slug)
+
+    async def _edit(
+        self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditRequest
+    ) -> tuple[Document, Document]:
+        if body.name is None and body.slug is None:
+            raise invalid("body", "must carry name, slug, or both")
+        ref = Ref(Environment.KIND, *row.name)
+        document = await desk.store.get(ref)
+        refuse_declared(document)
+        environment = Environment.model_validate(document)
+        if environment.deleting:
+            raise invalid("", "the environment is being deleted")
+        if body.slug is not None and body.slug != environment.wanted_slug:
+            check_slug(body.slug)
+            owner = self._front.owners.of_namespace(environment.metadata.namespace)
+            if owner is not None:
+                _check_free(desk.cache, owner, body.slug, but=environment.metadata.uid)
+        return await edit(desk.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body))
+
+    async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
+        ref = Ref(Environment.KIND, *row.name)
+        document = await desk.store.get(ref)
+        if not document["metadata"].get("deletionTimestamp"):
+            refuse_declared(document)
+            if document["spec"].get("deletionProtection"):
+                raise invalid("", "the environment is protected: its spec.deletionProtection is true")
+        return await remove(desk.store.as_(principal.caller), request, ref, principal.caller)
+
+    async def _queue(self, document: Document, principal: Principal, marks: Marks | None = None) -> str:
+        environment = Environment.model_validate(document)
+        fresh = environment.metadata.generation == 1 or environment.status.phase in (None, "PENDING")
+        action, cause = ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), str(environment.metadata.generation)
+        if environment.deleting:
+            action, cause = "DELETE_ENVIRONMENT", DELETION
+        elif marks is not None:
+            action, cause = "CREATE_ENVIRONMENT", "1"  # a repeated POST may find it changed
+        tenant = tenant_of(environment, self._front.cache)
+        store = self._front.facade.store
+        return await queue(store, environment, action=action, cause=cause, tenant=tenant, caller=principal.caller, marks=marks)
+
+    def _preview(self, region: str, tenant: Tenant, slug: str) -> str:
+        """`""` without a region: none can be built."""
+        if not region:
+            return ""
+        _check_region(self._front.cache, tenant, region)
+        return self._front.renderer.preview(region, tenant, slug)
+
+
+def edited(spec: dict[str, Any], body: EditRequest) -> dict[str, Any]:
+    """The spec with what the edit carries."""
+    if body.name is not None:
+        spec["displayName"] = body.name
+    if body.slug is not None:
+        spec["slug"] = body.slug
+    return spec
+
+
+def _namespace(tenant: Tenant) -> str:
+    bound = tenant.status.namespace
+    return bound.name if bound is not None else ""
+
+
+async def _bound(cache: Cache, name: str) -> Tenant:
+    """The tenant once its namespace is there. Raises Invalid while it is being deleted; answered 503 when it takes too long."""
+    ref = Ref(Tenant.KIND, "", name)
+
+    def ready() -> Tenant | None:
+        tenant = cast("Tenant | None", cache.resource(ref))
+        if tenant is None:
+            raise invalid("tenantId", "no such tenant")
+        if tenant.deleting:
+            raise invalid("tenantId", "the tenant is being deleted")
+        bound = tenant.status.namespace
+        there = bound is not None and cache.entry(Ref("Namespace", "", bound.name)) is not None
+        return tenant if there else None
+
+    tenant = await until(cache, ready, lambda seen: seen.ref.kind in (Tenant.KIND, "Namespace"), NAMESPACE_WAIT_S)
+    if tenant is None:
+        raise Halt(Transient("NamespaceMissing", f"the namespace of tenant {name} is not there yet"))
+    return tenant
+
+
+def _check_region(cache: Cache, tenant: Tenant, name: str) -> None:
+    region = cast("Region | None", cache.resource(Ref(Region.KIND, "", name)))
+    if region is None or region.deleting or not region.allows(tenant.metadata.name):
+        raise invalid("region", "no such region")
+
+
+def _check_free(cache: Cache, tenant: Tenant, slug: str, but: str = "") -> None:
+    found = cache.resources(Environment.KIND, _namespace(tenant), f"slug={slug}")
+    if any(one.metadata.uid != but for one in found):
+        raise invalid("slug", f"{slug!r} is taken")
+
+
+def _check_quota(cache: Cache, tenant: Tenant) -> None:
+    quota = tenant.spec.quota.environments
+    if quota is not None and cache.count(Environment.KIND, _namespace(tenant)) >= quota:
+        raise invalid("", f"the quota is reached: tenant {tenant.metadata.name} may have {quota} environments")

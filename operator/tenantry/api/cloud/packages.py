@@ -1,0 +1,86 @@
+"""Package bytes that a client pushes for a Package that it declares."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.api import tenancy
+from tenantry.api.bodies import PackageBody
+from tenantry.api.front import Front
+from tenantry.api.routes import Route
+from tenantry.api.writes import ATTEMPTS, signed
+from tenantry.kinds.package.spec import Package
+from tenantry.model.facts import Caller
+from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Ref, format_time, held_of
+from tenantry.model.verdicts import Conflict, NotFound
+from tenantry.rest.bodies import body_chunks, invalid, json_response
+from tenantry.rest.uploads import Uploads
+
+_BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
+
+
+class PackageBytes:
+    """PUT /packages/{sha256}: what `tenantry package push` calls."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def routes(self) -> Sequence[Route]:
+        path = "/packages/{sha256}"
+        return [Route("PUT", path, self.put, 200, PackageBody, (400, 403, 413, 500), ("tenantId",), (), _BYTES)]
+
+    async def put(self, request: Request) -> Response:
+        """Store the bytes of a package for a tenant; a SUPERUSER who names none stores them for all."""
+        front = self._front
+        principal = await front.enter(request)
+        principal.require_writer()
+        tenant = tenancy.chosen_tenant(front, principal, request)
+        async with _received(request, front.facade.uploads) as path:
+            facts = await asyncio.to_thread(front.facade.inspect, path)
+            if facts.sha256 != request.path_params["sha256"]:
+                raise invalid("sha256", f"the bytes' own is {facts.sha256}")
+            await front.facade.packages.put(tenant.metadata.name if tenant else "", path)
+        bound = tenant.status.namespace if tenant else None
+        namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
+        await self._wake(namespace, facts.sha256, principal.caller)
+        return json_response({"app": facts.app, "version": facts.version, "sha256": facts.sha256, "size": facts.size})
+
+    async def _wake(self, namespace: str, sha256: str, caller: Caller) -> None:
+        """The Packages that waited for these bytes are looked at again."""
+        for name in list(self._front.cache.names(Package.KIND, namespace, f"sha256={sha256}")):
+            await self._ask(Ref(Package.KIND, *name), caller)
+
+    async def _ask(self, ref: Ref, caller: Caller) -> None:
+        store = self._front.facade.store
+        for _ in range(ATTEMPTS):
+            try:
+                current = await store.get(ref)
+                asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
+                await store.replace(asked, held_of(current).version)
+            except NotFound:
+                return
+            except Conflict:
+                continue
+            return
+
+
+@asynccontextmanager
+async def _received(request: Request, uploads: Uploads) -> AsyncIterator[Path]:
+    """The body as a file of the upload folder, which is gone afterwards."""
+    descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".part", "push-", uploads.folder)
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            async for chunk in body_chunks(request, uploads.limit):
+                await asyncio.to_thread(file.write, chunk)
+        yield path
+    finally:
+        await asyncio.to_thread(path.unlink, missing_ok=True)

@@ -1,0 +1,288 @@
+"""Applications of an environment: App and Package resources."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
+from tenantry.api.engine.site import Site, Written
+from tenantry.api.preconditions import Marks, check_match
+from tenantry.api.writes import ATTEMPTS, Desk, edit, new_document, refuse_declared, signed
+from tenantry.engine.packages.check import SYMBOLS, open_package, sha256_of
+from tenantry.kinds.app.decide import wanted_versions
+from tenantry.kinds.app.spec import App
+from tenantry.kinds.package.spec import Package
+from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts
+from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, format_time, held_of
+from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
+from tenantry.ports import Download
+from tenantry.rest.bodies import invalid
+
+Spec = dict[str, Any]
+
+
+class Apps:
+    """The application half of EngineAdmin over the store."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def list(self) -> tuple[EngineApp, ...]:
+        """What the engine was seen to hold."""
+        cache = self._site.front.cache
+        apps = (cast(App, one) for one in cache.resources(App.KIND, self._site.namespace, self._site.by))
+        return tuple(_facts(app) for app in apps if app.status.available_versions or app.status.persisted)
+
+    async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
+        """What the engine says; nothing while it does not run."""
+        self._version(app, version)
+        engine = self._site.engine()
+        return await engine.steps(app, version) if engine is not None else ()
+
+    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
+        """What the engine says; nothing while it does not run."""
+        engine = self._site.engine()
+        return await engine.preview(package) if engine is not None else ()
+
+    async def take(self, package: Path, *, install: bool, allow_drops: bool) -> PackageFacts:
+        """Upload, or publish."""
+        facts = await asyncio.to_thread(self._site.front.facade.inspect, package)
+        self._check_same_bytes(facts)
+        app = self._find(facts.app)
+        if install and (app is None or app.status.installed_version != facts.version):
+            _check_drops(facts.version, await self.preview(package), allow_drops)
+        change = partial(_installing, version=facts.version, allow_drops=allow_drops)
+        if not install:
+            change = partial(_keeping, version=facts.version)
+        action = "INSTALL_APP" if install else "UPLOAD_APP"
+
+        async def write(desk: Desk, marks: Marks | None) -> Written:
+            await self._put_package(desk, package, facts)
+            return await self._put_app(desk, facts, change, action)
+
+        await self._site.perform(write, action, facts.sha256, str(allow_drops))
+        return facts
+
+    async def install(self, app: str, version: str, allow_drops: bool) -> None:
+        held = self._version(app, version)
+        if held.status.installed_version != version and version in held.status.available_versions:
+            _check_drops(version, await self.steps(app, version), allow_drops)
+        change = partial(_installing, version=version, allow_drops=allow_drops)
+        await self._edit(held, change, "INSTALL_APP", version, str(allow_drops))
+
+    async def uninstall(self, app: str) -> None:
+        held = self._require(app)
+        if held.spec.version is None:
+            raise invalid("id", f"{app} is not installed")
+        await self._edit(held, _uninstalling, "UNINSTALL_APP", held.spec.version)
+
+    async def delete_version(self, app: str, version: str) -> None:
+        held = self._version(app, version)
+        if version in (held.spec.version, held.status.installed_version):
+            raise invalid("version", f"{app} {version} is installed")
+        await self._edit(held, partial(_dropping, version=version), "DELETE_APP_VERSION", version)
+        await self._remove_package(app, version)
+
+    async def drop_data(self, app: str) -> None:
+        held = self._require(app)
+        if held.spec.version is not None or held.status.installed_version:
+            raise invalid("id", f"{app} is installed: uninstall it first")
+        refuse_declared(self._document(held))
+        if not held.status.persisted:
+            return
+        asked = format_time(self._site.front.facade.now())
+
+        async def write(desk: Desk, marks: Marks | None) -> Written:
+            before, after = await self._annotate(desk, held.ref, {DROP_DATA_REQUESTED: asked})
+            return Written(App.model_validate(after), before, after, "DROP_APP_DATA", asked)
+
+        await self._site.perform(write, "DROP_APP_DATA", app)
+
+    async def download(self, app: str, version: str) -> Download:
+        path, sha256 = await self._bytes(app, version)
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return Download(path, f"{app}-{version}.tapp", size, sha256)
+
+    async def symbols(self, app: str, version: str) -> Download:
+        path, sha256 = await self._bytes(app, version)
+        folder = self._site.front.facade.uploads.folder
+        return await asyncio.to_thread(_symbols, path, folder / f"{sha256}.sym", f"{app}-{version}.sym")
+
+    async def _bytes(self, app: str, version: str) -> tuple[Path, str]:
+        self._version(app, version)
+        package = self._package(app, version)
+        if package is None or not package.spec.sha256:
+            raise NotFound(f"the package of {app} {version} is not there")
+        tenant = "" if package.metadata.namespace == SYSTEM_NAMESPACE else self._site.tenant.metadata.name
+        return await self._site.front.facade.packages.fetch(tenant, package.spec.sha256), package.spec.sha256
+
+    def _find(self, app: str) -> App | None:
+        name = f"{self._site.environment.metadata.name}.{app}"
+        return cast("App | None", self._site.front.cache.resource(Ref(App.KIND, self._site.namespace, name)))
+
+    def _require(self, app: str) -> App:
+        found = self._find(app)
+        if found is None or found.deleting:
+            raise NotFound(f"no application with id {app}")
+        return found
+
+    def _version(self, app: str, version: str) -> App:
+        found = self._require(app)
+        if version not in (*wanted_versions(found), *found.status.available_versions):
+            raise NotFound(f"no version {version} of {app}")
+        return found
+
+    def _document(self, app: App) -> Document:
+        return cast(Document, self._site.front.cache.document(app.ref))
+
+    def _package(self, app: str, version: str) -> Package | None:
+        """The tenant's own, else the shared one."""
+        by = f"package={app}@{version}"
+        for namespace in (self._site.namespace, SYSTEM_NAMESPACE):
+            found = [cast(Package, one) for one in self._site.front.cache.resources(Package.KIND, namespace, by)]
+            found.sort(key=lambda one: (not one.status.claimed, one.metadata.uid))
+            if found:
+                return found[0]
+        return None
+
+    def _check_same_bytes(self, facts: PackageFacts) -> None:
+        """A version never changes within a tenant."""
+        known = self._package(facts.app, facts.version)
+        if known is not None and known.spec.sha256 not in (None, facts.sha256):
+            raise invalid("file", f"{facts.app} {facts.version} is stored with other bytes; a version never changes")
+
+    async def _put_package(self, desk: Desk, package: Path, facts: PackageFacts) -> None:
+        site = self._site
+        known = self._package(facts.app, facts.version)
+        if known is not None and known.status.claimed:
+            return
+        await desk.packages.put(site.tenant.metadata.name, package)
+        if known is not None:
+            return
+        mark = hashlib.sha256(f"{facts.app}@{facts.version}".encode()).hexdigest()[:12]
+        spec = {"app": facts.app, "version": facts.version, "sha256": facts.sha256}
+        document = new_document(Package, site.namespace, spec, site.caller, None)
+        document["metadata"] |= {"name": f"{facts.app[:20]}-{mark}", "labels": {MANAGED_BY_LABEL: MANAGER}}
+        try:
+            await site.store(desk).create(document)
+        except AlreadyExists:
+            self._check_same_bytes(facts)  # another request was first
+
+    async def _remove_package(self, app: str, version: str) -> None:
+        """The REST-made Package goes with the last App of the tenant that held it."""
+        site = self._site
+        package = self._package(app, version)
+        if package is None or package.metadata.labels.get(MANAGED_BY_LABEL) != MANAGER:
+            return
+        if site.front.cache.count(App.KIND, site.namespace, f"package={app}@{version}"):
+            return
+        await site.store(site.front.desk).delete(Held(package.ref, package.metadata.uid, ""))
+
+    async def _put_app(self, desk: Desk, facts: PackageFacts, change: Callable[[Spec], Spec], action: str) -> Written:
+        """Creates the App, or edits it."""
+        site = self._site
+        name = f"{site.environment.metadata.name}.{facts.app}"
+        ref = Ref(App.KIND, site.namespace, name)
+        store = site.store(desk)
+        spec = {"environment": site.environment.metadata.name, "app": facts.app}
+        document = new_document(App, site.namespace, change(spec), site.caller, None)
+        document["metadata"]["name"] = name
+        if desk.cache.entry(ref) is None:
+            try:
+                after = await store.create(document)
+                return Written(App.model_validate(after), None, after, action, "1", facts.version)
+            except AlreadyExists:
+                pass  # another request was first
+        refuse_declared(await store.get(ref))
+        before, after = await edit(store, site.request, ref, site.caller, change)
+        return _app_written(before, after, action, facts.version)
+
+    async def _edit(self, app: App, change: Callable[[Spec], Spec], action: str, version: str, *about: str) -> None:
+        refuse_declared(self._document(app))
+        site = self._site
+
+        async def write(desk: Desk, marks: Marks | None) -> Written:
+            before, after = await edit(site.store(desk), site.request, app.ref, site.caller, change)
+            return _app_written(before, after, action, version)
+
+        await site.perform(write, action, app.spec.app, version, *about)
+
+    async def _annotate(self, desk: Desk, ref: Ref, annotations: dict[str, str]) -> tuple[Document, Document]:
+        store = self._site.store(desk)
+        for _ in range(ATTEMPTS):
+            current = await store.get(ref)
+            check_match(self._site.request, current)
+            try:
+                asked = signed(current, self._site.caller, annotations)
+                return current, await store.replace(asked, held_of(current).version)
+            except Conflict:
+                continue
+        raise Conflict(f"{ref.kind} {ref.name} is being changed by others all the time")
+
+
+def _facts(app: App) -> EngineApp:
+    status = app.status
+    return EngineApp(
+        id=app.spec.app,
+        name=status.name or "",
+        author=status.author or "",
+        version=status.installed_version or "",
+        versions=status.available_versions,
+        persisted=status.persisted,
+    )
+
+
+def _app_written(before: Document, after: Document, action: str, version: str) -> Written:
+    return Written(App.model_validate(after), before, after, action, str(after["metadata"]["generation"]), version)
+
+
+def _keep(spec: Spec, *versions: str | None, but: str = "") -> Spec:
+    kept = dict.fromkeys(version for version in (*spec.get("keep", ()), *versions) if version and version != but)
+    return {**spec, "keep": list(kept)}
+
+
+def _keeping(spec: Spec, version: str) -> Spec:
+    return spec if spec.get("version") == version else _keep(spec, version)
+
+
+def _installing(spec: Spec, version: str, allow_drops: bool) -> Spec:
+    changed = {**_keep(spec, spec.get("version"), but=version), "version": version}
+    changed.pop("allowDropsFor", None)
+    return changed | ({"allowDropsFor": version} if allow_drops else {})
+
+
+def _uninstalling(spec: Spec) -> Spec:
+    changed = _keep(spec, spec.get("version"))
+    changed.pop("version", None)
+    return changed
+
+
+def _dropping(spec: Spec, version: str) -> Spec:
+    return _keep(spec, but=version)
+
+
+def _check_drops(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> None:
+    drops = [str(step) for step in steps if step.loses_data]
+    if drops and not allowed:
+        raise invalid("allow_drops", f"installing {version} loses data: {'; '.join(drops)}. Allow it with allow_drops=true")
+
+
+def _symbols(package: Path, target: Path, filename: str) -> Download:
+    """The symbol file, unpacked on its first use. Blocks. Raises NotFound."""
+    if not target.exists():
+        with open_package(package) as opened:
+            if not opened.has_symbols:
+                raise NotFound("this version has no symbol file")
+            descriptor, scratch = tempfile.mkstemp(".part", "sym-", target.parent)
+            with opened.archive.open(SYMBOLS) as source, os.fdopen(descriptor, "wb") as out:
+                shutil.copyfileobj(source, out)
+        Path(scratch).replace(target)
+    return Download(target, filename, target.stat().st_size, sha256_of(target))

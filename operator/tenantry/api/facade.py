@@ -1,0 +1,57 @@
+"""What the facade needs of the rest of the platform; bootstrap composes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from tenantry.model.facts import PackageFacts
+from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
+from tenantry.rest.tokens import Claims
+from tenantry.rest.uploads import Uploads
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.plan import Edit, Planned
+from tenantry.runtime.writing import WritingStore
+
+
+class Keys(Protocol):
+    """The platform's signing keys."""
+
+    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
+        """A token with those claims."""
+
+    def verify(self, token: str, audience: str) -> Claims:
+        """The claims of a token for that audience. Raises Unauthorized."""
+
+    def jwks(self) -> dict[str, Any]:
+        """The public keys, as a JSON Web Key Set."""
+
+
+@dataclass(frozen=True)
+class Facade:
+    """The facade's dependencies.
+
+    preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
+    means here; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
+    """
+
+    store: WritingStore
+    cache: Cache
+    packages: Packages
+    secrets: Secrets
+    keys: Keys
+    engines: EngineViews
+    logs: OperationLogs
+    uploads: Uploads
+    preview: Callable[[str, str, str], str]
+    provider: str
+    inspect: Callable[[Path], PackageFacts]
+    plan: Callable[[Edit], Awaitable[Planned]]
+    mark_key: bytes
+    now: Callable[[], datetime]
+    ready: Callable[[], bool] = lambda: True
+    engine_wait: timedelta = timedelta(seconds=30)
+    token_ttl: timedelta = timedelta(hours=1)

@@ -1,0 +1,153 @@
+"""Bodies of one kind, rendered once and kept until something that they tell changes; lists are joined from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import orjson
+
+from tenantry.model.resource import Ref, Resource
+from tenantry.runtime.cache import Cache, Name, Seen
+
+
+class Rendered(NamedTuple):
+    """What a renderer tells of an object. shown: does it stand in lists?"""
+
+    id: str
+    created: str
+    body: dict[str, Any]
+    shown: bool = True
+
+
+class Row(NamedTuple):
+    """One object as REST answers it. etag: `"<generation>.<content hash>"`."""
+
+    created: str
+    id: str
+    body: bytes
+    etag: str
+    name: Name
+    shown: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.created, self.id)
+
+
+class Scope(NamedTuple):
+    """Which objects a list holds: of a namespace (None: all), by an index key, made no earlier than `since`."""
+
+    namespace: str | None = None
+    by: str = ""
+    since: str = ""
+
+
+class Listing(NamedTuple):
+    """The rows of a scope in order, and the whole list as JSON."""
+
+    rows: list[Row]
+    whole: bytes
+    etag: str
+
+
+Render = Callable[[Resource[Any, Any]], Rendered]
+Affected = Callable[[Seen], Iterable[Name]]
+
+
+def _nothing(seen: Seen) -> Iterable[Name]:
+    return ()
+
+
+class Fragments:
+    """The rendered bodies of one kind. `affected` names the objects whose bodies tell of an object of another kind."""
+
+    def __init__(
+        self, cache: Cache, kind: str, render: Render, affected: Affected = _nothing, *, newest_first: bool = False
+    ) -> None:
+        self.kind = kind
+        self.newest_first = newest_first
+        self._cache = cache
+        self._render = render
+        self._affected = affected
+        self._rows: dict[Name, Row] = {}
+        self._listings: dict[Scope, Listing] = {}
+        cache.listen(self._seen)
+
+    def row(self, name: Name) -> Row | None:
+        """The object of that namespace and name, or None."""
+        row = self._rows.get(name)
+        if row is None:
+            resource = self._cache.resource(Ref(self.kind, *name))
+            if resource is None:
+                return None
+            row = self._rows[name] = self._row(resource, name)
+        return row
+
+    def find(self, id_: str, namespace: str | None = None) -> Row | None:
+        """The object with that REST id, or None."""
+        for name in self._cache.names(self.kind, namespace, f"id={id_}"):
+            row = self.row(name)
+            if row is not None and row.id == id_:
+                return row
+        return None
+
+    def listing(self, scope: Scope) -> Listing:
+        """The list of that scope."""
+        listing = self._listings.get(scope)
+        if listing is None:
+            listing = self._listings[scope] = self._list(scope)
+        return listing
+
+    def _row(self, resource: Resource[Any, Any], name: Name) -> Row:
+        rendered = self._render(resource)
+        body = orjson.dumps(rendered.body)
+        etag = f'"{resource.metadata.generation}.{_digest(body)}"'
+        return Row(rendered.created, rendered.id, body, etag, name, rendered.shown)
+
+    def _list(self, scope: Scope) -> Listing:
+        found = (self.row(name) for name in self._cache.names(self.kind, scope.namespace, scope.by))
+        rows = [row for row in found if row is not None and row.shown and row.created >= scope.since]
+        rows.sort(key=lambda row: row.key, reverse=self.newest_first)
+        return listing_of(rows)
+
+    def _seen(self, seen: Seen) -> None:
+        if seen.ref.kind == self.kind:
+            self._drop((seen.ref.namespace, seen.ref.name))
+            # Who else wants its id may have it now.
+            for key in seen.keys:
+                if key.startswith("id="):
+                    self._drop_all(self._cache.names(self.kind, by=key))
+            self._forget_lists(seen)
+        else:
+            self._drop_all(self._affected(seen))
+
+    def _forget_lists(self, seen: Seen) -> None:
+        keys = seen.keys
+        for scope in list(self._listings):
+            if scope.namespace in (None, seen.ref.namespace) and (not scope.by or scope.by in keys):
+                del self._listings[scope]
+
+    def _drop_all(self, names: Iterable[Name]) -> None:
+        dropped = [self._drop(name) for name in list(names)]
+        if any(dropped):
+            self._listings.clear()
+
+    def _drop(self, name: Name) -> bool:
+        return self._rows.pop(name, None) is not None
+
+
+def listing_of(rows: list[Row]) -> Listing:
+    """The list of those rows."""
+    whole = joined(rows)
+    return Listing(rows, whole, f'"{_digest(whole)}"')
+
+
+def joined(rows: Iterable[Row]) -> bytes:
+    """A JSON array of prepared bodies."""
+    return b"[" + b",".join([row.body for row in rows]) + b"]"
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.blake2b(raw, digest_size=12).hexdigest()

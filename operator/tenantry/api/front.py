@@ -1,0 +1,100 @@
+"""What the routes of the facade share, composed once from its dependencies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+from weakref import WeakValueDictionary
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.api.authentication import Authenticator, Principal
+from tenantry.api.facade import Facade
+from tenantry.api.fragments import Fragments, Row
+from tenantry.api.owners import Owners
+from tenantry.api.preconditions import Marks, marks_of
+from tenantry.api.queueing import finished, preferred_wait
+from tenantry.api.rendering import Renderer
+from tenantry.api.versions import Versions
+from tenantry.api.writes import Desk
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.kinds.user.spec import User
+from tenantry.model.resource import Ref
+from tenantry.rest.bodies import json_response
+from tenantry.runtime.plan import Settle, WhatIf
+
+Write = Callable[[Desk], Awaitable[object]]
+
+
+class Front:
+    """Who may see what, as which bytes, and how writes are made."""
+
+    def __init__(self, facade: Facade) -> None:
+        cache = facade.cache
+        self.facade = facade
+        self.cache = cache
+        self.desk = Desk(facade.store, cache, facade.packages)
+        self.owners = Owners(cache)
+        self.authenticator = Authenticator(facade.keys, cache, facade.secrets, facade.now)
+        self.versions = Versions(cache)
+        self.renderer = renderer = Renderer(cache, facade.preview, facade.provider)
+        self.regions = Fragments(cache, Region.KIND, renderer.region)
+        self.tenants = Fragments(cache, Tenant.KIND, renderer.tenant)
+        self.environments = Fragments(cache, Environment.KIND, renderer.environment, renderer.environments_affected)
+        self.operations = Fragments(cache, Operation.KIND, renderer.operation, renderer.operations_affected, newest_first=True)
+        self.users = Fragments(cache, User.KIND, renderer.user, renderer.users_affected)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def enter(self, request: Request) -> Principal:
+        """Who sends the request; returns once the cache is as far as the request asks. Raises Unauthorized, Invalid."""
+        principal = self.authenticator.principal(request)
+        await self.versions.reached(request)
+        return principal
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """One at a time, for checks that the store cannot make."""
+        lock = self._turns.get(key)
+        if lock is None:
+            lock = self._turns[key] = asyncio.Lock()
+        async with lock:
+            yield
+
+    def marks(self, request: Request, principal: Principal, body: bytes) -> Marks | None:
+        """What an Idempotency-Key makes of the request. Raises Invalid."""
+        return marks_of(request, principal.caller.subject, body, self.facade.mark_key)
+
+    async def planned(self, write: Write) -> Response:
+        """What the write would do, as PlanResponse. Nothing is done. Raises what the write raises."""
+
+        async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
+            packages = what_if.seat.hands(Ref("", "", "")).packages
+            await write(Desk(what_if.store, what_if.cache, packages))
+            return ()
+
+        return json_response((await self.facade.plan(edit)).to_json())
+
+    async def wait_if_preferred(self, request: Request, operation: str) -> bool:
+        """Waits for the Operation as long as `Prefer: wait=N` asks; did it?"""
+        seconds = preferred_wait(request)
+        if seconds:
+            await finished(self.cache, operation, seconds)
+        return bool(seconds)
+
+    def environment(self, row: Row) -> Environment:
+        return cast(Environment, self.cache.resource(Ref(Environment.KIND, *row.name)))
+
+    def tenant(self, row: Row) -> Tenant:
+        return cast(Tenant, self.cache.resource(Ref(Tenant.KIND, *row.name)))
+
+    def user(self, row: Row) -> User:
+        return cast(User, self.cache.resource(Ref(User.KIND, *row.name)))
+
+    def operation(self, row: Row) -> Operation:
+        return cast(Operation, self.cache.resource(Ref(Operation.KIND, *row.name)))

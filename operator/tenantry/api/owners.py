@@ -1,0 +1,38 @@
+"""Whose an object is, and which id it has: by bindings and claims, never by a field that its author can write."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.resource import Ref, Resource
+from tenantry.runtime.cache import Cache
+
+
+class Owners:
+    """Looks in a cache."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def id_of(self, resource: Resource[Any, Any]) -> str:
+        """The REST id. A declared id is honoured for one object alone: whose uid it is, else the oldest that declares it."""
+        declared = getattr(resource.spec, "id", None)
+        if declared is None:
+            return resource.id
+        rivals = self._cache.resources(resource.KIND, by=f"id={declared}")
+        ranked = sorted((one.metadata.uid != declared, one.metadata.creation_timestamp, one.metadata.uid) for one in rivals)
+        holds = not ranked or ranked[0][2] == resource.metadata.uid
+        return str(declared) if holds else resource.metadata.uid
+
+    def of_namespace(self, namespace: str) -> Tenant | None:
+        """The Tenant that is bound to the namespace, or None."""
+        for tenant in self._cache.resources(Tenant.KIND, by=f"namespace={namespace}"):
+            bound = tenant.status.namespace
+            if bound is not None and bound.name == namespace:
+                return cast(Tenant, tenant)
+        return None
+
+    def named(self, name: str) -> Tenant | None:
+        """The Tenant of that name, or None."""
+        return cast("Tenant | None", self._cache.resource(Ref(Tenant.KIND, "", name))) if name else None

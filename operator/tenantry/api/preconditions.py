@@ -1,0 +1,74 @@
+"""If-Match and Idempotency-Key: what a write asks of the object as it is, and how it is known again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.requests import Request
+
+from tenantry.model.resource import REQUEST_BODY, REQUEST_KEY, Document, Resource
+from tenantry.model.verdicts import Conflict
+from tenantry.rest.bodies import invalid
+from tenantry.runtime.cache import Cache
+
+KEPT = timedelta(hours=24)
+LONGEST_KEY = 255
+_TAG = re.compile(r'(?:W/)?"([0-9]+)(?:\.[^"]*)?"')
+
+
+def check_match(request: Request, document: Document) -> None:
+    """Raises Conflict (412) unless If-Match, where given, names the document's generation."""
+    header = request.headers.get("if-match")
+    if header is None or header.strip() == "*":
+        return
+    generations = {found[1] for found in map(_TAG.fullmatch, (part.strip() for part in header.split(","))) if found}
+    current = document["metadata"].get("generation", 0)
+    if str(current) not in generations:
+        raise Conflict(f"If-Match: it is of generation {current} now")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The keyed hashes of a request with an Idempotency-Key, as annotations carry them."""
+
+    key: str
+    body: str
+
+    def annotations(self) -> dict[str, str]:
+        return {REQUEST_KEY: self.key, REQUEST_BODY: self.body}
+
+
+def marks_of(request: Request, subject: str, body: bytes, secret: bytes) -> Marks | None:
+    """The request's marks, or None without the header. Raises Invalid for a key that is none. secret: keys the hashes."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+        raise invalid("Idempotency-Key", f"must have 1 to {LONGEST_KEY} printable characters")
+    target = f"{request.method} {request.url.path}?{request.url.query}".encode()
+    return Marks(_mark(secret, subject.encode(), key.encode()), _mark(secret, target, body))
+
+
+def made_by(cache: Cache, kind: str, marks: Marks | None, now: datetime) -> Resource[Any, Any] | None:
+    """What the same request made within a day, or None. Raises Invalid when it had another body."""
+    if marks is None:
+        return None
+    for found in cache.resources(kind, by=f"request={marks.key}"):
+        created = found.metadata.creation_timestamp
+        if created is not None and now - created < KEPT:
+            if found.metadata.annotations.get(REQUEST_BODY) != marks.body:
+                raise invalid("Idempotency-Key", "was used for another request")
+            return found
+    return None
+
+
+def _mark(secret: bytes, *parts: bytes) -> str:
+    mark = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in parts:
+        mark.update(len(part).to_bytes(8, "big") + part)
+    return mark.hexdigest()[:48]

@@ -1,0 +1,84 @@
+"""What a caller may see: an object of another tenant is answered exactly as one that does not exist."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from tenantry.api.authentication import Principal
+from tenantry.api.fragments import Row, Scope
+from tenantry.api.front import Front
+from tenantry.api.rendering import since
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.resource import SYSTEM_NAMESPACE
+from tenantry.model.verdicts import NotFound
+from tenantry.rest.bodies import invalid
+
+
+def environments(principal: Principal) -> Scope:
+    """The environments that a caller may see."""
+    return Scope() if principal.superuser else Scope(principal.namespace)
+
+
+def environment(front: Front, principal: Principal, id_: str) -> Row:
+    """Raises NotFound."""
+    row = front.environments.find(id_, None if principal.superuser else principal.namespace)
+    return _found(row, "environment", id_)
+
+
+def operations(front: Front, principal: Principal) -> Scope:
+    """The operations that a caller may see: its tenant's, and not those of an earlier tenant of that name."""
+    if principal.superuser:
+        return Scope(SYSTEM_NAMESPACE)
+    tenant = front.owners.named(principal.caller.tenant)
+    return Scope(SYSTEM_NAMESPACE, f"tenant={principal.caller.tenant}", since(tenant) if tenant else "")
+
+
+def operation(front: Front, principal: Principal, id_: str) -> Row:
+    """Raises NotFound."""
+    row = front.operations.find(id_, SYSTEM_NAMESPACE)
+    if row is not None and not principal.superuser:
+        tenant = front.owners.named(principal.caller.tenant)
+        own = front.operation(row).spec.tenant == principal.caller.tenant
+        row = row if own and tenant is not None and row.created >= since(tenant) else None
+    return _found(row, "operation", id_)
+
+
+def tenant(front: Front, principal: Principal, id_: str) -> Row:
+    """Raises NotFound; Forbidden for the caller's own tenant, unless it is a SUPERUSER."""
+    row = _found(front.tenants.find(id_) if principal.superuser or id_ == principal.tenant_id else None, "tenant", id_)
+    principal.require_superuser()
+    return row
+
+
+def user(front: Front, principal: Principal, id_: str) -> Row:
+    """Raises NotFound; Forbidden for a user of the caller's own tenant, unless it is a SUPERUSER."""
+    row = front.users.find(id_, SYSTEM_NAMESPACE)
+    if row is not None and not principal.superuser and front.user(row).spec.tenant != principal.caller.tenant:
+        row = None
+    row = _found(row, "user", id_)
+    principal.require_superuser()
+    return row
+
+
+def chosen_tenant(front: Front, principal: Principal, request: Request) -> Tenant | None:
+    """The tenant of the query's tenantId, or the caller's own; None when a SUPERUSER names none.
+
+    Raises Invalid, the same for a foreign one and one that does not exist.
+    """
+    id_ = request.query_params.get("tenantId", "")
+    if not principal.superuser:
+        if id_ not in ("", principal.tenant_id):
+            raise invalid("tenantId", "no such tenant")
+        return front.owners.named(principal.caller.tenant)
+    if not id_:
+        return None
+    row = front.tenants.find(id_)
+    if row is None:
+        raise invalid("tenantId", "no such tenant")
+    return front.tenant(row)
+
+
+def _found(row: Row | None, kind: str, id_: str) -> Row:
+    if row is None:
+        raise NotFound(f"no {kind} with id {id_}")
+    return row

@@ -1,0 +1,152 @@
+"""Writes of resources as the facade makes them: named by the store's own decision, conditional, signed by their caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+
+from tenantry.api.preconditions import Marks, check_match
+from tenantry.model.facts import Caller
+from tenantry.model.fields import RESERVED_SLUGS, SLUG_PATTERN
+from tenantry.model.resource import (
+    API_VERSION,
+    FINALIZER,
+    REQUESTED_BY,
+    SOURCE,
+    SOURCE_FILE,
+    Document,
+    Ref,
+    Resource,
+    held_of,
+)
+from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
+from tenantry.ports import Packages
+from tenantry.rest.bodies import invalid
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.writing import WritingStore
+
+ATTEMPTS = 20
+LONGEST_SLUG = 30
+
+
+class Desk(NamedTuple):
+    """What a write works on: the real store and cache, or those of a plan."""
+
+    store: WritingStore
+    cache: Cache
+    packages: Packages
+
+
+def check_slug(slug: str) -> None:
+    """Raises Invalid for a slug that is ill-formed or reserved."""
+    if not (1 <= len(slug) <= LONGEST_SLUG and re.fullmatch(SLUG_PATTERN.strip("^$"), slug) and "--" not in slug):
+        raise invalid(
+            "slug",
+            f"must have 1 to {LONGEST_SLUG} characters of a-z, 0-9 and single dashes, and neither begin nor end with a dash",
+        )
+    if slug in RESERVED_SLUGS:
+        raise invalid("slug", f"{slug!r} is reserved")
+
+
+def refuse_declared(document: Document) -> None:
+    """Raises Invalid, naming file and line, for what a source declares."""
+    metadata = document["metadata"]
+    source = (metadata.get("labels") or {}).get(SOURCE)
+    if source:
+        place = (metadata.get("annotations") or {}).get(SOURCE_FILE, "")
+        raise invalid("", f"{document['kind']} {metadata['name']} is declared in {place or f'source {source}'}: change it there")
+
+
+def new_document(
+    kind: type[Resource[Any, Any]], namespace: str, spec: dict[str, Any], caller: Caller, marks: Marks | None
+) -> dict[str, Any]:
+    """A document that still lacks its name."""
+    annotations = {REQUESTED_BY: caller.username, **(marks.annotations() if marks else {})}
+    metadata: dict[str, Any] = {"annotations": annotations}
+    if kind.FINALIZED:
+        metadata["finalizers"] = [FINALIZER]
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": API_VERSION, "kind": kind.KIND, "metadata": metadata, "spec": spec}
+
+
+def wants_slug(document: Document, slug: str) -> bool:
+    """Does a Tenant or Environment hold or want that slug?"""
+    held = document.get("status", {}).get("slug")
+    wanted = document["spec"].get("slug") or document["metadata"]["name"]
+    return slug in (held, wanted)
+
+
+def names_of(slug: str) -> Iterator[str]:
+    """The slug, then `<slug>-2`, `<slug>-3`, ... for when an older object has the name but no longer the slug."""
+    yield slug
+    for number in count(2):
+        yield f"{slug}-{number}"
+
+
+async def create_by_slug(store: WritingStore, document: dict[str, Any], slug: str) -> Document:
+    """Creates it under the first free name. Raises Invalid when who has a name has the slug as well."""
+    for name in names_of(slug):
+        named = {**document, "metadata": {**document["metadata"], "name": name}}
+        try:
+            return await store.create(named)
+        except AlreadyExists:
+            if await _takes(store, named, slug):
+                raise invalid("slug", f"{slug!r} is taken") from None
+    raise AssertionError("unreachable: there is no end of names")
+
+
+async def _takes(store: WritingStore, named: Document, slug: str) -> bool:
+    metadata = named["metadata"]
+    try:
+        return wants_slug(await store.get(Ref(named["kind"], metadata.get("namespace", ""), metadata["name"])), slug)
+    except NotFound:
+        return False  # it has just gone; its successor has another name
+
+
+async def edit(
+    store: WritingStore, request: Request, ref: Ref, caller: Caller, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> tuple[Document, Document]:
+    """Replaces the spec by what `change` makes of it; the documents before and after, the same when nothing changes.
+
+    Raises NotFound, Conflict (If-Match), Invalid.
+    """
+    for _ in range(ATTEMPTS):
+        current = await store.get(ref)
+        check_match(request, current)
+        spec = change(dict(current["spec"]))
+        if spec == current["spec"]:
+            return current, current
+        try:
+            return current, await store.replace(signed({**current, "spec": spec}, caller), held_of(current).version)
+        except Conflict:
+            continue
+    raise Conflict(f"{ref.kind} {ref.name} is being changed by others all the time")
+
+
+async def remove(store: WritingStore, request: Request, ref: Ref, caller: Caller) -> Document:
+    """Deletes it, in the caller's name; what is being deleted already stays as it is. Raises NotFound, Conflict."""
+    for _ in range(ATTEMPTS):
+        current = await store.get(ref)
+        check_match(request, current)
+        if current["metadata"].get("deletionTimestamp"):
+            return current
+        try:
+            if (current["metadata"].get("annotations") or {}).get(REQUESTED_BY) != caller.username:
+                # Whoever opens the Operation, this process or the operator, reads there who asked.
+                current = await store.replace(signed(current, caller), held_of(current).version)
+            return await store.delete(held_of(current))
+        except Conflict:
+            continue
+    raise Conflict(f"{ref.kind} {ref.name} is being changed by others all the time")
+
+
+def signed(document: Document, caller: Caller, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    """The document with the caller's name, and with further annotations."""
+    metadata = dict(document["metadata"])
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), REQUESTED_BY: caller.username, **(annotations or {})}
+    return {**document, "metadata": metadata}

@@ -1,0 +1,131 @@
+"""A whole platform behind the facade, for tests: real store, runtime and engines, without a socket."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.api.app import create_app
+from tenantry.api.facade import Facade
+from tenantry.bootstrap import Platform, now
+from tenantry.engine.packages.check import inspect
+from tenantry.kinds.admission import Admission
+from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, SYSTEM_NAMESPACE
+from tenantry.rest.uploads import Uploads
+
+PASSWORD = "a long password"
+BASE = "http://platform"
+
+
+def facade_of(platform: Platform) -> Facade:
+    """The facade's dependencies, out of a platform."""
+    return Facade(
+        store=platform.writing,
+        cache=platform.cache,
+        packages=platform.packages,
+        secrets=StoreSecrets(platform.writing, platform.cache.document, platform.ports.fingerprint_key),
+        keys=platform.keys,
+        engines=platform.engines,
+        logs=platform.ports.logs,
+        uploads=Uploads(platform.packages.incoming),
+        preview=platform.ports.deployer.preview,
+        provider=platform.ports.deployer.provider,
+        inspect=inspect,
+        plan=platform.plan,
+        mark_key=b"a key of tests",
+        now=now,
+    )
+
+
+@dataclass
+class World:
+    """The platform, and clients of it by user."""
+
+    platform: Platform
+    http: httpx.AsyncClient
+    tokens: dict[str, str]
+
+    async def __call__(self, user: str, method: str, path: str, **options: Any) -> httpx.Response:
+        """A request of that user; `""` sends none of its own credentials."""
+        headers = dict(options.pop("headers", {}))
+        if user:
+            headers["Authorization"] = f"Bearer {await self.token(user)}"
+        url = (
+            path
+            if path.startswith(("/engines", "/healthz", "/.well", "/readyz", "/metrics", "/docs", "/open"))
+            else f"/api/v1{path}"
+        )
+        return await self.http.request(method, url, headers=headers, **options)
+
+    async def token(self, user: str) -> str:
+        if user not in self.tokens:
+            form = {"username": user, "password": PASSWORD}
+            answer = await self.http.post("/api/v1/auth/token", data=form)
+            assert answer.status_code == 200, answer.text
+            self.tokens[user] = answer.json()["access_token"]
+        return self.tokens[user]
+
+    async def tenant(self, slug: str) -> str:
+        """A tenant with an ADMIN `<slug>-admin` and a VIEWER `<slug>-viewer`; its id."""
+        made = await self("root", "POST", "/tenants", json={"name": slug.upper(), "slug": slug})
+        assert made.status_code == 201, made.text
+        for role in ("ADMIN", "VIEWER"):
+            body = {"username": f"{slug}-{role.lower()}", "password": PASSWORD, "tenantId": made.json()["id"], "type": role}
+            user = await self("root", "POST", "/users", json=body)
+            assert user.status_code == 201, user.text
+        return str(made.json()["id"])
+
+    async def environment(self, tenant_slug: str, slug: str, wait: bool = True) -> dict[str, Any]:
+        """An environment of a tenant in region `here`, READY."""
+        headers = {"Prefer": "wait=20"} if wait else {}
+        body = {"name": slug.upper(), "slug": slug, "region": "here"}
+        made = await self(f"{tenant_slug}-admin", "POST", "/environments", json=body, headers=headers)
+        assert made.status_code == 202, made.text
+        answer: dict[str, Any] = made.json()
+        return answer
+
+
+async def declare(
+    platform: Platform, kind: str, name: str, spec: Mapping[str, Any], namespace: str = "", **metadata: Any
+) -> None:
+    """Creates an object as kubectl would."""
+    where = {"namespace": namespace} if namespace else {}
+    document = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, **where, **metadata}, "spec": dict(spec)}
+    await platform.writing.create(document)
+
+
+async def declare_user(platform: Platform, username: str, role: str, tenant: str = "") -> None:
+    """A User with its password in a Secret, in clear, as a person would write it."""
+    data = {"password": base64.b64encode(PASSWORD.encode()).decode()}
+    metadata = {"name": f"{username}-password", "namespace": SYSTEM_NAMESPACE, "labels": {CREDENTIAL_LABEL: "user"}}
+    await platform.writing.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    spec = {"username": username, "role": role, "passwordSecretRef": {"name": f"{username}-password"}}
+    await declare(platform, "User", username, spec | ({"tenant": tenant} if tenant else {}), SYSTEM_NAMESPACE)
+
+
+@asynccontextmanager
+async def world_in(state: Path, **changes: Any) -> AsyncIterator[World]:
+    """A running platform with a SUPERUSER `root` and a region `here`. changes: of the facade."""
+    platform = await Platform.open(state, BASE, MemoryStore(Admission()))
+    app = create_app(replace(facade_of(platform), **changes))
+    await platform.start()
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:
+        try:
+            await declare(platform, "Region", "here", {"displayName": "Here"})
+            await declare_user(platform, "root", "SUPERUSER")
+            yield World(platform, http, {})
+        finally:
+            await platform.close()
+
+
+SHORT_WAIT = {"engine_wait": timedelta(seconds=3)}
