@@ -6,14 +6,16 @@ No connection is kept while nothing runs: a thousand idle engines cost a thousan
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
+from sqlalchemy.sql.functions import FunctionElement
 
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 
@@ -47,15 +49,13 @@ class Database:
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
-        """One transaction in which tables may be rebuilt. SQLite checks foreign keys at its end. Raises Invalid."""
+        """One transaction in which tables may be rebuilt. On SQLite foreign keys are off: see check_references."""
         with self._connected() as connection:
             if self._file is not None:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
                 _driver(connection).execute("PRAGMA foreign_keys=OFF")
             with connection.execution_options(tenantry_write=True).begin():
                 yield connection
-                if self._file is not None:
-                    _check_foreign_keys(connection)
 
     def backup(self, out: Path) -> None:
         """A consistent copy while others write. SQLite only."""
@@ -106,20 +106,55 @@ def _driver(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def _check_foreign_keys(connection: Connection) -> None:
-    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
-    if broken:
-        table, row, parent, _ = broken[0]
-        raise Invalid(
-            (Problem(f"tables.{table}", f"{len(broken)} rows reference rows of {parent} that are not there (first: row {row})"),)
-        )
+def check_references(connection: Connection, tables: Iterable[str]) -> None:
+    """Looks for rows whose parent is not there, in a transaction that does not do so by itself. Raises Invalid."""
+    if connection.dialect.name != "sqlite":
+        return
+    quoted = connection.dialect.identifier_preparer.quote_identifier
+    for name in tables:
+        broken = connection.exec_driver_sql(f"PRAGMA foreign_key_check({quoted(name)})").fetchall()
+        if broken:
+            _, row, parent, _ = broken[0]
+            reason = f"{len(broken)} rows reference rows of {parent} that are not there (first: row {row})"
+            raise Invalid((Problem(f"tables.{name}", reason),))
+
+
+def last_generated(connection: Connection, table: str) -> int | None:
+    """The last key that SQLite generated for the table; a rebuilt table must go on from there. None elsewhere."""
+    if connection.dialect.name != "sqlite" or not inspect(connection).has_table("sqlite_sequence"):
+        return None
+    found: int | None = connection.execute(text("SELECT seq FROM sqlite_sequence WHERE name = :name"), {"name": table}).scalar()
+    return found
+
+
+def go_on_from(connection: Connection, table: str, last: int) -> None:
+    """The counterpart of last_generated."""
+    connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": table})
+    connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), {"name": table, "seq": last})
+
+
+class NewUuid(FunctionElement[Any]):
+    """A random UUID (version 4) as a default."""
+
+    inherit_cache = True
+
+
+@compiles(NewUuid, "sqlite")
+def _new_uuid_sqlite(element: NewUuid, compiler: Any, **options: Any) -> str:
+    middle = "'4' || substr(hex(randomblob(2)), 2) || substr('89AB', 1 + (abs(random()) % 4), 1) || substr(hex(randomblob(2)), 2)"
+    return f"lower(hex(randomblob(6)) || {middle} || hex(randomblob(6)))"
+
+
+@compiles(NewUuid, "postgresql")
+def _new_uuid_postgresql(element: NewUuid, compiler: Any, **options: Any) -> str:
+    return "gen_random_uuid()"
 
 
 def halt_of(error: DBAPIError) -> Halt:
     """What a database error means: the package's or the rows' fault, or a passing one."""
-    text = str(error.orig)
-    if isinstance(error.orig, sqlite3.OperationalError) and ("locked" in text or "disk" in text or "I/O" in text):
-        return Halt(Transient("DatabaseUnavailable", text))
+    told = str(error.orig)
+    if isinstance(error.orig, sqlite3.OperationalError) and ("locked" in told or "disk" in told or "I/O" in told):
+        return Halt(Transient("DatabaseUnavailable", told))
     if error.connection_invalidated:
-        return Halt(Transient("DatabaseUnavailable", text))
-    return Invalid((Problem("database", text),))
+        return Halt(Transient("DatabaseUnavailable", told))
+    return Invalid((Problem("database", told),))

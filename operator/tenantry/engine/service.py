@@ -111,7 +111,7 @@ class Engine:
             held = await self._app(app)
             if held.installed:
                 raise _refused("id", f"{app} is installed: uninstall it first")
-            await self._write(lambda connection: run.drop_all(connection, app))
+            await asyncio.to_thread(self._drop, app)
 
     async def delete_version(self, app: str, version: str) -> None:
         async with self._turn:
@@ -327,6 +327,10 @@ class Engine:
         stored = await self._version(app, version)
         await asyncio.to_thread(self._migrate, stored, allow_drops)
         await self._tidy()
+
+    def _drop(self, app: str) -> None:
+        with self._database.migrating() as connection:
+            run.drop_all(connection, app)
 
     def _migrate(self, stored: StoredVersion, allow_drops: bool) -> None:
         """Tables, seeds and the installed version change in one transaction."""

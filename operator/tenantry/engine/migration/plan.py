@@ -1,31 +1,28 @@
-"""What brings the real tables to the declared ones: a pure comparison of shapes into ordered steps."""
+"""What brings the real tables to the declared ones: a comparison of shapes into ordered steps."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from tenantry.engine.migration import hazards
+from tenantry.engine.migration.conversions import conversion
+from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.shapes import ColumnShape, TableShape
-
-Hazard = Literal["", "loses", "nulls", "duplicates", "blocked"]
-"""What a step can do to rows: nothing; lose them; fail on NULLs; fail on duplicates; be impossible while there are rows."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One difference. columns: those that the hazard is about, by their present names."""
+    """One difference. loses: counts the rows that would lose data; blocks: those with which it is impossible."""
 
     text: str
-    table: str
-    hazard: Hazard = ""
-    columns: tuple[str, ...] = ()
+    loses: RowCount | None = None
+    blocks: RowCount | None = None
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What happens to one table that stays. renamed: new column names by present ones; in_place: no rebuild is needed."""
+    """What happens to one table that stays. before: as it is now; renamed: new column names by present ones."""
 
     before: TableShape
     after: TableShape
@@ -35,24 +32,14 @@ class TablePlan:
     @property
     def in_place(self) -> bool:
         """Only indexes and added columns that SQLite can add to a table as it is."""
-        added = [self.after.columns[name] for name in self.after.columns if name not in self._present]
-        simple = all(column.nullable or column.default for column in added)
-        computed = any(column.default.startswith("CURRENT") for column in added)
-        same = (self._kept_columns_same, not self.renamed, simple, not computed, self._constraints_same)
-        return all(same)
-
-    @property
-    def _present(self) -> set[str]:
-        return {self.renamed.get(name, name) for name in self.before.columns}
-
-    @property
-    def _kept_columns_same(self) -> bool:
-        return all(self.after.columns.get(name) == shape for name, shape in self.before.columns.items())
-
-    @property
-    def _constraints_same(self) -> bool:
-        a, b = self.before, self.after
-        return (a.primary_key, a.unique, a.foreign_keys, a.checks) == (b.primary_key, b.unique, b.foreign_keys, b.checks)
+        before, after = _followed(self.before, self.renamed), self.after
+        added = [shape for name, shape in after.columns.items() if name not in before.columns]
+        return (
+            not self.renamed
+            and all(after.columns.get(name) == shape for name, shape in before.columns.items())
+            and all(shape.constant and (shape.nullable or shape.default) for shape in added)
+            and before.constraints == after.constraints
+        )
 
 
 @dataclass(frozen=True)
@@ -76,29 +63,39 @@ class Renames:
 
 def compare(real: Mapping[str, TableShape], declared: Mapping[str, TableShape], renames: Renames, prefix: str = "") -> Plan:
     """The plan from real to declared. Texts leave `prefix` out."""
-    renamed = tuple((old, new) for new, old in renames.tables.items() if old in real and new not in real and old not in declared)
-    present = {dict(renamed).get(name, name): shape for name, shape in real.items()}
+    renamed = _renamed(real, declared, renames.tables)
+    present = {renamed.get(name, name): _pointed(shape, renamed) for name, shape in real.items()}
     added = tuple(shape for name, shape in declared.items() if name not in present)
     dropped = tuple(shape for name, shape in present.items() if name not in declared)
     plans = [_table_plan(present[name], shape, renames, prefix) for name, shape in declared.items() if name in present]
-    changed = tuple(plan for plan in plans if plan.steps)
+    changed = tuple(plan for plan in plans if plan.steps or plan.before.name != plan.after.name)
     steps = (
-        *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}", new) for old, new in renamed),
-        *(Step(f"adds table {_short(shape.name, prefix)}", shape.name) for shape in added),
+        *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
+        *(Step(f"adds table {_short(shape.name, prefix)}") for shape in added),
         *(step for plan in changed for step in plan.steps),
-        *(Step(f"drops table {_short(shape.name, prefix)}", shape.name, "loses") for shape in dropped),
+        *(Step(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
     )
-    return Plan(renamed, added, changed, dropped, steps)
+    return Plan(tuple(renamed.items()), added, changed, dropped, steps)
+
+
+def _renamed(present: Iterable[str], wanted: Iterable[str], asked: Mapping[str, str]) -> dict[str, str]:
+    """New names by present ones: as asked, and where only the case of letters differs, which SQLite takes for the same name."""
+    present, wanted = set(present), list(wanted)
+    folded = {name.lower(): name for name in present - set(wanted)}
+    found: dict[str, str] = {}
+    for new in wanted:
+        if new in present:
+            continue
+        old = folded.get(new.lower()) or asked.get(new, "")
+        if old in present and old not in wanted and old not in found:
+            found[old] = new
+    return found
 
 
 def _table_plan(before: TableShape, after: TableShape, renames: Renames, prefix: str) -> TablePlan:
-    renamed = {
-        old: new
-        for new in after.columns
-        if (old := renames.columns.get((after.name, new), "")) and old in before.columns and new not in before.columns
-    }
-    steps = tuple(_column_steps(before, after, renamed, prefix))
-    steps += tuple(_constraint_steps(_with_names(before, renamed), after, prefix))
+    asked = {new: old for (table, new), old in renames.columns.items() if table == after.name}
+    renamed = _renamed(before.columns, after.columns, asked)
+    steps = (*_column_steps(before, after, renamed, prefix), *_constraint_steps(before, after, renamed, prefix))
     return TablePlan(before, after, renamed, steps)
 
 
@@ -106,83 +103,72 @@ def _column_steps(before: TableShape, after: TableShape, renamed: Mapping[str, s
     table = _short(after.name, prefix)
     present = {renamed.get(name, name): (name, shape) for name, shape in before.columns.items()}
     for old, new in renamed.items():
-        yield Step(f"renames column {table}.{old} to {new}", after.name)
+        yield Step(f"renames column {table}.{old} to {new}")
     for name, shape in after.columns.items():
-        if name not in present:
-            blocked = not shape.nullable and not shape.default
-            text = f"adds column {table}.{name}" + (", NOT NULL without a default" if blocked else "")
-            yield Step(text, after.name, "blocked" if blocked else "")
-            continue
-        old, was = present[name]
-        yield from _altered(f"{table}.{name}", after.name, old, was, shape)
+        if name in present:
+            yield from _altered(f"{table}.{name}", before, *present[name], shape)
+        elif shape.nullable or shape.default:
+            yield Step(f"adds column {table}.{name}")
+        else:
+            yield Step(f"adds column {table}.{name}, NOT NULL without a default", blocks=hazards.rows(before))
     for name, (old, _) in present.items():
         if name not in after.columns:
-            yield Step(f"drops column {table}.{name}", after.name, "loses", (old,))
+            yield Step(f"drops column {table}.{name}", loses=hazards.values(before, old))
 
 
-def _altered(label: str, table: str, old: str, was: ColumnShape, now: ColumnShape) -> Iterator[Step]:
+def _altered(label: str, table: TableShape, name: str, was: ColumnShape, now: ColumnShape) -> Iterator[Step]:
     if was.type != now.type:
-        hazard: Hazard = "" if widens(was.type, now.type) else "loses"
-        verb = "widens" if not hazard else "changes"
-        yield Step(f"{verb} column {label} from {was.type} to {now.type}", table, hazard, (old,))
+        how = conversion(was.type, now.type)
+        cuts, breaks = (hazards.where(table, name, harm) if harm else None for harm in (how.cuts, how.breaks))
+        verb = "changes" if how.cuts or how.breaks else "widens"
+        yield Step(f"{verb} column {label} from {was.type} to {now.type}", cuts, breaks)
     if was.nullable and not now.nullable:
-        yield Step(f"makes column {label} NOT NULL", table, "nulls", (old,))
+        yield Step(f"makes column {label} NOT NULL", blocks=hazards.nulls(table, name))
     if not was.nullable and now.nullable:
-        yield Step(f"makes column {label} nullable", table)
+        yield Step(f"makes column {label} nullable")
     if was.default != now.default:
-        yield Step(f"changes the default of column {label}", table)
+        yield Step(f"changes the default of column {label}")
 
 
-def _constraint_steps(before: TableShape, after: TableShape, prefix: str) -> Iterator[Step]:
-    table = _short(after.name, prefix)
+def _constraint_steps(real: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[Step]:
+    table, before = _short(after.name, prefix), _followed(real, renamed)
     if before.primary_key != after.primary_key:
-        yield Step(f"changes the primary key of {table}", after.name, "duplicates", after.primary_key)
+        duplicates = hazards.duplicates(real, after, after.primary_key, renamed)
+        yield Step(f"changes the primary key of {table}", blocks=duplicates)
     for key in sorted(after.unique - before.unique):
-        yield Step(f"makes {table} ({', '.join(key)}) unique", after.name, "duplicates", key)
+        yield Step(f"makes {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(real, after, key, renamed))
     for key in sorted(before.unique - after.unique):
-        yield Step(f"no longer makes {table} ({', '.join(key)}) unique", after.name)
+        yield Step(f"no longer makes {table} ({', '.join(key)}) unique")
     for index in sorted(after.indexes - before.indexes):
-        yield Step(f"adds index {table} ({', '.join(index)})", after.name)
+        yield Step(f"adds index {table} ({', '.join(index)})")
     for index in sorted(before.indexes - after.indexes):
-        yield Step(f"drops index {table} ({', '.join(index)})", after.name)
+        yield Step(f"drops index {table} ({', '.join(index)})")
     if before.foreign_keys != after.foreign_keys:
-        yield Step(f"changes the foreign keys of {table}", after.name)
+        yield Step(f"changes the foreign keys of {table}")
     if before.checks != after.checks:
-        yield Step(f"changes the checks of {table}", after.name)
+        yield Step(f"changes the checks of {table}")
 
 
-def widens(was: str, now: str) -> bool:
-    """Does every value of the one type fit the other?"""
-    if now == "TEXT":
-        return True
-    if was in ("INTEGER", "BOOLEAN") and now in ("INTEGER", "BIGINT"):
-        return True
-    old, new = _SIZED.fullmatch(was), _SIZED.fullmatch(now)
-    if old is None or new is None or old["base"] != new["base"]:
-        return False
-    old_scale, new_scale = int(old["scale"] or 0), int(new["scale"] or 0)
-    whole_fits = int(new["size"]) - new_scale >= int(old["size"]) - old_scale
-    return whole_fits and new_scale >= old_scale
-
-
-_SIZED = re.compile(r"(?P<base>[A-Z ]+)\((?P<size>\d+)(?:, ?(?P<scale>\d+))?\)")
-
-
-def _with_names(shape: TableShape, renamed: Mapping[str, str]) -> TableShape:
+def _followed(shape: TableShape, renamed: Mapping[str, str]) -> TableShape:
     """The shape after its columns were renamed: constraints follow by themselves."""
 
     def names(key: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(renamed.get(name, name) for name in key)
 
-    return TableShape(
-        name=shape.name,
+    return replace(
+        shape,
         columns={renamed.get(name, name): column for name, column in shape.columns.items()},
         primary_key=names(shape.primary_key),
         unique=frozenset(map(names, shape.unique)),
         indexes=frozenset(map(names, shape.indexes)),
-        foreign_keys=frozenset((names(a), table, to, rule) for a, table, to, rule in shape.foreign_keys),
-        checks=shape.checks,
+        foreign_keys=frozenset((names(own), table, to, rule) for own, table, to, rule in shape.foreign_keys),
     )
+
+
+def _pointed(shape: TableShape, renamed: Mapping[str, str]) -> TableShape:
+    """The shape after other tables were renamed: what references them follows by itself."""
+    keys = frozenset((own, renamed.get(table, table), to, rule) for own, table, to, rule in shape.foreign_keys)
+    return replace(shape, foreign_keys=keys)
 
 
 def _short(name: str, prefix: str) -> str:

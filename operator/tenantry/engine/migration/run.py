@@ -12,8 +12,11 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy.exc import DBAPIError
 
+from tenantry.engine.database import check_references, go_on_from, last_generated
+from tenantry.engine.migration.conversions import conversion
+from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compare
-from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
+from tenantry.engine.migration.shapes import declared_shape, real_shapes
 from tenantry.engine.migration.tables import metadata_of, prefix_of, value_of
 from tenantry.engine.packages.manifest import Manifest, Table
 from tenantry.model.facts import MigrationStep
@@ -22,6 +25,8 @@ from tenantry.model.verdicts import Invalid, Problem
 Seeds = Mapping[str, Callable[[], Iterable[bytes]]]
 """The lines of seed/<table>.ndjson by table."""
 BATCH = 1000
+BETWEEN = "_tenantry_new_"
+"""Begins the names of tables on their way; app tables begin with a letter."""
 
 
 def plan(connection: sa.Connection, manifest: Manifest) -> tuple[MigrationStep, ...]:
@@ -39,19 +44,15 @@ def migrate(connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_d
         try:
             _carry_out(connection, wanted, metadata)
             _seed(connection, manifest, metadata, {shape.name for shape in wanted.added}, seeds)
+            check_references(connection, metadata.tables)
         except DBAPIError as error:
             raise Invalid((Problem("tables", f"the database refuses: {error.orig}"),)) from error
 
 
 def drop_all(connection: sa.Connection, app: str) -> None:
-    """Drops every table of the app, with its data."""
+    """Drops every table of the app, with its data. Foreign keys are off meanwhile."""
     for name in _table_names(connection, app):
         connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
-
-
-def holds_data(connection: sa.Connection, app: str) -> bool:
-    """Does the app have tables here?"""
-    return bool(_table_names(connection, app))
 
 
 def _table_names(connection: sa.Connection, app: str) -> list[str]:
@@ -77,41 +78,33 @@ def _renames(manifest: Manifest, prefix: str) -> Renames:
 
 
 def _told(connection: sa.Connection, step: Step) -> MigrationStep:
-    rows = _rows_hit(connection, step)
-    return MigrationStep(step.text, loses_data=step.hazard != "" and rows > 0, rows=rows)
+    rows = _count(connection, step.blocks) or _count(connection, step.loses)
+    return MigrationStep(step.text, loses_data=rows > 0, rows=rows)
 
 
-def _rows_hit(connection: sa.Connection, step: Step) -> int:
-    """How many rows the step's hazard is about; 0 makes it harmless."""
-    if not step.hazard or not sa.inspect(connection).has_table(step.table):
-        return 0
-    table = sa.table(step.table, *(sa.column(name) for name in step.columns))
-    columns = [table.c[name] for name in step.columns]
-    count = sa.select(sa.func.count()).select_from(table)
-    if step.hazard == "loses" and columns:
-        count = count.where(columns[0].is_not(None))
-    elif step.hazard == "nulls":
-        count = count.where(columns[0].is_(None))
-    elif step.hazard == "duplicates":
-        groups = sa.select(*columns).group_by(*columns).having(sa.func.count() > 1).subquery()
-        count = sa.select(sa.func.count()).select_from(groups)
-    return int(connection.execute(count).scalar_one())
+def _count(connection: sa.Connection, query: RowCount | None) -> int:
+    return 0 if query is None else int(connection.execute(query).scalars().one())
 
 
 def _refuse_losses(connection: sa.Connection, wanted: Plan, allow_drops: bool) -> None:
-    told = [(step, _told(connection, step)) for step in wanted.steps]
-    impossible = [told_ for step, told_ in told if step.hazard in ("blocked", "nulls", "duplicates") and told_.loses_data]
-    losing = [told_ for step, told_ in told if step.hazard == "loses" and told_.loses_data]
-    refused = impossible or ([] if allow_drops else losing)
-    if refused:
-        why = "the rows that are there do not fit" if impossible else "it would lose data, and drops are not allowed"
-        raise Invalid((Problem("install", f"{why}: {'; '.join(map(str, refused))}"),))
+    impossible = [_told(connection, step) for step in wanted.steps if _count(connection, step.blocks)]
+    if impossible:
+        raise _refused("the rows that are there do not fit", impossible)
+    losing = [_told(connection, step) for step in wanted.steps if _count(connection, step.loses)]
+    if losing and not allow_drops:
+        raise _refused("it would lose data, and drops are not allowed", losing)
+
+
+def _refused(why: str, steps: Iterable[MigrationStep]) -> Invalid:
+    return Invalid((Problem("install", f"{why}: {'; '.join(map(str, steps))}"),))
 
 
 def _carry_out(connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -> None:
     operations = Operations(MigrationContext.configure(connection))
     for old, new in wanted.renamed:
-        operations.rename_table(old, new)
+        # By a name between: SQLite takes names that differ in case for the same.
+        operations.rename_table(old, f"{BETWEEN}{new}")
+        operations.rename_table(f"{BETWEEN}{new}", new)
     for change in wanted.changed:
         _change(operations, connection, change, metadata.tables[change.after.name])
     metadata.create_all(connection, [metadata.tables[shape.name] for shape in wanted.added], checkfirst=False)
@@ -122,45 +115,59 @@ def _carry_out(connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -
 def _change(operations: Operations, connection: sa.Connection, change: TablePlan, table: sa.Table) -> None:
     if not change.in_place:
         _rebuild(operations, connection, change, table)
-        return
-    for name in change.after.columns:
-        if name not in change.before.columns:
-            operations.add_column(table.name, table.c[name]._copy())
-    _bring_indexes(connection, change.before, change.after, table)
+    else:
+        for name in change.after.columns:
+            if name not in change.before.columns:
+                operations.add_column(table.name, table.c[name]._copy())
+    _bring_indexes(connection, table)
 
 
-def _bring_indexes(connection: sa.Connection, before: TableShape, after: TableShape, table: sa.Table) -> None:
-    for index in sa.inspect(connection).get_indexes(table.name):
-        columns = tuple(str(name) for name in index["column_names"])
-        if not index["unique"] and columns in before.indexes - after.indexes and index["name"]:
-            connection.execute(sa.schema.DropIndex(sa.Index(index["name"])))
-    for made in table.indexes:
-        if tuple(column.name for column in made.columns) in after.indexes - before.indexes:
-            made.create(connection)
+def _bring_indexes(connection: sa.Connection, table: sa.Table) -> None:
+    """Their names tell table and columns, so names are all there is to compare."""
+    declared = {str(index.name): index for index in table.indexes}
+    present = {str(index["name"]) for index in sa.inspect(connection).get_indexes(table.name) if not index["unique"]}
+    for name in present - declared.keys():
+        connection.execute(sa.schema.DropIndex(sa.Index(name)))
+    for name in sorted(declared.keys() - present):
+        declared[name].create(connection)
 
 
 def _rebuild(operations: Operations, connection: sa.Connection, change: TablePlan, table: sa.Table) -> None:
     """The new table beside the old one, filled from it, and put in its place. Foreign keys are off meanwhile."""
-    beside = sa.MetaData()
-    for other in table.metadata.tables.values():
-        other.to_metadata(beside)
-    fresh = table.to_metadata(beside, name=f"{table.name}__new")
-    fresh.indexes.clear()
+    fresh = _beside(table)
     connection.execute(sa.schema.CreateTable(fresh))
-    back = {new: old for old, new in change.renamed.items()}
-    kept = [name for name in change.after.columns if back.get(name, name) in change.before.columns]
-    source = sa.table(table.name, *(sa.column(back.get(name, name)) for name in kept))
-    values = sa.select(*(source.c[back.get(name, name)] for name in kept))
-    connection.execute(fresh.insert().from_select(kept, values, include_defaults=False))
+    kept = {change.renamed.get(old, old): old for old in change.before.columns}
+    kept = {new: old for new, old in kept.items() if new in change.after.columns}
+    source = sa.table(table.name, *map(sa.column, change.before.columns))
+    values = [
+        _converted(source.c[old], change.before.columns[old].type, change.after.columns[new].type) for new, old in kept.items()
+    ]
+    connection.execute(fresh.insert().from_select(list(kept), sa.select(*values).select_from(source), include_defaults=False))
+    last = last_generated(connection, table.name)
     connection.execute(sa.schema.DropTable(table))
     operations.rename_table(fresh.name, table.name)
-    for index in table.indexes:
-        index.create(connection)
+    if last is not None:
+        go_on_from(connection, table.name, last)
+
+
+def _beside(table: sa.Table) -> sa.Table:
+    """The declared table under another name, with what it references."""
+    beside = sa.MetaData()
+    for key in table.foreign_keys:
+        if key.column.table.name not in beside.tables:
+            key.column.table.to_metadata(beside)
+    fresh = table.to_metadata(beside, name=f"{BETWEEN}{table.name}")
+    fresh.indexes.clear()
+    return fresh
+
+
+def _converted(value: sa.ColumnElement[Any], was: str, now: str) -> sa.ColumnElement[Any]:
+    return value if was == now else conversion(was, now).value(value)
 
 
 def _seed(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData, added: set[str], seeds: Seeds) -> None:
     declared = {f"{prefix_of(manifest.id)}{table.name}": table for table in manifest.tables}
-    for table in metadata.sorted_tables:
+    for table in _parents_first(metadata):
         described = declared[table.name]
         if table.name not in added or described.name not in seeds:
             continue
@@ -168,6 +175,12 @@ def _seed(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData, 
         for _, alike in groupby(_rows(described, seeds[described.name]()), key=_columns_of):
             while batch := list(islice(alike, BATCH)):
                 connection.execute(table.insert(), batch)
+
+
+def _parents_first(metadata: sa.MetaData) -> list[sa.Table]:
+    # The last entry stands for the foreign keys of a cycle; the check of references comes after all rows.
+    ordered = sa.schema.sort_tables_and_constraints(metadata.tables.values())  # type: ignore[no-untyped-call]
+    return [table for table, _ in ordered if table is not None]
 
 
 def _columns_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -184,5 +197,11 @@ def _rows(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             given = json.loads(line)
             row = {name: value_of(columns[name], value) for name, value in given.items()}
         except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError) as error:
-            raise Invalid((Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {error!r}"),)) from error
+            raise Invalid(
+                (Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {_reason(error)}"),)
+            ) from error
         yield row
+
+
+def _reason(error: Exception) -> str:
+    return f"no column {error}" if isinstance(error, KeyError) else str(error)

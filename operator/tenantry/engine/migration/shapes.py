@@ -18,10 +18,22 @@ class ColumnShape:
     nullable: bool
     default: str = ""
 
+    @property
+    def constant(self) -> bool:
+        """Is the default none, or a literal?"""
+        return not self.default or self.default[0] in "'-0123456789"
+
+    @property
+    def same_for_all(self) -> bool:
+        """Does the default give all rows that are there the same value?"""
+        return self.constant or self.default.startswith("CURRENT_")
+
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table. foreign_keys: (columns, table, referenced columns, ON DELETE); checks: (name, SQL)."""
+    """A table. foreign_keys: (columns, table, referenced columns, ON DELETE); checks: names, which tell the
+    expressions too, for databases spell those in their own way.
+    """
 
     name: str
     columns: Mapping[str, ColumnShape]
@@ -29,7 +41,12 @@ class TableShape:
     unique: frozenset[tuple[str, ...]] = frozenset()
     indexes: frozenset[tuple[str, ...]] = frozenset()
     foreign_keys: frozenset[tuple[tuple[str, ...], str, tuple[str, ...], str]] = frozenset()
-    checks: frozenset[tuple[str, str]] = frozenset()
+    checks: frozenset[str] = frozenset()
+
+    @property
+    def constraints(self) -> tuple[object, ...]:
+        """What a table must be rebuilt for."""
+        return (self.primary_key, self.unique, self.foreign_keys, self.checks)
 
 
 def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
@@ -38,7 +55,7 @@ def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
     return TableShape(
         name=table.name,
         columns={
-            column.name: ColumnShape(column.type.compile(dialect), bool(column.nullable), _declared_default(column))
+            column.name: ColumnShape(column.type.compile(dialect), bool(column.nullable), _declared_default(column, dialect))
             for column in table.columns
         },
         primary_key=tuple(column.name for column in table.primary_key.columns),
@@ -54,9 +71,7 @@ def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
             for c in constraints
             if isinstance(c, sa.ForeignKeyConstraint)
         ),
-        checks=frozenset(
-            (str(c.name), _plain(str(c.sqltext))) for c in constraints if isinstance(c, sa.CheckConstraint) and c.name
-        ),
+        checks=frozenset(str(c.name) for c in constraints if isinstance(c, sa.CheckConstraint) and c.name),
     )
 
 
@@ -96,19 +111,19 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
                 )
                 for each in foreign.get(key, [])
             ),
-            checks=frozenset((str(each["name"]), _plain(each["sqltext"])) for each in checks.get(key, []) if each["name"]),
+            checks=frozenset(str(each["name"]) for each in checks.get(key, []) if each["name"]),
         )
     return shapes
 
 
-def _declared_default(column: sa.Column[Any]) -> str:
+def _declared_default(column: sa.Column[Any], dialect: Dialect) -> str:
     default = column.server_default
     if not isinstance(default, sa.DefaultClause):
         return ""
     argument = default.arg
     if isinstance(argument, str):
         return "'" + argument.replace("'", "''") + "'"
-    return _plain(str(argument))
+    return _plain(str(argument.compile(dialect=dialect)))
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

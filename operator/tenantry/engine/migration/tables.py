@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import uuid
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.type_api import TypeEngine
 
-from tenantry.engine.packages.manifest import Column, ForeignKey, Manifest, Table
+from tenantry.engine.database import NewUuid
+from tenantry.engine.packages.manifest import Check, Column, ForeignKey, Manifest, Table
 
+T = TypeVar("T")
+LARGEST = {"integer": 2**31 - 1, "bigint": 2**63 - 1}
 ON_DELETE = {"restrict": "RESTRICT", "cascade": "CASCADE", "setNull": "SET NULL"}
 
 
@@ -33,13 +37,24 @@ def metadata_of(manifest: Manifest) -> sa.MetaData:
 def _add_table(metadata: sa.MetaData, app: str, table: Table) -> None:
     name = f"{prefix_of(app)}{table.name}"
     arguments: list[sa.schema.SchemaItem] = [_column(column, table) for column in table.columns]
-    arguments.append(sa.PrimaryKeyConstraint(*table.primary_key, name=f"pk_{name}"))
-    arguments += [sa.UniqueConstraint(*key, name=f"uq_{name}_{'_'.join(key)}") for key in table.unique]
+    arguments.append(sa.PrimaryKeyConstraint(*table.primary_key, name=_named("pk", name)))
+    arguments += [sa.UniqueConstraint(*key, name=_named("uq", name, *key)) for key in table.unique]
     arguments += [_foreign_key(key, name, app) for key in table.foreign_keys]
-    arguments += [sa.CheckConstraint(sa.text(check.expression), name=f"ck_{name}_{check.name}") for check in table.checks]
+    arguments += [_check(check, name) for check in table.checks]
     made = sa.Table(name, metadata, *arguments, sqlite_autoincrement=any(column.generated for column in table.columns))
     for index in table.indexes:
-        sa.Index(f"ix_{name}_{'_'.join(index.columns)}", *(made.c[column] for column in index.columns))
+        sa.Index(_named("ix", name, *index.columns), *(made.c[column] for column in index.columns))
+
+
+def _named(*parts: str, told: str = "") -> str:
+    """A name of at most 63 bytes that no other parts have: column `a_b` is not columns `a` and `b`. told: in the digest only."""
+    digest = hashlib.blake2s("\0".join((*parts, told)).encode(), digest_size=4).hexdigest()
+    return f"{'_'.join(parts)[:54]}_{digest}"
+
+
+def _check(check: Check, table: str) -> sa.CheckConstraint:
+    # As it stands: text() would take `:name` for a parameter.
+    return sa.CheckConstraint(sa.literal_column(check.expression), name=_named("ck", table, check.name, told=check.expression))
 
 
 def _column(column: Column, table: Table) -> sa.Column[Any]:
@@ -50,14 +65,15 @@ def _column(column: Column, table: Table) -> sa.Column[Any]:
         nullable=column.nullable and column.name not in table.primary_key,
         autoincrement=column.generated,
         server_default=default,
-        default=uuid.uuid4 if column.default == "uuid" and column.type == "uuid" else None,
     )
 
 
-def _server_default(column: Column) -> sa.sql.elements.TextClause | str | None:
+def _server_default(column: Column) -> sa.ColumnElement[Any] | sa.TextClause | str | None:
     value = column.default
-    if value is None or (value == "uuid" and column.type == "uuid"):
+    if value is None:
         return None
+    if value == "uuid" and column.type == "uuid":
+        return NewUuid()
     if value == "now" and column.type in ("datetime", "date"):
         return sa.text("CURRENT_TIMESTAMP" if column.type == "datetime" else "CURRENT_DATE")
     if isinstance(value, bool):
@@ -99,27 +115,59 @@ def _foreign_key(key: ForeignKey, table: str, app: str) -> sa.ForeignKeyConstrai
     return sa.ForeignKeyConstraint(
         key.columns,
         [f"{target}.{column}" for column in key.to],
-        name=f"fk_{table}_{'_'.join(key.columns)}",
+        name=_named("fk", table, *key.columns),
         ondelete=ON_DELETE[key.on_delete],
     )
 
 
 def value_of(column: Column, value: Any) -> Any:
-    """A seed's JSON value as the column takes it. Raises ValueError."""
+    """A seed's JSON value as the column takes it. Raises ValueError, ArithmeticError or TypeError saying what does not fit."""
     if value is None:
         return None
     match column.type:
+        case "integer" | "bigint":
+            return _whole(value, column.type)
+        case "string" | "text":
+            return _string(value, column.length)
         case "decimal":
             return Decimal(str(value))
+        case "double":
+            return float(value)
+        case "boolean":
+            return _exactly(bool, value)
         case "date":
             return date.fromisoformat(value)
         case "datetime":
-            return datetime.fromisoformat(value).replace(tzinfo=None)
+            return _moment(value)
         case "uuid":
             return uuid.UUID(value)
         case "blob":
             return base64.b64decode(value, validate=True)
-        case "bigint":
-            return int(value)
-        case _:
+        case "json":
             return value
+
+
+def _whole(value: Any, kind: str) -> int:
+    number = int(value) if isinstance(value, str) and kind == "bigint" else _exactly(int, value)
+    if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
+        raise ValueError(f"{number} is out of range")
+    return number
+
+
+def _string(value: Any, length: int | None) -> str:
+    text = _exactly(str, value)
+    if length is not None and len(text) > length:
+        raise ValueError(f"has {len(text)} characters, more than {length}")
+    return text
+
+
+def _moment(value: str) -> datetime:
+    """In UTC, without an offset, as it is stored."""
+    moment = datetime.fromisoformat(value)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _exactly(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
