@@ -122,9 +122,7 @@ async def _once(platform: Platform, display: Display) -> int:
     print_table(Table(TITLES, [_row(each) for each in documents]))
     source = platform.source
     assert source is not None
-    for problem in source.last.problems:
-        display.say(str(problem))
-    if source.last.problems:
+    if source.last.problems:  # told as they were found
         return BAD_INPUT
     for wait in _held_back(source):
         display.say(wait)

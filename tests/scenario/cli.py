@@ -1,0 +1,114 @@
+"""The command line as a process."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from tenantry.cli.main import main
+
+OPERATOR = Path(__file__).parents[2] / "operator"
+COMMAND = (sys.executable, "-m", "tenantry.cli.main")
+PATIENCE_S = 30.0
+
+
+def environment() -> dict[str, str]:
+    """Without any setting of the machine that the tests run on."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TENANTRY_")}
+    return kept | {"PYTHONPATH": str(OPERATOR), "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def tenantry(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        input=stdin,
+        env=environment() | variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def called(*arguments: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The same in this process, which spares the imports. For client commands alone."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["tenantry", *map(str, arguments)]
+    variables = mock.patch.dict(os.environ, environment(), clear=True)
+    with (
+        chdir(cwd),
+        variables,
+        mock.patch("sys.argv", argv),
+        mock.patch("sys.stdin", io.StringIO(stdin)),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return subprocess.CompletedProcess(argv, int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for a condition. Raises AssertionError at the deadline."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+
+
+@dataclass
+class Running:
+    """A process that serves. url: where."""
+
+    process: subprocess.Popen[str]
+    url: str
+    printed: list[str]
+
+    def end(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it, and returns its exit code."""
+        self.process.send_signal(with_signal)
+        return self.process.wait(PATIENCE_S)
+
+
+@contextmanager
+def serving(*arguments: str | Path, cwd: Path) -> Iterator[Running]:
+    """A command that runs until it is ended; entered when it has printed where it serves."""
+    errors = (cwd / "stderr").open("w+")
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=errors, text=True
+    )
+    try:
+        printed = list(_until_url(process))
+        if not printed or not (found := re.search(r"http://\S+", printed[-1])):
+            process.kill()
+            raise AssertionError(f"it did not serve: {printed} {(cwd / 'stderr').read_text()}")
+        yield Running(process, found[0], printed)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(PATIENCE_S)
+        process.stdout.close() if process.stdout else None
+        errors.close()
+
+
+def _until_url(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    deadline = time.monotonic() + PATIENCE_S
+    for line in process.stdout:
+        yield line.rstrip("\n")
+        if "http://" in line or time.monotonic() > deadline:
+            return

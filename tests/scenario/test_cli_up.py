@@ -1,0 +1,267 @@
+"""`tenantry up` and the commands that speak to it, as processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.scenario.cli import Running, called, serving, tenantry, until
+
+PLATFORM = """
+apiVersion: tenantry.dev/v1alpha1
+kind: Region
+metadata: {name: eu}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Tenant
+metadata: {name: acme}
+spec: {displayName: Acme}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Environment
+metadata: {name: dev, namespace: tenant-acme}
+spec: {region: eu, engine: {}}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Package
+metadata: {name: crm-1-0-0, namespace: tenant-acme}
+spec: {app: crm, version: "1.0.0", source: {path: packages/crm}}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: App
+metadata: {name: dev.crm, namespace: tenant-acme}
+spec: {environment: dev, app: crm, version: "1.0.0"}
+"""
+MANIFEST = "apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example\nversion: 1.0.0\n"
+FREE = """
+apiVersion: tenantry.dev/v1alpha1
+kind: Tenant
+metadata: {name: free}
+spec: {displayName: Free}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Environment
+metadata: {name: lab, namespace: tenant-free}
+spec: {region: eu}
+"""
+
+
+def declare(folder: Path) -> Path:
+    source = folder / "platform"
+    (source / "packages" / "crm").mkdir(parents=True)
+    (source / "platform.yaml").write_text(PLATFORM)
+    (source / "packages" / "crm" / "app.yaml").write_text(MANIFEST)
+    return source
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("up")
+    declare(folder)
+    (folder / "free.yaml").write_text(FREE)
+    (folder / "broken.yaml").write_text("apiVersion: tenantry.dev/v1alpha1\nkind: Tenant\nmetadata: {name: x}\nspec: {slgu: a}\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Running]:
+    with serving("up", "platform", "--listen", "127.0.0.1:0", cwd=folder) as running:
+        yield running
+
+
+def test_it_tells_where_it_is_and_what_to_try(running: Running) -> None:
+    assert re.fullmatch(r"Ready: [56] objects", running.printed[0])
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", running.url)
+    assert running.process.stdout is not None
+    lines = [running.process.stdout.readline().strip() for _ in range(5)]
+    assert lines[:4] == [f"{running.url}/docs", "Try:", "tenantry tree", "tenantry get environments"]
+    assert lines[4].startswith("curl -H")
+
+
+def test_lists_show_what_is_declared(running: Running, folder: Path) -> None:
+    listed = called("get", "environments", cwd=folder)
+    titles, row = listed.stdout.splitlines()
+    assert titles.split() == ["NAMESPACE", "NAME", "READY", "REASON", "URL", "MESSAGE", "AGE"]
+    assert row.split()[:5] == ["tenant-acme", "dev", "True", "Succeeded", f"{running.url}/e/acme/dev"]
+    assert (listed.stderr, listed.returncode) == ("", 0)
+
+
+def test_json_is_an_array_for_a_list_and_an_object_for_one(running: Running, folder: Path) -> None:
+    listed = json.loads(called("get", "tapp", "-n", "tenant-acme", "-o", "json", cwd=folder).stdout)
+    assert [each["status"]["installedVersion"] for each in listed] == ["1.0.0"]
+    one = yaml.safe_load(called("get", "app", "dev.crm", "-o", "yaml", cwd=folder).stdout)
+    assert one["metadata"]["uid"] == listed[0]["metadata"]["uid"]
+
+
+def test_a_tree_a_description_and_a_trace(running: Running, folder: Path) -> None:
+    tree = called("tree", cwd=folder).stdout
+    assert tree.splitlines()[0] == "tenant acme  Ready"
+    assert "app crm 1.0.0  Ready" in tree
+    described = called("describe", "tenv/tenant-acme/dev", cwd=folder).stdout
+    assert "CREATE_ENVIRONMENT   COMPLETED   SUCCESS" in described
+    traced = json.loads(called("trace", "app/dev.crm", "-o", "json", cwd=folder).stdout)
+    assert [each["object"] for each in traced] == [
+        "App/tenant-acme/dev.crm",
+        "Package/tenant-acme/crm-1-0-0",
+        "Environment/tenant-acme/dev",
+        "Tenant/acme",
+        "Region/eu",
+    ]
+    assert traced[0]["file"] == "platform.yaml:21"
+
+
+def test_operations_and_their_logs(running: Running, folder: Path) -> None:
+    listed = json.loads(called("operations", "app/dev.crm", "-o", "json", cwd=folder).stdout)
+    assert [each["spec"]["action"] for each in listed] == ["INSTALL_APP"]
+    name = listed[0]["metadata"]["name"]
+    log = called("logs", name[:12], "--follow", cwd=folder)
+    assert "crm: install 1.0.0" in log.stdout
+    assert log.returncode == 0
+
+
+def test_a_plan_of_what_runs_is_empty_and_one_of_an_edit_is_not(running: Running, folder: Path) -> None:
+    same = called("plan", "platform", cwd=folder)
+    assert (same.stdout, same.stderr, same.returncode) == ("", "no changes\n", 0)
+    edited = shutil.copytree(folder / "platform", folder / "edited")
+    (edited / "platform.yaml").write_text(PLATFORM.replace("displayName: Acme", "displayName: Acme Ltd"))
+    changed = called("plan", "edited", cwd=folder)
+    assert "~ Tenant/acme (spec.displayName)" in changed.stdout
+    assert changed.returncode == 1
+    assert called("plan", "broken.yaml", cwd=folder).returncode == 2
+
+
+def test_apply_then_reconcile_suspend_and_delete(running: Running, folder: Path) -> None:
+    applied = called("apply", "-f", "free.yaml", cwd=folder)
+    assert (applied.stdout, applied.returncode) == ("tenant/free created\nenvironment/lab created\n", 0)
+    reconciled = called("reconcile", "tenv/lab", "--wait", "--timeout", "20s", cwd=folder)
+    assert (reconciled.stdout, reconciled.stderr) == ("environment/lab is Ready\n", "")
+    assert called("suspend", "tenv/lab", cwd=folder).stdout == "environment/lab suspended\n"
+    suspended = called("reconcile", "tenv/lab", "--wait", cwd=folder)
+    assert (suspended.stderr, suspended.returncode) == ("environment/lab is suspended; `tenantry resume` it first\n", 1)
+    assert called("resume", "tenv/lab", cwd=folder).returncode == 0
+    assert called("delete", "tn/free", cwd=folder).stdout == "tenant/free is being deleted\n"
+
+
+def test_edits_are_followed_and_what_leaves_at_once_waits_for_approval(running: Running, folder: Path) -> None:
+    region = "apiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {{name: r{0}}}\n"
+    more = folder / "platform" / "more.yaml"
+    more.write_text("---\n".join(region.format(number) for number in range(12)))
+    until(lambda: len(called("get", "rgn", "-o", "name", cwd=folder).stdout.splitlines()) == 13)
+    more.unlink()
+    held_back = "WRONG source: Region/r0 left the source and is kept: 12 of the source's 17 objects left it at once"
+    until(lambda: held_back in called("check", cwd=folder).stdout)
+    approved = called("approve", cwd=folder)
+    assert sorted(approved.stdout.splitlines()) == sorted(f"Region/r{number} approved" for number in range(12))
+    until(lambda: called("get", "rgn", "-o", "name", cwd=folder).stdout == "region/eu\n")
+    assert called("approve", cwd=folder).stderr == "nothing of default waits for approval\n"
+
+
+def test_a_secret_is_read_from_standard_input(running: Running, folder: Path) -> None:
+    done = called("secret", "set", "tenant-acme/ada", "password=-", "--for", "identity", cwd=folder, stdin="correct horse\n")
+    assert (done.stdout, done.returncode) == ("secret/ada set\n", 0)
+    assert "correct horse" not in called("describe", "secret/ada", cwd=folder).stdout
+
+
+def test_a_package_is_built_alike_twice_inspected_and_pushed(running: Running, folder: Path) -> None:
+    first, second = (called("package", "build", "platform/packages/crm", "-o", f"{n}.tapp", cwd=folder) for n in (1, 2))
+    assert first.stdout.split()[1] == second.stdout.split()[1]
+    shown = json.loads(called("package", "inspect", "1.tapp", "-o", "json", cwd=folder).stdout)
+    assert (shown["app"], shown["version"], shown["sha256"]) == ("crm", "1.0.0", first.stdout.split()[1])
+    pushed = called("package", "push", "1.tapp", "--tenant", "acme", cwd=folder)
+    assert (pushed.stdout, pushed.returncode) == (f"crm 1.0.0  {shown['sha256']}\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        ("get environmentz", "there is no kind 'environmentz'; did you mean environment?", 2),
+        ("get tenv dve", "there is no Environment dve; did you mean dev?", 1),
+        ("describe tenv/dev -n nowhere", "there is no Environment dev in namespace nowhere", 1),
+        ("delete tenant/acme", "Tenant/acme is declared by the source default at platform.yaml:6: remove it there", 1),
+        ("up platform --listen 127.0.0.1:0", "the state folder .tenantry is in use by process {pid}", 1),
+        ("up platform --listen {address}", "the state folder .tenantry is in use by process {pid}", 1),
+        ("up platform --listen {address} --state other",
+         "port {port} on 127.0.0.1 is in use; choose another by --listen 127.0.0.1:PORT", 1),
+        ("up platform --listen 8080", "TENANTRY_LISTEN: '8080' is no address; write HOST:PORT, such as 127.0.0.1:8080", 2),
+        ("up nothing", "nothing: no such file or directory", 2),
+        ("apply -f broken.yaml", "broken.yaml:4: spec.slgu: unknown field \"spec.slgu\"", 2),
+        ("logs op-nope", "there is no Operation op-nope; `tenantry operations` lists them", 1),
+        ("approve other", "no source other is followed here; default is", 1),
+        ("token --user nobody", "there is no user nobody", 1),
+        ("token --ttl 5", "'5' is no duration; write 90s, 15m, 1h or 30d", 2),
+        ("package push 1.tapp --tenant acmee", "there is no Tenant acmee; did you mean acme?", 1),
+        ("secret set tenant-acme/x password=hunter22 --for identity",
+         "write password=- and give the value on standard input: arguments are seen by everybody", 2),
+        ("get tn --state elsewhere",
+         "there is no platform in elsewhere; start one by `tenantry up SOURCE`, or name its folder by --state", 1),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_one_sentence(running: Running, folder: Path, arguments: str, sentence: str, code: int) -> None:
+    _, _, address = running.url.partition("//")
+    known = {"address": address, "port": address.rpartition(":")[2], "pid": running.process.pid}
+    done = called(*arguments.format(**known).split(), cwd=folder)
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"{sentence.format(**known)}\n", code)
+
+
+def test_validate_names_file_line_field_and_reason(folder: Path) -> None:
+    found = called("validate", "broken.yaml", cwd=folder)
+    assert (found.stdout, found.returncode) == ('broken.yaml:4: spec.slgu: unknown field "spec.slgu"\n', 2)
+    assert called("validate", "platform", cwd=folder).stdout == "platform: 5 documents are valid\n"
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_signal_ends_it_well_and_then_commands_open_the_store(tmp_path: Path, with_signal: signal.Signals) -> None:
+    declare(tmp_path)
+    with serving("up", "platform", "--listen", "127.0.0.1:0", cwd=tmp_path) as running:
+        assert running.end(with_signal) == 0
+    assert (tmp_path / "stderr").read_text().count("Traceback") == 0
+    assert not (tmp_path / ".tenantry" / "control.sock").exists()
+    assert called("get", "tenv", "-o", "name", cwd=tmp_path).stdout == "environment/dev\n"
+
+
+def test_once_converges_prints_the_table_and_says_how_it_ended(tmp_path: Path) -> None:
+    source = declare(tmp_path)
+    ready = tenantry("up", "platform", "--once", cwd=tmp_path)
+    assert ready.returncode == 0, ready.stderr
+    assert ready.stdout.splitlines()[0].split() == ["OBJECT", "READY", "REASON", "MESSAGE"]
+    assert "App/tenant-acme/dev.crm         True" in ready.stdout
+    (source / "platform.yaml").write_text(PLATFORM.replace('version: "1.0.0"}\n', 'version: "9.9.9"}\n'))
+    assert tenantry("up", "platform", "--once", cwd=tmp_path).returncode == 1
+    (source / "platform.yaml").write_text("kind: [")
+    broken = tenantry("up", "platform", "--once", cwd=tmp_path)
+    assert broken.returncode == 2
+    assert "platform.yaml:2: did not find expected node content" in broken.stderr
+
+
+def test_check_tells_an_unknown_setting(tmp_path: Path) -> None:
+    done = tenantry("check", cwd=tmp_path, TENANTRY_LISTNE="x")
+    assert "WRONG settings: TENANTRY_LISTNE: there is no such setting" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    declare(tmp_path)
+    (tmp_path / "file").write_text("")
+    done = tenantry("up", "platform", "--listen", "127.0.0.1:0", "--state", "file/state", cwd=tmp_path)
+    assert (done.stderr, done.returncode) == ("the state folder file/state cannot be written: Not a directory\n", 1)
+
+
+def test_an_engine_runs_alone(tmp_path: Path) -> None:
+    import httpx
+
+    with serving("engine", "--data", "data", "--listen", "127.0.0.1:0", cwd=tmp_path) as running:
+        password = (tmp_path / "data" / "admin-password").read_text().strip()
+        listed = httpx.get(f"{running.url}/api/v1/admin/apps", auth=("admin", password))
+        assert (listed.status_code, listed.json()) == (200, {"data": []})
+        assert (tmp_path / "data" / "admin-password").stat().st_mode & 0o777 == 0o600
+        assert running.end() == 0
+
+
+def test_the_release_is_printed_at_once(tmp_path: Path) -> None:
+    assert re.fullmatch(r"v\d+\.\d+\.\d+-build\.\d+-channel\.(stable|insider)\n", tenantry("version", cwd=tmp_path).stdout)
