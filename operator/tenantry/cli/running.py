@@ -19,7 +19,7 @@ from tenantry.cli.opening import console_of
 from tenantry.cli.options import STATE
 from tenantry.cli.output import Table, print_table, write
 from tenantry.cli.progress import Display, Progress, is_ready, not_ready, why
-from tenantry.cli.serving import serving
+from tenantry.cli.serving import loop_factory, serving
 from tenantry.cli.sockets import control_path, controlling, listening, url_of
 from tenantry.hosts.control import control_app
 from tenantry.hosts.standalone import SourceFeed
@@ -45,7 +45,8 @@ class Run:
 
 def run(asked: Run) -> int:
     """Runs until a signal, or until it has converged. Returns the exit code. Raises Failure, Halt."""
-    return asyncio.run(_run(asked))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_run(asked))
 
 
 async def _run(asked: Run) -> int:
@@ -105,7 +106,7 @@ async def _unless_stopped(work: asyncio.Task[int], stop: asyncio.Event, code: in
 
 
 async def _serve(platform: Platform, display: Display, url: str, bound: socket.socket) -> int:
-    async with serving(platform.hosting, bound):
+    async with serving(platform.http, bound):
         async with _shown(display):
             await platform.start()
             await _at_rest(platform)

@@ -105,7 +105,7 @@ class Console(Protocol):
         """Prunes what is kept for approval now, and tells what. Raises NotFound for another source."""
 
     async def put_package(self, tenant: str, package: Path) -> PackageFacts:
-        """Stores a package file. `tenant` `""`: shared. Raises Invalid."""
+        """Stores a package file, and has the Packages of those bytes looked at. `tenant` `""`: shared. Raises Invalid."""
 
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         """What a stored package says of itself, or None."""

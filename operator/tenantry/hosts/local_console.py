@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,18 @@ from tenantry.hosts.standalone import SourceFeed
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import PackageFacts
-from tenantry.model.resource import FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Document, Ref, held_of, ref_of
+from tenantry.model.resource import (
+    FINALIZER,
+    RECONCILE_REQUESTED,
+    REQUESTED_BY,
+    SOURCE,
+    SOURCE_FILE,
+    Document,
+    Ref,
+    format_time,
+    held_of,
+    ref_of,
+)
 from tenantry.model.verdicts import Conflict, Forbidden, NotFound
 from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
 from tenantry.runtime.plan import Planned
@@ -125,7 +136,12 @@ class LocalConsole:
         return [str(kept.held.ref) for kept in approved]
 
     async def put_package(self, tenant: str, package: Path) -> PackageFacts:
-        return await self.packages.put(tenant, package)
+        facts = await self.packages.put(tenant, package)
+        for document in await self.list("Package"):
+            if document["spec"].get("sha256") == facts.sha256:
+                asked = {"metadata": {"annotations": {RECONCILE_REQUESTED: format_time(datetime.now(UTC))}}}
+                await self.patch(ref_of(document), asked)
+        return facts
 
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         return await self.packages.inspect(tenant, sha256)
