@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.engine_http import HttpEngines
@@ -31,8 +31,10 @@ from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.adapters.store.state_folder import derive, read_key
+from tenantry.adapters.store.state_folder import derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
+from tenantry.api.app import create_app
+from tenantry.api.facade import Facade
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
@@ -40,8 +42,10 @@ from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
+from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
+from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.following import TrackedView
 from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
 from tenantry.runtime.runtime import Runtime
@@ -100,7 +104,31 @@ class Platform:
     hosting: LocalHosting
     folders: EngineFolders
     engines: HttpEngines
+    fingerprint_key: bytes
+    mark_key: bytes
     source: SourceFeed | None = None
+    _started: bool = False
+
+    @property
+    def facade(self) -> Facade:
+        """What the REST facade needs."""
+        return Facade(
+            store=self.writing,
+            cache=self.cache,
+            packages=self.packages,
+            secrets=StoreSecrets(self.writing, self.cache.document, self.fingerprint_key),
+            keys=self.keys,
+            engines=self.engines,
+            logs=self.ports.logs,
+            uploads=Uploads(self.packages.incoming),
+            preview=self.ports.deployer.preview,
+            provider=self.ports.deployer.provider,
+            inspect=inspect,
+            plan=self.plan,
+            mark_key=self.mark_key,
+            now=now,
+            ready=lambda: self._started,
+        )
 
     @classmethod
     async def open(cls, state: Path, base_url: str, store: EmbeddedStore | None = None) -> Platform:
@@ -113,7 +141,7 @@ class Platform:
         packages = await asyncio.to_thread(FolderBlobs, state / "packages", inspect)
         keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
         folders = await asyncio.to_thread(EngineFolders, state)
-        fingerprint_key = derive(master, "fingerprint")
+        fingerprint_key, mark_key = derive(master, "fingerprint"), derive(master, "request")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1")
         hosting = LocalHosting(folders, opener, upload_limit=1 << 30)
@@ -130,7 +158,24 @@ class Platform:
         )
         runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now)
         host = Standalone(store, cache, runtime, FOLLOWED, RESYNC_S)
-        return cls(state, base_url, store, admission, cache, writing, ports, packages, keys, runtime, host, hosting, folders, engines)
+        return cls(
+            state,
+            base_url,
+            store,
+            admission,
+            cache,
+            writing,
+            ports,
+            packages,
+            keys,
+            runtime,
+            host,
+            hosting,
+            folders,
+            engines,
+            fingerprint_key,
+            mark_key,
+        )
 
     async def plan(self, edit: Edit) -> Planned:
         """What an edit of declared objects would come to. Nothing is done."""
@@ -182,9 +227,22 @@ class Platform:
         self.source = SourceFeed(directory.read, changes(root, asyncio.Event()), syncer, self.cache)
         return self.source
 
+    @property
+    def http(self) -> ASGIApp:
+        """The application that serves the facade, and the engines under /e."""
+        facade = create_app(self.facade)
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            engine = scope["type"] == "http" and scope["path"].startswith("/e/")
+            await (self.hosting if engine else facade)(scope, receive, send)
+
+        return serve
+
     async def start(self) -> None:
-        """Runs: the store is followed, passes run, the source is applied and followed."""
+        """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         await self.host.start()
+        self._started = True
+        await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))
         if self.source is not None:
             await self.source.sync()
             self.host.run(self.source.run(), "source")

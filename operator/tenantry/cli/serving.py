@@ -31,7 +31,7 @@ class _Server(uvicorn.Server):
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The fastest event loop that is installed."""
-    return uvicorn.Config("").get_loop_factory()
+    return uvicorn.Config("", log_config=None).get_loop_factory()
 
 
 @asynccontextmanager
