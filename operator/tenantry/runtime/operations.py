@@ -102,6 +102,7 @@ class Record:
         self._lines: list[str] = []
         self._steps: list[str] = []
         self._cause = ""
+        self._began = format_time(now())
 
     @property
     def last(self) -> LastOperation | None:
@@ -241,7 +242,7 @@ class Record:
         document = self._open or self._fresh(decision, steps or tuple(self._steps))
         status = dict(document["status"]) | changes
         if status["status"] == "COMPLETED":
-            status.setdefault("startedOn", format_time(self._now()))
+            status.setdefault("startedOn", self._began)
         status["logs"] = await self._appended(document["metadata"]["name"], status.get("logs", ""))
         document = dict(document) | {"status": status}
         if "resourceVersion" in document["metadata"]:
@@ -251,9 +252,9 @@ class Record:
             self._open = dict(await self._store.create(document))
         except AlreadyExists:
             # The facade queued it after this pass had looked.
-            name = document["metadata"]["name"]
-            self._open = dict(await self._store.get(Operation.named(name)))
-            await self._write(decision, changes, steps)
+            queued = await self._store.get(Operation.named(document["metadata"]["name"]))
+            taken = dict(queued) | {"status": dict(queued["status"]) | status}
+            self._open = dict(await self._store.replace(taken, queued["metadata"]["resourceVersion"]))
 
     def _fresh(self, decision: Decision[Any], steps: tuple[str, ...]) -> dict[str, Any]:
         cause = self._cause_of(decision)

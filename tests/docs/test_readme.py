@@ -1,0 +1,55 @@
+"""The README's tour, run as a reader would: its code blocks, in order, in one shell, beside a real `tenantry up`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+START_S, TOUR_S = 60, 90
+
+
+def blocks() -> list[str]:
+    return re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A copy of the examples with `up` on them: its folder and its URL."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    command = [BIN / "tenantry", "up", "examples/02-music-company", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as up:
+        assert up.stdout is not None
+        try:
+            lines = iter(up.stdout.readline, "")
+            url = next(found[0] for line in lines if (found := re.findall(r"^  (http://[0-9.:]+)$", line)))
+            yield tmp_path, url
+        finally:
+            up.send_signal(signal.SIGTERM)
+            assert up.wait(START_S) == 0
+
+
+def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
+    folder, url = running
+    script = "set -euo pipefail\n" + "\n".join(blocks()).replace("http://127.0.0.1:8080", url)
+    # A plan that finds no change exits with 0; every step of the tour does.
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=TOUR_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout
+    assert "INFO environment trial: deploy" in told, "the log of the Operation tells its steps"
+    assert '"result":"SUCCESS"' in told.replace(" ", "")
+    assert "drops column" in told, "the refusal names what it would drop"
+    assert '"version":"2.0.0"' in told.replace(" ", "")
+    assert "DELETE_ENVIRONMENT" in told
