@@ -325,15 +325,16 @@ class Engine:
 
     async def _install(self, app: str, version: str, allow_drops: bool) -> None:
         stored = await self._version(app, version)
-        await asyncio.to_thread(self._migrate, stored, allow_drops)
-        await self._tidy()
+        before = await asyncio.to_thread(self._migrate, stored, allow_drops)
+        if before != stored.sha256:
+            await self._tidy()
 
     def _drop(self, app: str) -> None:
         with self._database.migrating() as connection:
             run.drop_all(connection, app)
 
-    def _migrate(self, stored: StoredVersion, allow_drops: bool) -> None:
-        """Tables, seeds and the installed version change in one transaction."""
+    def _migrate(self, stored: StoredVersion, allow_drops: bool) -> str:
+        """Tables, seeds and the installed version change in one transaction. Returns the sha256 of what was installed before."""
         self._shelf.unpack(stored.sha256)
         with open_checked(self._shelf.path(stored.sha256)) as package:
 
@@ -343,7 +344,9 @@ class Engine:
             seeds = {table: lines_of(name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection:
                 run.migrate(connection, package.manifest, seeds, allow_drops)
+                _, before = records.installed(connection).get(stored.app, ("", stored.sha256))
                 records.set_installed(connection, stored.app, stored.version, stored.sha256)
+        return before
 
 
 def _nobody() -> StoredIdentity | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tenantry.engine.migration import hazards
@@ -44,10 +44,10 @@ class TablePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """An ordered plan: renamed tables (present name, new name), added, changed, dropped."""
+    """An ordered plan: renamed tables (present name, new name), the names of added ones, changed, dropped."""
 
     renamed: tuple[tuple[str, str], ...] = ()
-    added: tuple[TableShape, ...] = ()
+    added: tuple[str, ...] = ()
     changed: tuple[TablePlan, ...] = ()
     dropped: tuple[TableShape, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -61,17 +61,26 @@ class Renames:
     columns: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
-def compare(real: Mapping[str, TableShape], declared: Mapping[str, TableShape], renames: Renames, prefix: str = "") -> Plan:
-    """The plan from real to declared. Texts leave `prefix` out."""
-    renamed = _renamed(real, declared, renames.tables)
+def compare(
+    real: Mapping[str, TableShape],
+    names: Sequence[str],
+    declared: Callable[[str], TableShape],
+    renames: Renames,
+    prefix: str = "",
+) -> Plan:
+    """The plan from real to declared. names: the declared tables; `declared` is asked for the shape of those that are there.
+
+    Texts leave `prefix` out.
+    """
+    renamed = _renamed(real, names, renames.tables)
     present = {renamed.get(name, name): _pointed(shape, renamed) for name, shape in real.items()}
-    added = tuple(shape for name, shape in declared.items() if name not in present)
-    dropped = tuple(shape for name, shape in present.items() if name not in declared)
-    plans = [_table_plan(present[name], shape, renames, prefix) for name, shape in declared.items() if name in present]
+    added = tuple(name for name in names if name not in present)
+    dropped = tuple(shape for name, shape in present.items() if name not in names)
+    plans = [_table_plan(present[name], declared(name), renames, prefix) for name in names if name in present]
     changed = tuple(plan for plan in plans if plan.steps or plan.before.name != plan.after.name)
     steps = (
         *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
-        *(Step(f"adds table {_short(shape.name, prefix)}") for shape in added),
+        *(Step(f"adds table {_short(name, prefix)}") for name in added),
         *(step for plan in changed for step in plan.steps),
         *(Step(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
     )

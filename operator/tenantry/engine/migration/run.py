@@ -16,7 +16,7 @@ from tenantry.engine.database import check_references, go_on_from, last_generate
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compare
-from tenantry.engine.migration.shapes import declared_shape, real_shapes
+from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
 from tenantry.engine.migration.tables import metadata_of, prefix_of, value_of
 from tenantry.engine.packages.manifest import Manifest, Table
 from tenantry.model.facts import MigrationStep
@@ -43,8 +43,9 @@ def migrate(connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_d
         _refuse_losses(connection, wanted, allow_drops)
         try:
             _carry_out(connection, wanted, metadata)
-            _seed(connection, manifest, metadata, {shape.name for shape in wanted.added}, seeds)
-            check_references(connection, metadata.tables)
+            _seed(connection, manifest, metadata, set(wanted.added), seeds)
+            if seeds or wanted.changed or wanted.dropped:
+                check_references(connection, metadata.tables)
         except DBAPIError as error:
             raise Invalid((Problem("tables", f"the database refuses: {error.orig}"),)) from error
 
@@ -62,8 +63,11 @@ def _table_names(connection: sa.Connection, app: str) -> list[str]:
 
 def _compared(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData) -> Plan:
     prefix = prefix_of(manifest.id)
-    declared = {table.name: declared_shape(table, connection.dialect) for table in metadata.tables.values()}
-    return compare(real_shapes(connection, prefix), declared, _renames(manifest, prefix), prefix)
+
+    def declared(name: str) -> TableShape:
+        return declared_shape(metadata.tables[name], connection.dialect)
+
+    return compare(real_shapes(connection, prefix), list(metadata.tables), declared, _renames(manifest, prefix), prefix)
 
 
 def _renames(manifest: Manifest, prefix: str) -> Renames:
@@ -107,7 +111,7 @@ def _carry_out(connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -
         operations.rename_table(f"{BETWEEN}{new}", new)
     for change in wanted.changed:
         _change(operations, connection, change, metadata.tables[change.after.name])
-    metadata.create_all(connection, [metadata.tables[shape.name] for shape in wanted.added], checkfirst=False)
+    metadata.create_all(connection, [metadata.tables[name] for name in wanted.added], checkfirst=False)
     for shape in wanted.dropped:
         operations.drop_table(shape.name)
 

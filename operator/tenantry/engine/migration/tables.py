@@ -7,16 +7,17 @@ import hashlib
 import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.type_api import TypeEngine
 
 from tenantry.engine.database import NewUuid
+from tenantry.engine.packages.defaults import LARGEST
 from tenantry.engine.packages.manifest import Check, Column, ForeignKey, Manifest, Table
 
 T = TypeVar("T")
-LARGEST = {"integer": 2**31 - 1, "bigint": 2**63 - 1}
 ON_DELETE = {"restrict": "RESTRICT", "cascade": "CASCADE", "setNull": "SET NULL"}
 
 
@@ -27,10 +28,15 @@ def prefix_of(app: str) -> str:
 
 
 def metadata_of(manifest: Manifest) -> sa.MetaData:
-    """All tables of the app, with stable names for their constraints."""
+    """All tables of the app, with stable names for their constraints. To be read only: many engines install the same app."""
+    return _metadata(manifest.id, manifest.tables)
+
+
+@lru_cache(maxsize=16)
+def _metadata(app: str, tables: tuple[Table, ...]) -> sa.MetaData:
     metadata = sa.MetaData()
-    for table in manifest.tables:
-        _add_table(metadata, manifest.id, table)
+    for table in tables:
+        _add_table(metadata, app, table)
     return metadata
 
 
@@ -76,6 +82,10 @@ def _server_default(column: Column) -> sa.ColumnElement[Any] | sa.TextClause | s
         return NewUuid()
     if value == "now" and column.type in ("datetime", "date"):
         return sa.text("CURRENT_TIMESTAMP" if column.type == "datetime" else "CURRENT_DATE")
+    if column.type == "date":
+        return date.fromisoformat(value).isoformat()
+    if column.type == "datetime":
+        return _moment(value).isoformat(" ", "microseconds")
     if isinstance(value, bool):
         return sa.text("1" if value else "0")
     return sa.text(str(value)) if isinstance(value, int | float) else str(value)

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
+from tenantry.engine.packages.defaults import check_default
 from tenantry.model.fields import AppId, AppVersion
 from tenantry.model.verdicts import Invalid, Problem
 
@@ -23,7 +24,6 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 ColumnType = Literal[
     "integer", "bigint", "string", "text", "boolean", "decimal", "double", "date", "datetime", "json", "blob", "uuid",
 ]  # fmt: skip
-COMPUTED = ("now", "uuid")
 Grant = Literal["read", "write"]
 Flag = Annotated[bool, Field(strict=True)]
 _STRAY = (";", "--", "/*", "'", '"', "`", "[", "\\", "$$", "\0")
@@ -65,6 +65,10 @@ class Column(Part):
             raise ValueError("only integer and bigint columns can be generated")
         if self.default is not None and not isinstance(self.default, str | int | float | bool):
             raise ValueError("default must be a literal, now or uuid")
+        if self.default is not None and self.generated:
+            raise ValueError("a generated column has no default")
+        if self.default is not None:
+            check_default(self.type, self.length, self.default)
         return self
 
 
@@ -114,16 +118,18 @@ class Table(Part):
 
     @model_validator(mode="after")
     def _names_its_columns(self) -> Table:
-        names = [column.name.lower() for column in self.columns]
-        if twice := _repeated(names):
+        names = [column.name for column in self.columns]
+        if twice := _repeated(name.lower() for name in names):
             raise ValueError(f"column {twice} is declared twice")
-        known = set(names)
-        used = [*self.primary_key, *(name for key in self.unique for name in key)]
-        used += [name for index in self.indexes for name in index.columns]
-        used += [name for key in self.foreign_keys for name in key.columns]
-        for name in used:
-            if name.lower() not in known:
-                raise ValueError(f"no column {name} in table {self.name}")
+        keys = [self.primary_key, *self.unique, *(i.columns for i in self.indexes), *(k.columns for k in self.foreign_keys)]
+        for key in keys:
+            _check_key(self.name, key, names)
+        for what, declared in (("unique", self.unique), ("index", tuple(index.columns for index in self.indexes))):
+            if twice := _repeated(map(", ".join, declared)):
+                raise ValueError(f"{what} ({twice}) is declared twice")
+        if twice := _repeated(check.name.lower() for check in self.checks):
+            raise ValueError(f"check {twice} is declared twice")
+        _check_renames("column", names, [column.renamed_from for column in self.columns])
         generated = [column.name for column in self.columns if column.generated]
         if generated and tuple(generated) != self.primary_key:
             raise ValueError("a generated column must be the whole primary key")
@@ -144,15 +150,16 @@ class Manifest(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Manifest:
-        tables = {table.name.lower(): table for table in self.tables}
-        if len(tables) != len(self.tables):
-            raise ValueError(f"table {_repeated([table.name.lower() for table in self.tables])} is declared twice")
+        tables = {table.name: table for table in self.tables}
+        if twice := _repeated(name.lower() for name in tables) or _repeated(table.name for table in self.tables):
+            raise ValueError(f"table {twice} is declared twice")
+        _check_renames("table", list(tables), [table.renamed_from for table in self.tables])
         for table in self.tables:
             for key in table.foreign_keys:
                 _check_reference(table, key, tables)
         for role, grants in self.roles.items():
             for name in grants:
-                if name.lower() not in tables:
+                if name not in tables:
                     raise ValueError(f"roles.{role}: no table {name}")
         if self.default_role is not None and self.default_role not in self.roles:
             raise ValueError(f"defaultRole: no role {self.default_role}")
@@ -200,16 +207,41 @@ def _refuse_bombs(raw: bytes) -> None:
             raise ValueError(f"is nested deeper than {DEEPEST}")
 
 
+def _check_key(table: str, key: tuple[str, ...], names: list[str]) -> None:
+    for name in key:
+        if name not in names:
+            raise ValueError(f"no column {name} in table {table}")
+    if twice := _repeated(key):
+        raise ValueError(f"a key of table {table} names column {twice} twice")
+
+
+def _check_renames(what: str, names: list[str], before: list[str | None]) -> None:
+    given = [name for name in before if name is not None]
+    if twice := _repeated(given):
+        raise ValueError(f"renamedFrom: two {what}s cannot both come from {twice}")
+    for name in given:
+        if name in names:
+            raise ValueError(f"renamedFrom: {what} {name} is declared still")
+
+
 def _check_reference(table: Table, key: ForeignKey, tables: dict[str, Table]) -> None:
-    target = tables.get(key.references.lower())
+    target = tables.get(key.references)
     if target is None:
         raise ValueError(f"table {table.name} references {key.references}, which is not declared")
     if len(key.columns) != len(key.to):
         raise ValueError(f"table {table.name}: a foreign key needs as many columns as it references")
-    known = {column.name.lower() for column in target.columns}
+    known = {column.name for column in target.columns}
     for name in key.to:
-        if name.lower() not in known:
+        if name not in known:
             raise ValueError(f"table {table.name} references {key.references}.{name}, which is not declared")
+    if set(key.to) not in [set(unique) for unique in (target.primary_key, *target.unique)]:
+        columns = ", ".join(key.to)
+        raise ValueError(
+            f"table {table.name} references {key.references} ({columns}), which is neither its primary key nor unique"
+        )
+    fixed = {column.name for column in table.columns if not column.nullable} | set(table.primary_key)
+    if key.on_delete == "setNull" and fixed & set(key.columns):
+        raise ValueError(f"table {table.name}: onDelete setNull needs nullable columns")
 
 
 def _repeated(names: Iterable[str]) -> str:
