@@ -18,6 +18,7 @@ from tenantry.rest.bodies import json_response
 from tenantry.runtime.cache import Cache
 
 COUNTED = ("Region", "Tenant", "Environment", "Package", "App", "Identity", "IdentityProvider", "User", "Operation")
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -68,6 +69,7 @@ class Counting:
         self._app = app
         self._requests = observing.requests
         self._seconds = observing.seconds
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,10 +80,19 @@ class Counting:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "")
-                # A method is the client's own text: any other than these would be a label of its own.
-                method = scope["method"] if scope["method"] in ("GET", "POST", "PUT", "DELETE") else "other"
-                self._requests.labels(method, route, str(message["status"])).inc()
-                self._seconds.labels(method).observe(perf_counter() - started)
+                self._count(scope["method"], route, message["status"], perf_counter() - started)
             await send(message)
 
         await self._app(scope, receive, counted)
+
+    def _count(self, method: str, route: str, status: int, seconds: float) -> None:
+        labels = (method, route, status)
+        held = self._children.get(labels)
+        if held is None:
+            # A method is the client's own text: any other than these would be a label of its own.
+            known = method if method in METHODS else "other"
+            held = (self._requests.labels(known, route, str(status)), self._seconds.labels(known))
+            if known == method:
+                self._children[labels] = held
+        held[0].inc()
+        held[1].observe(seconds)
