@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -36,10 +37,11 @@ from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
+from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
 from tenantry.rest.uploads import Uploads
@@ -48,15 +50,16 @@ from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.following import TrackedView
 from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
+from tenantry.runtime.pruning import Budget
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
+from tenantry.settings import Settings
 
 ISSUER = "tenantry"
 FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
 """Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
 FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
-RESYNC_S = 600.0
 
 
 def now() -> datetime:
@@ -106,6 +109,7 @@ class Platform:
     engines: HttpEngines
     fingerprint_key: bytes
     mark_key: bytes
+    settings: Settings
     source: SourceFeed | None = None
     _started: bool = False
 
@@ -120,31 +124,36 @@ class Platform:
             keys=self.keys,
             engines=self.engines,
             logs=self.ports.logs,
-            uploads=Uploads(self.packages.incoming),
+            uploads=Uploads(self.packages.incoming, self.settings.packages.size),
             preview=self.ports.deployer.preview,
             provider=self.ports.deployer.provider,
-            inspect=inspect,
+            inspect=_inspect(self.settings),
             plan=self.plan,
             mark_key=self.mark_key,
             now=now,
             ready=lambda: self._started,
+            engine_wait=self.settings.engine.wait,
+            token_ttl=self.settings.tokens.ttl,
         )
 
     @classmethod
-    async def open(cls, state: Path, base_url: str, store: EmbeddedStore | None = None) -> Platform:
+    async def open(
+        cls, state: Path, base_url: str, store: EmbeddedStore | None = None, settings: Settings | None = None
+    ) -> Platform:
         """Opens the state folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
+        settings = settings or Settings()
         admission = Admission()
         store = store or await SqliteStore.open(state, admission)
         master = await asyncio.to_thread(read_key, state, make=True)
         cache = Cache(TYPES)
         writing = WritingStore(store, cache)
-        packages = await asyncio.to_thread(FolderBlobs, state / "packages", inspect)
+        packages = await asyncio.to_thread(FolderBlobs, state / "packages", _inspect(settings))
         keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
         folders = await asyncio.to_thread(EngineFolders, state)
         fingerprint_key, mark_key = derive(master, "fingerprint"), derive(master, "request")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1")
-        hosting = LocalHosting(folders, opener, upload_limit=1 << 30)
+        opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings))
+        hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
         deployer = LocalDeployer(folders, state / "backups", base_url, hosting.closed)
         engines = HttpEngines(keys, secrets, inspect, state / "incoming", _in_process(hosting, base_url))
         ports = Ports(
@@ -156,8 +165,8 @@ class Platform:
             packages=packages,
             logs=BlobLogs(packages),
         )
-        runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now)
-        host = Standalone(store, cache, runtime, FOLLOWED, RESYNC_S)
+        runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now, workers=settings.workers)
+        host = Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds())
         return cls(
             state,
             base_url,
@@ -175,6 +184,7 @@ class Platform:
             engines,
             fingerprint_key,
             mark_key,
+            settings,
         )
 
     async def plan(self, edit: Edit) -> Planned:
@@ -191,7 +201,7 @@ class Platform:
             directory = Directory(root, self._admit, PackageFiles(packages, build, scratch.incoming))
 
             async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
-                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED)
+                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, self._budget)
                 synced = await syncer.sync(await directory.read())
                 waiting: frozenset[str] = frozenset()
                 while syncer.waits_for and syncer.waits_for != waiting:
@@ -223,7 +233,7 @@ class Platform:
         """Takes a directory as the platform's source. name: which objects are its own."""
         files = PackageFiles(self.packages, build, self.packages.incoming)
         directory = Directory(root, self._admit, files)
-        syncer = Syncer(self.writing, self.store, name, FINALIZED)
+        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget)
         self.source = SourceFeed(directory.read, changes(root, asyncio.Event()), syncer, self.cache)
         return self.source
 
@@ -264,8 +274,22 @@ class Platform:
         await asyncio.to_thread(self.folders.close)
         await self.store.close()
 
+    @property
+    def _budget(self) -> Budget:
+        return Budget(self.settings.prune.objects, self.settings.prune.share)
+
     def _admit(self, document: Document) -> Document:
         return self.admission.admit(document, None)
+
+
+def _inspect(settings: Settings) -> Callable[[Path], PackageFacts]:
+    """Checks a package file against the limits of the settings."""
+    return partial(inspect, limits=_limits(settings))
+
+
+def _limits(settings: Settings) -> Limits:
+    packages = settings.packages
+    return Limits(packages.size, packages.entries, packages.inflated, packages.ratio)
 
 
 def _in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:

@@ -96,7 +96,6 @@ class Packages(_Group):
     entries: Count = Field(10_000, description="Files inside.")
     ratio: Count = Field(200, description="How many times larger it may be unpacked.")
     inflated: Size = Field(4 << 30, description="Bytes unpacked.")
-    manifest: Size = Field(1 << 20, description="Bytes of app.yaml.")
 
 
 class Prune(_Group):
@@ -173,7 +172,7 @@ def _written(name: str, value: Any) -> str:
         seconds = int(value.total_seconds())
         unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
         return f"{seconds // _SECONDS[unit]}{unit}"
-    if name in ("size", "inflated", "manifest"):
+    if name in ("size", "inflated"):
         unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if value % _BYTES[unit] == 0)
         return f"{value // _BYTES[unit]}{unit}"
     return str(value)

@@ -56,7 +56,7 @@ async def _run(asked: Run) -> int:
     async with AsyncExitStack() as stack:
         bound = None if asked.once else _bind(asked.settings)
         url = _url(asked.settings, bound)
-        platform = await Platform.open(asked.settings.state, url)
+        platform = await Platform.open(asked.settings.state, url, settings=asked.settings)
         stack.push_async_callback(platform.close)
         platform.attach(asked.source, asked.source_name)
         display = Display(Progress(platform.cache, SHOWN))

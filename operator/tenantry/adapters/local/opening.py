@@ -9,6 +9,7 @@ from tenantry.adapters.local.admin_password import AdminPassword
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
 from tenantry.engine.access import PlatformKeys, Served
+from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
 from tenantry.ports import Secrets
 
@@ -16,13 +17,16 @@ from tenantry.ports import Secrets
 class EngineOpener:
     """Opens engines for LocalHosting. facade_url: where the things declared in the engine of that environment are changed."""
 
-    def __init__(self, secrets: Secrets, keys: PlatformKeys, facade_url: Callable[[str], str]) -> None:
+    def __init__(
+        self, secrets: Secrets, keys: PlatformKeys, facade_url: Callable[[str], str], limits: Limits | None = None
+    ) -> None:
         self._secrets = secrets
         self._keys = keys
         self._facade_url = facade_url
+        self._limits = limits
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
-        engine = await Engine.open(folder, created_at=record.created_at)
+        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at)
         served = Served(
             engine=engine,
             key_file=folder / "token-key.jwk",
