@@ -9,8 +9,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
+
 from tests.scenario.cli import Running, called, serving, tenantry, until
 
 PLATFORM = """
@@ -38,6 +40,7 @@ kind: App
 metadata: {name: dev.crm, namespace: tenant-acme}
 spec: {environment: dev, app: crm, version: "1.0.0"}
 """
+NOBODY = "http://127.0.0.1:1"
 MANIFEST = "apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example\nversion: 1.0.0\n"
 FREE = """
 apiVersion: tenantry.dev/v1alpha1
@@ -76,7 +79,7 @@ def running(folder: Path) -> Iterator[Running]:
 
 
 def test_it_tells_where_it_is_and_what_to_try(running: Running) -> None:
-    assert re.fullmatch(r"Ready: [56] objects", running.printed[0])
+    assert running.printed[0] == "Ready: 6 objects"  # five of the source, and the User admin
     assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", running.url)
     assert running.process.stdout is not None
     lines = [running.process.stdout.readline().strip() for _ in range(5)]
@@ -177,6 +180,26 @@ def test_a_package_is_built_alike_twice_inspected_and_pushed(running: Running, f
     assert (pushed.stdout, pushed.returncode) == (f"crm 1.0.0  {shown['sha256']}\n", 0)
 
 
+def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folder: Path) -> None:
+    token = called("token", "--ttl", "5m", cwd=folder).stdout.strip()
+    me = httpx.get(f"{running.url}/api/v1/auth/me", headers={"Authorization": f"Bearer {token}"})
+    assert (me.status_code, me.json()["role"]) == (200, "SUPERUSER")
+    called("package", "build", "platform/packages/crm", "-o", "rest.tapp", cwd=folder)
+    there = ("--server", running.url, "--token", token)
+    pushed = called("package", "push", "rest.tapp", "--tenant", "acme", *there, cwd=folder)
+    assert (pushed.stderr, pushed.returncode) == ("", 0)
+    for arguments, sentence in (
+        (("--tenant", "nobody", *there), f"there is no tenant nobody at {running.url}/api/v1\n"),
+        (("--server", running.url), "--server needs --token (or TENANTRY_TOKEN)\n"),
+        (
+            ("--server", "http://127.0.0.1:1", "--token", "x"),
+            "http://127.0.0.1:1 cannot be reached: [Errno 111] Connection refused\n",
+        ),
+        (("--server", running.url, "--token", "x"), f"{running.url} refused the package: the token is malformed\n"),
+    ):
+        assert called("package", "push", "rest.tapp", *arguments, cwd=folder).stderr == sentence
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence", "code"),
     [
@@ -253,8 +276,6 @@ def test_a_state_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
 
 
 def test_an_engine_runs_alone(tmp_path: Path) -> None:
-    import httpx
-
     with serving("engine", "--data", "data", "--listen", "127.0.0.1:0", cwd=tmp_path) as running:
         password = (tmp_path / "data" / "admin-password").read_text().strip()
         listed = httpx.get(f"{running.url}/api/v1/admin/apps", auth=("admin", password))

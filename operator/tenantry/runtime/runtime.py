@@ -20,6 +20,8 @@ from tenantry.runtime.queue import Queue
 
 FIRST_RETRY = 0.25
 LAST_RETRY = 60.0
+# A conflict or two is nobody's business; what goes on failing, with a full disk not even in its status, must be told.
+TOLD_AFTER = 4
 # A list changes in bursts: those who read it look once, shortly after.
 LIST_SETTLES = 0.05
 
@@ -137,8 +139,10 @@ class Runtime:
 
     def _again(self, key: Ref, ended: Ended) -> None:
         match ended.verdict:
-            case Transient():
+            case Transient(reason, message):
                 failures = self._failures[key] = self._failures.get(key, 0) + 1
+                if failures == TOLD_AFTER:
+                    log.warning("goes on failing", object=str(key), reason=reason, message=message)
                 pause = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 20))
                 self._queue.add_after(key, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
             case Waiting(_, _, until) if until is not None:
