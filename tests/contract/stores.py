@@ -11,7 +11,6 @@ from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.kinds.admission import Admission
 
-
 ADMISSION = Admission()
 """Compiled once: it holds no state."""
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
-from tests.contract.engine_admins import ENGINES, Row
 
 from tenantry.engine.packages.build import build
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Invalid, NotFound
 from tenantry.ports import EngineAdmin
+from tests.contract.engine_admins import ENGINES, Row
 
 MANIFEST = """
 apiVersion: tenantry.dev/app/v1

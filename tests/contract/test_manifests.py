@@ -1,7 +1,7 @@
 """The same verdict, and the same field, wherever a manifest is applied: embedded here, on a real API server in tests/cluster.
 
-manifests/good are accepted; manifests/bad are refused with the path of their first line (`# expect: spec.slug`; `''` is the object
-as a whole); manifests/changes hold an object twice: the second is an update of the first, refused likewise or `ok`.
+manifests/good are accepted; manifests/bad are refused with the path of their first line (`# expect: spec.slug`; `''` is the
+object as a whole); manifests/changes hold an object twice: the second is an update of the first, refused likewise or `ok`.
 """
 
 from __future__ import annotations

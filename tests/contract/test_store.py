@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.stores import STORES
 
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.model.resource import API_VERSION, FINALIZER, Document, Held, Ref, held_of, parse_time, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, Expired, Forbidden, Halt, Invalid, NotFound
 from tenantry.ports import Event
+from tests.contract.stores import STORES
 
 SPEC = {"region": "home", "slug": "dev"}
 

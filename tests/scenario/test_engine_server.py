@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from tests.contract.engine_admins import AdminSecret
 
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
@@ -30,6 +29,7 @@ from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, Password
 from tenantry.model.resource import Ref
 from tenantry.rest.uploads import Uploads
+from tests.contract.engine_admins import AdminSecret
 
 ADMIN = ("admin", "the admin's password")
 API = "/api/v1"

@@ -60,7 +60,9 @@ class EmbeddedTenancy:
         await self._store.set_finalizers(held, ())
 
     async def _make(self, namespace: str, tenant: str, tenant_uid: str) -> bool:
-        """False when there is one of that name. The finalizer keeps the namespace, closed to new objects, until it has been emptied."""
+        """False when there is one of that name.
+
+        The finalizer keeps the namespace, closed to new objects, until it has been emptied."""
         document = {
             "apiVersion": "v1",
             "kind": "Namespace",

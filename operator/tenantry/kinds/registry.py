@@ -7,7 +7,6 @@ from typing import Any
 from tenantry.kinds.app import decide as app_decide
 from tenantry.kinds.app import observe as app_observe
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.environment import decide as environment_decide
 from tenantry.kinds.environment import observe as environment_observe
 from tenantry.kinds.environment.spec import Environment
@@ -17,6 +16,7 @@ from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider import decide as identity_provider_decide
 from tenantry.kinds.identity_provider import observe as identity_provider_observe
 from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.package import decide as package_decide
 from tenantry.kinds.package import observe as package_observe

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, ref_of
+from tenantry.model.resource import Document, Ref, Resource, ref_of
 
 
 @dataclass(frozen=True, slots=True)

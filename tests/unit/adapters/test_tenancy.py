@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION, environment, namespace, secret
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.model.resource import FINALIZER, TENANT_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Stalled, Waiting
+from tests.unit.adapters.store.documents import ADMISSION, environment, namespace, secret
 
 
 class Kit:

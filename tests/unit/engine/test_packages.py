@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
 
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.engine.packages.manifest import parse_manifest
 from tenantry.model.verdicts import Invalid
+from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
 
 Make = Callable[[Path], Path]
 SMALL = Limits(size=100_000, entries=20, inflated=4 << 20, ratio=200)

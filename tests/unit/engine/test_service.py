@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
-from tests.unit.engine.archives import CONTACTS, write_package
 
 from tenantry.engine import records
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
+from tests.unit.engine.archives import CONTACTS, write_package
 
 BORN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ADA = Password(clear="ada's password")

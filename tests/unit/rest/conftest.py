@@ -5,11 +5,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.rest.engine_double import EngineDouble
 
 from tenantry.engine.access import Served
 from tenantry.engine.server import engine_app
 from tenantry.rest.uploads import Uploads
+from tests.unit.rest.engine_double import EngineDouble
 
 LIMIT = 4_000_000
 

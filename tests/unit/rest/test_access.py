@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.rest.engine_double import EngineDouble
 
 from tenantry.adapters.keys import KeyRing
 from tenantry.engine.access import Served
 from tenantry.engine.server import engine_app
 from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
+from tests.unit.rest.engine_double import EngineDouble
 
 APPS = "/api/v1/admin/apps"
 FACADE = "http://platform/engines/e1/api/v1"

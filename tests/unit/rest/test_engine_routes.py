@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.rest.engine_double import EngineDouble
 
 from tenantry.model.facts import IdentityProviderSettings
 from tenantry.model.verdicts import Halt, Transient
+from tests.unit.rest.engine_double import EngineDouble
 
 API = "/api/v1"
 IDP = {"name": "corp", "issuer_url": "https://id.example.com", "client_id": "tenantry"}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.rest.conftest import LIMIT
-from tests.unit.rest.engine_double import EngineDouble
 
 from tenantry.rest import bodies
+from tests.unit.rest.conftest import LIMIT
+from tests.unit.rest.engine_double import EngineDouble
 
 UPLOAD = "/api/v1/admin/apps/upload"
 

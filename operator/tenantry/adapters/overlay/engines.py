@@ -24,7 +24,10 @@ from tenantry.ports import Download, EngineAdmin, Engines, EngineView
 
 
 class OverlayEngines:
-    """ports.Engines: each engine as it would be. exists: does the engine of that environment really run? read: inspects a package."""
+    """ports.Engines: each engine as it would be.
+
+    exists: does the engine of that environment really run? read: inspects a package.
+    """
 
     def __init__(self, real: Engines, exists: Callable[[str], bool], read: Callable[[Path], PackageFacts]) -> None:
         self._real = real

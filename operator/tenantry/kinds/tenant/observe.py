@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace
 from tenantry.kinds.tenant.spec import Tenant

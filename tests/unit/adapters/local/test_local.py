@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.unit.rest.engine_double import EngineDouble
 
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
@@ -21,6 +20,7 @@ from tenantry.engine.access import Served
 from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt
+from tests.unit.rest.engine_double import EngineDouble
 
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")
 REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev")

@@ -6,10 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.unit.adapters.store.documents import ADMISSION, environment, secret
-
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.model.resource import held_of
+from tests.unit.adapters.store.documents import ADMISSION, environment, secret
 
 
 async def main(folder: Path, run: str) -> None:

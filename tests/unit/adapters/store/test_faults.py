@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION, environment
 
 from tenantry.adapters.store.faults import Crash, Fault, FaultPoint, FaultyStore
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.model.facts import Caller
 from tenantry.model.verdicts import Conflict, Halt, Transient
+from tests.unit.adapters.store.documents import ADMISSION, environment
 
 
 @pytest.mark.parametrize(

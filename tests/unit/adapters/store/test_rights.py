@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION, environment, namespace
 
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.model.facts import Caller
 from tenantry.model.resource import API_VERSION, SYSTEM_NAMESPACE, Document, Ref, held_of
 from tenantry.model.verdicts import Forbidden
+from tests.unit.adapters.store.documents import ADMISSION, environment, namespace
 
 SUPERUSER = Caller("1", "root", "SUPERUSER")
 ADMIN = Caller("2", "ann", "ADMIN", "acme")

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION, namespace, secret
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
 from tenantry.model.verdicts import Halt, NotFound, Waiting
+from tests.unit.adapters.store.documents import ADMISSION, namespace, secret
 
 KEY = b"k" * 32
 HASH = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$aGFzaA"

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION
 
 from tenantry.adapters.store.semantics import (
     Create,
@@ -19,6 +18,7 @@ from tenantry.adapters.store.semantics import (
 )
 from tenantry.model.resource import API_VERSION, FINALIZER, Document, Held, Ref
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound
+from tests.unit.adapters.store.documents import ADMISSION
 
 REF = Ref("Environment", "acme", "dev")
 STAMP = Stamp("2026-11-21T10:00:00Z", "new-uid", "9")

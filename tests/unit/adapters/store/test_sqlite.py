@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.unit.adapters.store.documents import ADMISSION, environment, secret
 
 from tenantry.adapters.store.sqlite import DATABASE_FILE, SqliteStore
 from tenantry.adapters.store.state_folder import KEY_FILE, StateInUse, StateUnreadable, StateUnwritable
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, held_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, Invalid, NotFound
+from tests.unit.adapters.store.documents import ADMISSION, environment, secret
 
 ROOT = Path(__file__).parents[4]
 

@@ -1,0 +1,465 @@
+"""Installing brings the real tables to the declared ones, keeps every row that it may not lose, and says what it would harm."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tenantry.engine.packages.manifest import Manifest
+from tenantry.model.verdicts import Invalid
+from tests.unit.engine.schemas import Rows, Tables, app, column, dump, reference, table
+
+PEOPLE = table("people", column("name"), column("fax"))
+PETS = table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "people")])
+ADA: Rows = {"people": [{"id": 1, "name": "Ada", "fax": "12"}]}
+TWINS: Rows = {"people": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ada"}]}
+FAMILY: Rows = {**ADA, "pets": [{"id": 1, "owner": 1}]}
+DOES_NOT_FIT = "the rows that are there do not fit"
+WOULD_LOSE = "it would lose data, and drops are not allowed"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[Tables]:
+    tables = Tables(tmp_path)
+    yield tables
+    tables.database.close()
+
+
+class Change(NamedTuple):
+    """told: the steps; after: the rows of a table once installed, by `SELECT *`; refused: why not, without allow_drops."""
+
+    before: Manifest
+    rows: Rows
+    after: Manifest
+    told: list[str]
+    left: dict[str, list[tuple[Any, ...]]] = {}
+    refused: str = ""
+    impossible: bool = False
+
+
+def people(*columns: dict[str, Any], **fields: Any) -> Manifest:
+    return app(table("people", *columns, **fields))
+
+
+def values(type_: str, *given: Any, **fields: Any) -> Rows:
+    return {"people": [{"id": number, "v": value} for number, value in enumerate(given, 1)]}
+
+
+NAME, FAX = column("name"), column("fax")
+CHANGES = {
+    "nothing": Change(app(PEOPLE), ADA, app(PEOPLE), [], {"people": [(1, "Ada", "12")]}),
+    "a table more": Change(app(PEOPLE), ADA, app(PEOPLE, PETS), ["adds table pets"], {"people": [(1, "Ada", "12")], "pets": []}),
+    "a table less": Change(
+        app(PEOPLE, PETS), FAMILY, app(PEOPLE), ["drops table pets (1 rows) !"], {"people": [(1, "Ada", "12")]}, WOULD_LOSE
+    ),
+    "an empty table less": Change(app(PEOPLE, PETS), ADA, app(PEOPLE), ["drops table pets"]),
+    "a column more": Change(
+        people(NAME), {"people": [{"id": 1}]}, people(NAME, FAX), ["adds column people.fax"], {"people": [(1, None, None)]}
+    ),
+    "a column with a default": Change(
+        people(NAME),
+        {"people": [{"id": 1}]},
+        people(NAME, column("n", "integer", nullable=False, default=-5)),
+        ["adds column people.n"],
+        {"people": [(1, None, -5)]},
+    ),
+    "a NOT NULL column without a default": Change(
+        people(NAME),
+        ADA | {"people": [{"id": 1}]},
+        people(NAME, column("n", nullable=False)),
+        ["adds column people.n, NOT NULL without a default (1 rows) !"],
+        refused=DOES_NOT_FIT,
+        impossible=True,
+    ),
+    "a NOT NULL column without a default in an empty table": Change(
+        people(NAME), {}, people(NAME, column("n", nullable=False)), ["adds column people.n, NOT NULL without a default"]
+    ),
+    "a column less": Change(
+        app(PEOPLE), ADA, people(NAME), ["drops column people.fax (1 rows) !"], {"people": [(1, "Ada")]}, WOULD_LOSE
+    ),
+    "a column less that holds nothing": Change(
+        app(PEOPLE), TWINS, people(NAME), ["drops column people.fax"], {"people": [(1, "Ada"), (2, "Ada")]}
+    ),
+    "a renamed column": Change(
+        app(PEOPLE),
+        ADA,
+        people(column("called", renamedFrom="name"), FAX),
+        ["renames column people.name to called"],
+        {"people": [(1, "Ada", "12")]},
+    ),
+    "a renamed column that becomes NOT NULL": Change(
+        people(NAME),
+        {"people": [{"id": 1, "name": None}]},
+        people(column("called", renamedFrom="name", nullable=False)),
+        ["renames column people.name to called", "makes column people.called NOT NULL (1 rows) !"],
+        refused=DOES_NOT_FIT,
+        impossible=True,
+    ),
+    "a renamed column that becomes unique": Change(
+        app(PEOPLE),
+        TWINS,
+        people(column("called", renamedFrom="name"), FAX, unique=[["called"]]),
+        ["renames column people.name to called", "makes people (called) unique (2 rows) !"],
+        refused=DOES_NOT_FIT,
+        impossible=True,
+    ),
+    "a column in other letters": Change(
+        people(NAME), {"people": [{"id": 1, "name": "Ada"}]}, people(column("Name")), ["renames column people.name to Name"],
+        {"people": [(1, "Ada")]},
+    ),
+    "a renamed table": Change(
+        app(PEOPLE, PETS),
+        FAMILY,
+        app(
+            table("persons", NAME, FAX, renamedFrom="people"),
+            table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "persons")]),
+        ),
+        ["renames table people to persons"],
+        {"persons": [(1, "Ada", "12")], "pets": [(1, 1)]},
+    ),
+    "a renamed table that loses a column": Change(
+        app(PEOPLE),
+        ADA,
+        app(table("persons", NAME, renamedFrom="people")),
+        ["renames table people to persons", "drops column persons.fax (1 rows) !"],
+        {"persons": [(1, "Ada")]},
+        WOULD_LOSE,
+    ),
+    "a table in other letters": Change(
+        app(PEOPLE), ADA, app(table("People", NAME, FAX)), ["renames table people to People"], {"People": [(1, "Ada", "12")]}
+    ),
+    "unique where rows are not": Change(
+        app(PEOPLE), TWINS, people(NAME, FAX, unique=[["name"]]), ["makes people (name) unique (2 rows) !"],
+        refused=DOES_NOT_FIT, impossible=True,
+    ),
+    "unique where only NULLs repeat": Change(
+        app(PEOPLE), TWINS, people(NAME, FAX, unique=[["fax"]]), ["makes people (fax) unique"]
+    ),
+    "unique over a new column that all rows have alike": Change(
+        people(NAME),
+        TWINS,
+        people(NAME, column("kind", default="x"), unique=[["kind"]]),
+        ["adds column people.kind", "makes people (kind) unique (2 rows) !"],
+        refused=DOES_NOT_FIT,
+        impossible=True,
+    ),
+    "unique over a new column that is empty": Change(
+        people(NAME), TWINS, people(NAME, FAX, unique=[["fax"]]), ["adds column people.fax", "makes people (fax) unique"]
+    ),
+    "no longer unique": Change(
+        people(NAME, unique=[["name"]]), {}, people(NAME), ["no longer makes people (name) unique"]
+    ),
+    "NOT NULL where rows are": Change(
+        app(PEOPLE), TWINS, people(NAME, column("fax", nullable=False)), ["makes column people.fax NOT NULL (2 rows) !"],
+        refused=DOES_NOT_FIT, impossible=True,
+    ),
+    "an index more and one less": Change(
+        people(NAME, FAX, indexes=[{"columns": ["name"]}]),
+        ADA,
+        people(NAME, FAX, indexes=[{"columns": ["fax", "name"]}]),
+        ["adds index people (fax, name)", "drops index people (name)"],
+        {"people": [(1, "Ada", "12")]},
+    ),
+    "another key": Change(
+        people(column("v", "integer")), values("integer", 5, 6), app(
+            {"name": "people", "primaryKey": ["v"], "columns": [{"name": "id", "type": "integer"}, column("v", "integer")]}
+        ),
+        ["makes column people.id nullable", "makes column people.v NOT NULL", "changes the primary key of people"],
+        {"people": [(1, 5), (2, 6)]},
+    ),
+    "a foreign key that all rows keep": Change(
+        app(PEOPLE, table("pets", column("owner", "integer"))), FAMILY, app(PEOPLE, PETS), ["changes the foreign keys of pets"],
+        {"pets": [(1, 1)]},
+    ),
+    "a parent that goes with the column that names it": Change(
+        app(PEOPLE, PETS), FAMILY, app(table("pets")),
+        ["drops column pets.owner (1 rows) !", "changes the foreign keys of pets", "drops table people (1 rows) !"],
+        {"pets": [(1,)]}, WOULD_LOSE,
+    ),
+    "a check that all rows keep": Change(
+        app(PEOPLE), ADA, people(NAME, FAX, checks=[{"name": "c", "expression": "name <> ':x' AND name NOT LIKE '%:00%'"}]),
+        ["changes the checks of people"], {"people": [(1, "Ada", "12")]},
+    ),
+    "another default": Change(
+        app(PEOPLE), ADA, people(NAME, column("fax", default="none")), ["changes the default of column people.fax"],
+        {"people": [(1, "Ada", "12")]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_change_is_told_refused_or_done(tables: Tables, change: Change) -> None:
+    tables.migrate(change.before, change.rows)
+    assert tables.told(change.after) == change.told
+
+    if change.refused:
+        before = tables.dump()
+        with pytest.raises(Invalid, match=change.refused):
+            tables.migrate(change.after)
+        assert tables.dump() == before
+
+    if change.impossible:
+        with pytest.raises(Invalid, match=DOES_NOT_FIT):
+            tables.migrate(change.after, allow_drops=True)
+        return
+    tables.migrate(change.after, allow_drops=bool(change.refused))
+    assert tables.told(change.after) == []
+    assert {name: tables.rows(name) for name in change.left} == change.left
+
+
+class Type(NamedTuple):
+    """What becomes of values of one type in a column of another. left: those after allow_drops, None where it is impossible."""
+
+    before: dict[str, Any]
+    values: list[Any]
+    after: dict[str, Any]
+    harmed: int
+    left: list[Any] | None = None
+
+
+def string(length: int) -> dict[str, Any]:
+    return {"name": "v", "type": "string", "length": length}
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    return {"name": "v", "type": "decimal", "precision": precision, "scale": scale}
+
+
+V = {kind: column("v", kind) for kind in ("text", "integer", "bigint", "boolean", "double", "date", "datetime", "blob", "uuid")}
+TYPES = {
+    "a longer string": Type(string(3), ["abc"], string(4), 0, ["abc"]),
+    "a shorter string that all fit": Type(string(9), ["abc"], string(4), 0, ["abc"]),
+    "a shorter string": Type(string(9), ["abcdef", "abc", None], string(4), 1, ["abcd", "abc", None]),
+    "a text of any length": Type(string(9), ["abcdef"], V["text"], 0, ["abcdef"]),
+    "numbers in text": Type(V["text"], ["12", "-3", None], V["integer"], 0, [12, -3, None]),
+    "a word in text to a number": Type(V["text"], ["12", "Ada"], V["integer"], 1),
+    "a line's end after a number": Type(V["text"], ["12\n"], V["integer"], 1),
+    "a number too large for integer": Type(V["bigint"], [2**31], V["integer"], 1),
+    "large whole numbers that stay exact": Type(V["integer"], [7, 2**31 - 1], V["bigint"], 0, [7, 2**31 - 1]),
+    "large numbers in text stay exact": Type(V["text"], ["900719925474099267"], V["bigint"], 0, [900719925474099267]),
+    "halves to whole numbers": Type(V["double"], [1.0, 2.5], V["integer"], 1, [1, 3]),
+    "decimals with fewer places": Type(decimal(9, 2), ["1.25", "1.50"], decimal(9, 1), 1, [1.3, 1.5]),
+    "decimals with fewer digits": Type(decimal(9, 2), ["1234.5"], decimal(5, 2), 1),
+    "decimals with more digits": Type(decimal(5, 2), ["123.45"], decimal(9, 3), 0, [123.45]),
+    "whole numbers to text": Type(V["integer"], [5, -6], V["text"], 0, ["5", "-6"]),
+    "whole numbers to a string too short": Type(V["integer"], [5, 666], string(2), 1),
+    "flags to numbers": Type(V["boolean"], [True, False], V["integer"], 0, [1, 0]),
+    "numbers to flags": Type(V["integer"], [1, 0, 2], V["boolean"], 1),
+    "moments to days": Type(V["datetime"], ["2026-01-02T03:04:05"], V["date"], 1, ["2026-01-02"]),
+    "days to moments": Type(V["date"], ["2026-01-02"], V["datetime"], 0, ["2026-01-02 00:00:00"]),
+    "bytes to text": Type(V["blob"], ["AAE="], V["text"], 1),
+    "text to a uuid": Type(V["text"], ["x"], V["uuid"], 1),
+    "bytes to text where there are none": Type(V["blob"], [None], V["text"], 0, [None]),
+}
+
+
+@pytest.mark.parametrize("case", TYPES.values(), ids=TYPES.keys())
+def test_values_of_another_type_are_converted_or_refused_and_never_left_as_they_were(tables: Tables, case: Type) -> None:
+    tables.migrate(people(case.before), values("", *case.values))
+    (step,) = tables.steps(people(case.after))
+    assert (step.rows, step.loses_data) == (case.harmed, case.harmed > 0)
+    if case.harmed:
+        with pytest.raises(Invalid):
+            tables.migrate(people(case.after))
+    if case.left is None:
+        with pytest.raises(Invalid, match=DOES_NOT_FIT):
+            tables.migrate(people(case.after), allow_drops=True)
+    else:
+        tables.migrate(people(case.after), allow_drops=True)
+        assert [value for (_, value) in tables.rows("people", "id, v")] == case.left
+        assert tables.told(people(case.after)) == []
+
+
+# What only the database can see
+
+
+def test_rows_that_break_a_new_foreign_key_are_named(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE, table("pets", column("owner", "integer"))), {"pets": [{"id": 1, "owner": 7}]})
+    before = tables.dump()
+    with pytest.raises(Invalid, match="1 rows reference rows of crm__people that are not there"):
+        tables.migrate(app(PEOPLE, PETS))
+    assert tables.dump() == before
+
+
+def test_rows_that_break_a_new_check_are_refused_by_its_name(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE), ADA)
+    with pytest.raises(Invalid, match="nobody_called_ada"):
+        tables.migrate(people(NAME, FAX, checks=[{"name": "nobody_called_ada", "expression": "name <> 'Ada'"}]))
+
+
+def test_a_rebuilt_parent_keeps_its_children_though_they_would_go_with_it(tables: Tables) -> None:
+    cascade = table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "people", onDelete="cascade")])
+    tables.migrate(app(PEOPLE, cascade), FAMILY)
+    tables.migrate(app(table("people", column("name", nullable=False), FAX), cascade))
+    assert tables.rows("pets") == [(1, 1)]
+    assert tables.ask("PRAGMA foreign_key_list(crm__pets)")[0][2] == "crm__people"
+
+
+def test_a_generated_key_is_not_given_twice_by_a_rebuilt_table(tables: Tables) -> None:
+    def generated(*columns: dict[str, Any]) -> Manifest:
+        return people_with({"name": "id", "type": "integer", "generated": True}, *columns)
+
+    tables.migrate(generated(NAME), {"people": [{"name": "Ada"}, {"name": "Bob"}]})
+    with tables.database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM crm__people")
+    tables.migrate(generated(column("name", nullable=False)))
+    with tables.database.writing() as connection:
+        connection.exec_driver_sql("INSERT INTO crm__people (name) VALUES ('Cem')")
+    assert tables.rows("people") == [(3, "Cem")]
+
+
+def people_with(*columns: dict[str, Any]) -> Manifest:
+    return app({"name": "people", "primaryKey": ["id"], "columns": list(columns)})
+
+
+def test_each_row_gets_a_uuid_of_its_own(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE), TWINS)
+    tables.migrate(people(NAME, FAX, column("key", "uuid", nullable=False, default="uuid"), unique=[["key"]]))
+    keys = {UUID(key) for (key,) in tables.rows("people", "key")}
+    assert len(keys) == 2
+    assert {(key.version, key.variant) for key in keys} == {(4, "specified in RFC 4122")}
+
+
+def test_names_of_indexes_do_not_collide(tables: Tables) -> None:
+    wanted = app(
+        table("a", column("b_c"), column("b"), column("c"), indexes=[{"columns": ["b_c"]}, {"columns": ["b", "c"]}]),
+        table("a_b", column("c"), indexes=[{"columns": ["c"]}]),
+    )
+    tables.migrate(wanted)
+    assert tables.told(wanted) == []
+
+
+def test_an_index_of_a_renamed_table_makes_room_for_one_of_its_old_name(tables: Tables) -> None:
+    indexed = {"indexes": [{"columns": ["name"]}]}
+    tables.migrate(app(table("people", NAME, **indexed)))
+    tables.migrate(app(table("persons", NAME, **indexed, renamedFrom="people")))
+    tables.migrate(app(table("persons", NAME, **indexed), table("people", NAME, **indexed)))
+    assert len(tables.ask("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name LIKE 'ix%'")) == 2
+
+
+def test_tables_that_reference_each_other_are_made_seeded_and_dropped(tables: Tables) -> None:
+    left = table("left", column("to", "integer"), foreignKeys=[reference("to", "right")])
+    right = table("right", column("to", "integer"), foreignKeys=[reference("to", "left")])
+    tables.migrate(app(left, right), {"left": [{"id": 1, "to": 1}], "right": [{"id": 1, "to": 1}]})
+    assert tables.rows("left") == tables.rows("right") == [(1, 1)]
+    tables.drop()
+    assert tables.ask("SELECT name FROM sqlite_master WHERE name LIKE 'crm%'") == []
+
+
+def test_a_parent_whose_children_restrict_it_is_dropped_with_them(tables: Tables) -> None:
+    tables.migrate(app(table("a"), table("b", column("a", "integer"), foreignKeys=[reference("a", "a")])), {
+        "a": [{"id": 1}], "b": [{"id": 1, "a": 1}]
+    })  # fmt: skip
+    tables.drop()
+    assert tables.ask("SELECT name FROM sqlite_master WHERE name LIKE 'crm%'") == []
+
+
+SEEDS = {
+    "a line that is no JSON": ("{", "people.ndjson:2"),
+    "a column that is not there": ('{"no": 1}', "no column 'no'"),
+    "a word as a number": ('{"id": "one"}', "'one' is no int"),
+    "a string too long": ('{"id": 2, "s": "' + "x" * 21 + '"}', "more than 20"),
+    "a number out of range": ('{"id": 2147483648}', "out of range"),
+    "a line that is no row": ("[1]", "people.ndjson:2"),
+}
+
+
+@pytest.mark.parametrize(("line", "reason"), SEEDS.values(), ids=SEEDS.keys())
+def test_a_seed_that_does_not_fit_names_its_line_and_leaves_nothing(tables: Tables, line: str, reason: str) -> None:
+    from tenantry.engine.migration import run
+
+    with pytest.raises(Invalid, match=re.escape(reason)), tables.database.migrating() as connection:
+        run.migrate(connection, people(column("s", "string")), {"people": lambda: [b'{"id": 1}', line.encode()]}, False)
+    assert tables.ask("SELECT name FROM sqlite_master") == []
+
+
+# Nothing in between
+
+
+def test_a_crash_before_any_statement_leaves_the_old_state_or_the_new(tables: Tables, tmp_path: Path) -> None:
+    before = app(PEOPLE, PETS, table("old", NAME))
+    after = app(
+        table("people", column("name", nullable=False), column("town", default="x"), indexes=[{"columns": ["town"]}]),
+        table("beasts", column("owner", "integer"), foreignKeys=[reference("owner", "people")], renamedFrom="pets"),
+        table("new", NAME),
+    )
+    tables.migrate(before, {**FAMILY, "old": [{"id": 1}]})
+    old, crashes = tables.dump(), []
+
+    def crash(*_: object) -> None:
+        folder = tmp_path / f"crash-{len(crashes)}"
+        folder.mkdir()
+        for file in tmp_path.glob("engine.db*"):
+            if not file.name.endswith("-shm"):
+                shutil.copy(file, folder)
+        crashes.append(folder / "engine.db")
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", crash)
+    try:
+        tables.migrate(after, {"new": [{"id": 1, "name": "seed"}]}, allow_drops=True)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", crash)
+    crash()
+    states = [dump(file) for file in crashes]
+    assert len(states) > 30
+    assert all(state in (old, tables.dump()) for state in states)
+    assert states[0] == old != states[-1] == tables.dump()
+
+
+# Any two versions
+
+KINDS = ["text", "integer", "bigint", "boolean", "double", "datetime", "string", "decimal"]
+SOME = {"text": "x", "integer": 7, "bigint": 8, "boolean": True, "double": 1.5, "datetime": "2026-01-02T03:04:05"}
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> dict[str, dict[str, dict[str, Any]]]:
+    """Tables by name, their columns by name."""
+    kinds = st.fixed_dictionaries({"type": st.sampled_from(KINDS), "nullable": st.booleans()})
+    columns = st.dictionaries(st.sampled_from(["a", "b", "B", "c"]), kinds, max_size=3).filter(distinct)
+    return draw(st.dictionaries(st.sampled_from(["t", "u", "U"]), columns, min_size=1, max_size=2).filter(distinct))
+
+
+def distinct(names: dict[str, Any]) -> bool:
+    return len({name.lower() for name in names}) == len(names)
+
+
+def described(version: dict[str, dict[str, dict[str, Any]]]) -> Manifest:
+    return app(*(
+        table(name, *(column(each, kind["type"], nullable=kind["nullable"]) for each, kind in columns.items()))
+        for name, columns in version.items()
+    ))  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(versions(), versions())
+def test_any_version_becomes_any_other_or_nothing_changes(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: dict[str, dict[str, dict[str, Any]]],
+    second: dict[str, dict[str, dict[str, Any]]],
+) -> None:
+    tables = Tables(tmp_path_factory.mktemp("any"))
+    row = {name: {each: SOME.get(kind["type"]) or "1" for each, kind in columns.items()} for name, columns in first.items()}
+    tables.migrate(described(first), {name: [{"id": 1, **values}] for name, values in row.items()})
+    before, told = tables.dump(), tables.steps(described(second))
+    try:
+        tables.migrate(described(second))
+    except Invalid:
+        assert any(step.loses_data for step in told)
+        assert tables.dump() == before
+    else:
+        assert not any(step.loses_data for step in told)
+        assert tables.told(described(second)) == []
+        folded = {name.lower() for name in first}
+        assert all(len(tables.rows(name)) == 1 for name in second if name.lower() in folded)
+    assert tables.ask("PRAGMA integrity_check") == [("ok",)]
+    tables.database.close()
