@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tenantry.model.resource import Document, Ref, Resource, ref_of
+from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,10 @@ class Cache:
         if type_ is None:
             return Entry(raw, version, uid, frozenset(), version)
         resource = type_.model_validate(document)
-        keys = resource.index_keys() | {f"id={resource.id}"}
+        keys = resource.index_keys() | {f"id={resource.id}", f"id={uid}"}
+        request = resource.metadata.annotations.get(REQUEST_KEY)
+        if request:
+            keys |= {f"request={request}"}
         return Entry(raw, version, uid, keys, _face(document, type_.UNFOLLOWED))
 
     def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
