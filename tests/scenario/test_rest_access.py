@@ -1,0 +1,167 @@
+"""Who may do what: every endpoint of the OpenAPI, by role, on one's own, a foreign and an absent object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+from tests.scenario.rest_world import World, world_in
+
+ABSENT = "00000000-0000-4000-8000-000000000000"
+OPEN = {("POST", "/api/v1/auth/token")}
+SUPERUSERS = ("/api/v1/tenants", "/api/v1/users")
+BAD_TOKENS = {"missing": {}, "forged": {"Authorization": "Bearer e30.e30.e30"}, "basic": {"Authorization": "Basic cm9vdDp4"}}
+FILLED = {"version": "1.0.0", "username": "nobody", "sha256": "0" * 64}
+WRITES = frozenset({"POST", "PUT", "DELETE"})
+
+
+class Endpoint(NamedTuple):
+    method: str
+    path: str
+
+    def to(self, ids: dict[str, str]) -> str:
+        """The path for those ids; other parameters name nothing that is there."""
+        kind = self.path.split("/")[3] if self.path.startswith("/api/v1/") else "environments"
+        own = {"environmentId": ids["environments"], "id": ids.get(kind, ABSENT) if "/engines/" not in self.path else ABSENT}
+        return self.path.format(**{**FILLED, **own})
+
+
+def endpoints(schema: dict[str, Any]) -> Iterator[Endpoint]:
+    for path, operations in schema["paths"].items():
+        for method in operations:
+            yield Endpoint(method.upper(), path)
+
+
+async def ids_of(world: World, slug: str) -> dict[str, str]:
+    """A tenant with an environment, and the ids of what belongs to it."""
+    tenant = await world.tenant(slug)
+    made = await world.environment(slug, "dev")
+    user = await world(f"{slug}-viewer", "GET", "/auth/me")
+    return {
+        "tenants": tenant,
+        "environments": made["environment"]["id"],
+        "operations": made["operation_id"],
+        "users": user.json()["sub"],
+    }
+
+
+def without(text: str, ids: dict[str, str]) -> str:
+    for id_ in ids.values():
+        text = text.replace(id_, "ID")
+    return text.replace(ABSENT, "ID")
+
+
+async def test_no_endpoint_but_sign_in_answers_without_a_good_token(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        schema = (await world("", "GET", "/openapi.json")).json()
+        wrong = {}
+        absent = dict.fromkeys(("tenants", "environments", "operations", "users"), ABSENT)
+        for endpoint in endpoints(schema):
+            for name, headers in BAD_TOKENS.items():
+                answer = await world.http.request(endpoint.method, endpoint.to(absent), headers=headers)
+                refused = (
+                    answer.status_code == 401 and answer.headers["WWW-Authenticate"] == "Bearer" and "error" in answer.json()
+                )
+                if refused != ((endpoint.method, endpoint.path) not in OPEN):
+                    wrong[endpoint, name] = answer.status_code
+        assert wrong == {}
+        assert len(list(endpoints(schema))) > 40
+
+
+async def test_a_foreign_object_is_answered_exactly_as_one_that_does_not_exist(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        await ids_of(world, "acme")
+        foreign = await ids_of(world, "globex")
+        absent = dict.fromkeys(foreign, ABSENT)
+        differing, seen = {}, 0
+        for endpoint in endpoints((await world("", "GET", "/openapi.json")).json()):
+            if "{id}" not in endpoint.path and "{environmentId}" not in endpoint.path:
+                continue
+            for user in ("acme-admin", "acme-viewer"):
+                answers = [
+                    await world(user, endpoint.method, endpoint.to(ids).removeprefix("/api/v1")) for ids in (foreign, absent)
+                ]
+                told = {
+                    (a.status_code, without(a.text, foreign), tuple(sorted(set(a.headers) - {"content-length"}))) for a in answers
+                }
+                seen += 1
+                if len(told) != 1 or answers[0].status_code != 404:
+                    differing[endpoint, user] = told
+        assert differing == {}
+        assert seen >= 60
+
+
+async def test_a_viewer_reads_its_tenant_and_writes_nothing(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        own = await ids_of(world, "acme")
+        wrong = {}
+        for endpoint in endpoints((await world("", "GET", "/openapi.json")).json()):
+            if (endpoint.method, endpoint.path) in OPEN:
+                continue
+            answer = await world("acme-viewer", endpoint.method, endpoint.to(own).removeprefix("/api/v1"))
+            forbidden = endpoint.method in WRITES or endpoint.path.startswith(SUPERUSERS)
+            missing = endpoint.method == "GET" and "{version}" in endpoint.path
+            expected = {403} if forbidden else {404} if missing else {200, 400}
+            if answer.status_code not in expected:
+                wrong[endpoint] = (answer.status_code, answer.text)
+        assert wrong == {}
+
+
+async def test_only_a_superuser_manages_tenants_and_users(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        own = await ids_of(world, "acme")
+        codes = {}
+        for endpoint in endpoints((await world("", "GET", "/openapi.json")).json()):
+            if endpoint.path.startswith(SUPERUSERS):
+                answer = await world("acme-admin", endpoint.method, endpoint.to(own).removeprefix("/api/v1"))
+                codes[endpoint] = answer.status_code
+        assert set(codes.values()) == {403}
+        assert (await world("root", "GET", f"/users/{own['users']}")).status_code == 200
+
+
+async def test_lists_hold_what_the_caller_may_see(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        acme, globex = await ids_of(world, "acme"), await ids_of(world, "globex")
+
+        async def listed(user: str, path: str) -> set[str]:
+            return {one["id"] for one in (await world(user, "GET", path)).json()}
+
+        assert await listed("acme-viewer", "/environments") == {acme["environments"]}
+        assert await listed("root", "/environments") == {acme["environments"], globex["environments"]}
+        assert globex["operations"] not in await listed("acme-admin", "/operations")
+        assert {acme["operations"], globex["operations"]} <= await listed("root", "/operations")
+
+
+async def test_a_tenant_made_again_under_the_same_name_sees_nothing_of_the_first(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        first = await ids_of(world, "acme")
+        gone = await world("root", "DELETE", f"/tenants/{first['tenants']}", headers={"Prefer": "wait=20"})
+        assert gone.status_code == 202
+        assert (await world("acme-admin", "GET", "/auth/me")).status_code == 401, "its tenant does not exist"
+
+
+async def test_errors_are_bodies_with_an_error_for_unknown_routes_and_methods_too(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        for method, path, status in (("GET", "/nothing", 404), ("PATCH", "/environments", 405), ("GET", "/environments/", 404)):
+            answer = await world("root", method, path)
+            assert (answer.status_code, list(answer.json())) == (status, ["error"]), path
+
+
+async def test_a_cookie_signs_nobody_in(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        token = await world.token("root")
+        answer = await world.http.get("/api/v1/auth/me", headers={"Cookie": f"Authorization=Bearer {token}; token={token}"})
+        assert answer.status_code == httpx.codes.UNAUTHORIZED
+
+
+async def test_the_description_names_every_parameter_of_every_path(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        schema = (await world("", "GET", "/openapi.json")).json()
+        for path, operations in schema["paths"].items():
+            wanted = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+            for operation in operations.values():
+                assert {one["name"] for one in operation.get("parameters", []) if one["in"] == "path"} == wanted, path
+        assert schema["info"]["version"].startswith("v")
+        assert (await world("", "GET", "/docs")).status_code == 200
