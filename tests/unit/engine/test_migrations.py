@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tenantry.engine.migration import run
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.model.verdicts import Invalid
 from tests.unit.engine.schemas import Rows, Tables, app, column, dump, reference, table
@@ -74,7 +75,7 @@ CHANGES = {
     ),
     "a NOT NULL column without a default": Change(
         people(NAME),
-        ADA | {"people": [{"id": 1}]},
+        {"people": [{"id": 1}]},
         people(NAME, column("n", nullable=False)),
         ["adds column people.n, NOT NULL without a default (1 rows) !"],
         refused=DOES_NOT_FIT,
@@ -296,6 +297,19 @@ def test_rows_that_break_a_new_check_are_refused_by_its_name(tables: Tables) -> 
         tables.migrate(people(NAME, FAX, checks=[{"name": "nobody_called_ada", "expression": "name <> 'Ada'"}]))
 
 
+def test_a_check_holds_as_it_is_written(tables: Tables) -> None:
+    tables.migrate(people(NAME, checks=[{"name": "c", "expression": "name <> ':x' AND name NOT LIKE '%:00%'"}]))
+    with pytest.raises(Invalid, match="CHECK constraint failed"), tables.database.writing() as connection:
+        connection.exec_driver_sql("INSERT INTO crm__people (id, name) VALUES (1, ':x')")
+
+
+@pytest.mark.parametrize(("kind", "default"), [("datetime", "now"), ("date", "now"), ("uuid", "uuid")])
+def test_rows_that_are_there_take_a_computed_default(tables: Tables, kind: str, default: str) -> None:
+    tables.migrate(app(PEOPLE), TWINS)
+    tables.migrate(people(NAME, FAX, column("made", kind, default=default)))
+    assert all(made for (made,) in tables.rows("people", "made"))
+
+
 def test_a_rebuilt_parent_keeps_its_children_though_they_would_go_with_it(tables: Tables) -> None:
     cascade = table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "people", onDelete="cascade")])
     tables.migrate(app(PEOPLE, cascade), FAMILY)
@@ -375,8 +389,6 @@ SEEDS = {
 
 @pytest.mark.parametrize(("line", "reason"), SEEDS.values(), ids=SEEDS.keys())
 def test_a_seed_that_does_not_fit_names_its_line_and_leaves_nothing(tables: Tables, line: str, reason: str) -> None:
-    from tenantry.engine.migration import run
-
     with pytest.raises(Invalid, match=re.escape(reason)), tables.database.migrating() as connection:
         run.migrate(connection, people(column("s", "string")), {"people": lambda: [b'{"id": 1}', line.encode()]}, False)
     assert tables.ask("SELECT name FROM sqlite_master") == []
@@ -393,7 +405,8 @@ def test_a_crash_before_any_statement_leaves_the_old_state_or_the_new(tables: Ta
         table("new", NAME),
     )
     tables.migrate(before, {**FAMILY, "old": [{"id": 1}]})
-    old, crashes = tables.dump(), []
+    old = tables.dump()
+    crashes: list[Path] = []
 
     def crash(*_: object) -> None:
         folder = tmp_path / f"crash-{len(crashes)}"
