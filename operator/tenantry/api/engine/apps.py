@@ -15,6 +15,7 @@ from typing import Any, cast
 from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks, check_match
+from tenantry.api.waiting import until
 from tenantry.api.writes import ATTEMPTS, Desk, edit, new_document, refuse_declared, signed
 from tenantry.engine.packages.check import SYMBOLS, open_package, sha256_of
 from tenantry.kinds.app.decide import wanted_versions
@@ -177,7 +178,7 @@ class Apps:
             self._check_same_bytes(facts)  # another request was first
 
     async def _remove_package(self, app: str, version: str) -> None:
-        """The REST-made Package goes with the last App of the tenant that held it."""
+        """The REST-made Package goes with the last App of the tenant that held it; only then may other bytes come."""
         site = self._site
         package = self._package(app, version)
         if package is None or package.metadata.labels.get(MANAGED_BY_LABEL) != MANAGER:
@@ -185,6 +186,12 @@ class Apps:
         if site.front.cache.count(App.KIND, site.namespace, f"package={app}@{version}"):
             return
         await site.store(site.front.desk).delete(Held(package.ref, package.metadata.uid, ""))
+        cache, seconds = site.front.cache, site.front.facade.engine_wait.total_seconds()
+
+        def gone() -> bool | None:
+            return True if cache.entry(package.ref) is None else None
+
+        await until(cache, gone, lambda seen: seen.ref == package.ref, seconds)
 
     async def _put_app(self, desk: Desk, facts: PackageFacts, change: Callable[[Spec], Spec], action: str) -> Written:
         """Creates the App, or edits it."""
