@@ -20,6 +20,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 
 BUSY_S = 30
+EXACT_DIGITS = {"sqlite": 15}
+"""Digits of a decimal that a database keeps exactly; without a limit where it is not named."""
 
 
 class Database:

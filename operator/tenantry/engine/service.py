@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -337,11 +338,7 @@ class Engine:
         """Tables, seeds and the installed version change in one transaction. Returns the sha256 of what was installed before."""
         self._shelf.unpack(stored.sha256)
         with open_checked(self._shelf.path(stored.sha256)) as package:
-
-            def lines_of(name: str) -> Callable[[], Iterable[bytes]]:
-                return lambda: package.archive.open(name)
-
-            seeds = {table: lines_of(name) for table, name in package.seeds().items()}
+            seeds = {table: partial(package.lines, name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection:
                 run.migrate(connection, package.manifest, seeds, allow_drops)
                 _, before = records.installed(connection).get(stored.app, ("", stored.sha256))

@@ -291,6 +291,13 @@ def test_rows_that_break_a_new_foreign_key_are_named(tables: Tables) -> None:
     assert tables.dump() == before
 
 
+def test_a_decimal_that_sqlite_would_round_is_refused_by_its_column(tables: Tables) -> None:
+    tables.migrate(people(column("v", "decimal", precision=15)), values("", "1234567890123.45"))
+    assert tables.rows("people", "v") == [(1234567890123.45,)]
+    with pytest.raises(Invalid, match=r"tables\.people\.v: sqlite keeps decimals exactly up to 15 digits, not 16"):
+        tables.migrate(people(column("v", "decimal", precision=16)))
+
+
 def test_rows_that_break_a_new_check_are_refused_by_its_name(tables: Tables) -> None:
     tables.migrate(app(PEOPLE), ADA)
     with pytest.raises(Invalid, match="nobody_called_ada"):
@@ -384,13 +391,21 @@ SEEDS = {
     "a string too long": ('{"id": 2, "s": "' + "x" * 21 + '"}', "more than 20"),
     "a number out of range": ('{"id": 2147483648}', "out of range"),
     "a line that is no row": ("[1]", "people.ndjson:2"),
+    "endless nesting": ("[" * 100_000, "people.ndjson:2"),
+    "half a character": ('{"id": 2, "s": "\\ud800"}', "surrogates not allowed"),
+    "a decimal with more places": ('{"id": 2, "d": "1.234"}', "more than 2 behind the point"),
+    "a decimal that is too large": ('{"id": 2, "d": 12345678}', "more than 9 digits"),
+    "a decimal that is none": ('{"id": 2, "d": "NaN"}', "no finite number"),
+    "a double that is none": ('{"id": 2, "f": NaN}', "no finite number"),
+    "a flag that is a number": ('{"id": 2, "b": 1}', "1 is no bool"),
 }
 
 
 @pytest.mark.parametrize(("line", "reason"), SEEDS.values(), ids=SEEDS.keys())
 def test_a_seed_that_does_not_fit_names_its_line_and_leaves_nothing(tables: Tables, line: str, reason: str) -> None:
+    wanted = people(column("s", "string"), column("d", "decimal"), column("f", "double"), column("b", "boolean"))
     with pytest.raises(Invalid, match=re.escape(reason)), tables.database.migrating() as connection:
-        run.migrate(connection, people(column("s", "string")), {"people": lambda: [b'{"id": 1}', line.encode()]}, False)
+        run.migrate(connection, wanted, {"people": lambda: [b'{"id": 1}', line.encode()]}, False)
     assert tables.ask("SELECT name FROM sqlite_master") == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import Limits, inspect
+from tenantry.engine.packages.check import LONGEST_LINE, Limits, inspect, open_package
 from tenantry.engine.packages.manifest import parse_manifest
 from tenantry.model.verdicts import Invalid
 from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
@@ -259,6 +259,15 @@ WRONG = {
     "more scale than precision": (manifest(**column(type="decimal", precision=2, scale=3)), "scale"),
     "a generated text": (manifest(**column(generated=True)), "can be generated"),
     "a default that is a list": (manifest(**column(default=[1])), "default must be a literal"),
+    "a number's default that is a word": (manifest(**column(type="integer", default="one")), "must be a whole number"),
+    "a default too large": (manifest(**column(type="integer", default=2**31)), "must be a whole number of at most 2147483647"),
+    "a default too long": (manifest(**column(type="string", length=2, default="abc")), "a string of at most 2 characters"),
+    "now in a text": (manifest(**column(default="now")), "not now or uuid"),
+    "a day that is none": (manifest(**column(type="date", default="2026-02-30")), "now, or a quoted ISO 8601 string"),
+    "JSON that is none": (manifest(**column(type="json", default="{")), "a string that holds JSON"),
+    "a fixed uuid": (manifest(**column(type="uuid", default="1")), "must be uuid"),
+    "bytes by default": (manifest(**column(type="blob", default="x")), "must be absent"),
+    "an endless default": (b'{"tables": [{"columns": [{"name": "d", "type": "double", "default": .inf}]}]}', "finite number"),
     "a name that is SQL": (manifest(**column(name='c"; DROP TABLE t')), "app.yaml.tables[0].columns[1].name: "),
     "a column twice": (manifest(**table(columns=[{"name": "id", "type": "integer"}, {"name": "ID", "type": "text"}])), "twice"),
     "no primary key": (manifest(**table(primaryKey=[])), "app.yaml.tables[0].primaryKey: "),
@@ -268,6 +277,18 @@ WRONG = {
         manifest(**table(foreignKeys=[{"columns": ["id"], "references": "no", "to": ["id"]}])),
         "references no, which is not declared",
     ),
+    "a reference to what is not unique": (
+        manifest(**table(foreignKeys=[{"columns": ["id"], "references": "contacts", "to": ["email"]}])),
+        "which is neither its primary key nor unique",
+    ),
+    "a reference that nulls a key": (
+        manifest(**table(foreignKeys=[{"columns": ["id"], "references": "contacts", "to": ["id"], "onDelete": "setNull"}])),
+        "setNull needs nullable columns",
+    ),
+    "a key in other letters": (manifest(**table(primaryKey=["ID"])), "no column ID"),
+    "a key with a column twice": (manifest(**table(unique=[["id", "id"]])), "names column id twice"),
+    "an index twice": (manifest(**table(indexes=[{"columns": ["id"]}, {"columns": ["id"]}])), "index (id) is declared twice"),
+    "a column renamed from one that stays": (manifest(**column(renamedFrom="id")), "column id is declared still"),
     "a check that leads out": (manifest(**table(checks=[{"name": "c", "expression": "1) , evil TEXT CHECK (1"}])), "expression"),
     "two statements in a check": (manifest(**table(checks=[{"name": "c", "expression": "1; DROP TABLE x"}])), "expression"),
     "a role over no table": (manifest(roles={"editor": {"no": ["read"]}}), "roles.editor: no table no"),
@@ -293,3 +314,16 @@ def test_a_wrong_manifest_is_refused_by_its_field(content: bytes, told: str) -> 
 def test_an_expression_may_hold_quoted_marks(tmp_path: Path) -> None:
     checks = [{"name": "c", "expression": "email LIKE '%;)--%' AND (length(email) > 3)"}]
     assert parse_manifest(manifest(**table(checks=checks))).tables[0].checks[0].name == "c"
+
+
+def test_a_seed_line_too_long_to_hold_is_refused(tmp_path: Path) -> None:
+    package = write_zip(
+        tmp_path / "long.tapp",
+        {"app.yaml": manifest(tables=[CONTACTS]), "seed/contacts.ndjson": b"short\n" + b"x" * (LONGEST_LINE + 1)},
+        zipfile.ZIP_STORED,
+    )
+    with open_package(package) as opened:
+        lines = opened.lines("seed/contacts.ndjson")
+        assert next(lines) == b"short\n"
+        with pytest.raises(Invalid, match=r"seed/contacts\.ndjson: has a line of more than"):
+            next(lines)

@@ -12,7 +12,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy.exc import DBAPIError
 
-from tenantry.engine.database import check_references, go_on_from, last_generated
+from tenantry.engine.database import EXACT_DIGITS, check_references, go_on_from, last_generated
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compare
@@ -63,11 +63,26 @@ def _table_names(connection: sa.Connection, app: str) -> list[str]:
 
 def _compared(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData) -> Plan:
     prefix = prefix_of(manifest.id)
+    _check_exact(manifest, connection.dialect.name)
 
     def declared(name: str) -> TableShape:
         return declared_shape(metadata.tables[name], connection.dialect)
 
     return compare(real_shapes(connection, prefix), list(metadata.tables), declared, _renames(manifest, prefix), prefix)
+
+
+def _check_exact(manifest: Manifest, dialect: str) -> None:
+    most = EXACT_DIGITS.get(dialect)
+    problems = [
+        Problem(
+            f"tables.{table.name}.{column.name}", f"{dialect} keeps decimals exactly up to {most} digits, not {column.precision}"
+        )
+        for table in manifest.tables
+        for column in table.columns
+        if most is not None and (column.precision or 0) > most
+    ]
+    if problems:
+        raise Invalid(tuple(problems))
 
 
 def _renames(manifest: Manifest, prefix: str) -> Renames:
@@ -200,7 +215,7 @@ def _rows(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         try:
             given = json.loads(line)
             row = {name: value_of(columns[name], value) for name, value in given.items()}
-        except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError, RecursionError) as error:
             raise Invalid(
                 (Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {_reason(error)}"),)
             ) from error

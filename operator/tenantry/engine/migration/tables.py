@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import uuid
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -140,9 +141,9 @@ def value_of(column: Column, value: Any) -> Any:
         case "string" | "text":
             return _string(value, column.length)
         case "decimal":
-            return Decimal(str(value))
+            return _decimal(value, column.precision or 0, column.scale or 0)
         case "double":
-            return float(value)
+            return _double(value)
         case "boolean":
             return _exactly(bool, value)
         case "date":
@@ -168,7 +169,24 @@ def _string(value: Any, length: int | None) -> str:
     text = _exactly(str, value)
     if length is not None and len(text) > length:
         raise ValueError(f"has {len(text)} characters, more than {length}")
+    text.encode()  # Half of a surrogate pair is valid in JSON and nowhere else.
     return text
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+    number = Decimal(str(value))
+    if not number.is_finite():
+        raise ValueError(f"{value!r} is no finite number")
+    with localcontext(prec=2 * precision + 2):
+        if abs(number) >= Decimal(10) ** (precision - scale) or round(number, scale) != number:
+            raise ValueError(f"{value} has more than {precision} digits, or more than {scale} behind the point")
+    return number
 
 
 def _moment(value: str) -> datetime:

@@ -23,6 +23,8 @@ SYMBOLS = "symbols.sym"
 CONTENT = "content/"
 SEED = "seed/"
 CHUNK = 1 << 18
+LONGEST_LINE = 16 << 20
+"""Bytes of a seed's line at most: a row is held in memory."""
 HEADER = 30
 """Bytes of a local file header before its name."""
 ENTRY = b"PK\x01\x02"
@@ -61,6 +63,14 @@ class Package:
             for name in self.archive.namelist()
             if name.startswith(SEED) and name.endswith(".ndjson")
         }
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of an entry. Raises Invalid for one that is too long to be a row."""
+        with self.archive.open(name) as stream:
+            while line := stream.readline(LONGEST_LINE + 1):
+                if len(line) > LONGEST_LINE:
+                    raise _refused(name, f"has a line of more than {LONGEST_LINE} bytes")
+                yield line
 
     def content(self) -> list[str]:
         """The names of the static files."""
