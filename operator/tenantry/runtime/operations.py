@@ -152,7 +152,8 @@ class Record:
         unfinished = self._unfinished(self._cause_of(decision))
         if isinstance(verdict, Waiting) and not self._steps:
             return False
-        due = bool(decision.action) and (bool(self._steps) or not self._resource.ready)
+        asked = not self._resource.ready or decision.request != ""
+        due = bool(decision.action) and (bool(self._steps) or asked)
         if unfinished is None and not due:
             return False
         if not self._steps and unfinished is None and self._recorded(self._cause_of(decision), verdict):

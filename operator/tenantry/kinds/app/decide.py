@@ -54,7 +54,9 @@ def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     if seen.engine is None:
         return Decision(seen.app.status, Waiting("EngineNotRunning", f"environment {seen.app.spec.environment} does not run yet"))
     held = seen.held or EngineApp(seen.app.spec.app)
-    action, subject, request = _action(seen.app, held)
+    # An interrupted pass may have done it all: then what the status last told shows what this is about.
+    about = _action(seen.app, held)
+    action, subject, request = about if about[0] or seen.app.ready else _action(seen.app, _reported(seen.app))
     changes, verdict = _next(seen, held, seen.engine)
     return Decision(_status(seen.app, held), verdict, action, subject, request, changes)
 
@@ -83,7 +85,7 @@ def _action(app: App, held: EngineApp) -> tuple[str, str, str]:
         return "INSTALL_APP", wanted, ""
     if wanted is None and held.installed:
         return "UNINSTALL_APP", held.version, ""
-    if wanted is None and _drop_requested(app) and held.persisted:
+    if wanted is None and _drop_requested(app):
         return "DROP_APP_DATA", "", _drop_requested(app)
     missing = [version for version in wanted_versions(app) if version not in held.versions]
     if missing:
@@ -92,6 +94,12 @@ def _action(app: App, held: EngineApp) -> tuple[str, str, str]:
     if extra:
         return "DELETE_APP_VERSION", extra[0], ""
     return "", "", ""
+
+
+def _reported(app: App) -> EngineApp:
+    """The app as its status last told it."""
+    status = app.status
+    return EngineApp(app.spec.app, version=status.installed_version or "", versions=status.available_versions)
 
 
 def _next(seen: Observed, held: EngineApp, engine: EngineEndpoint) -> tuple[tuple[Change, ...], Verdict]:

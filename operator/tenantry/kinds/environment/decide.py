@@ -95,10 +95,15 @@ def _action(seen: Observed) -> tuple[str, str]:
     if not environment.ready:
         fresh = environment.metadata.generation == 1 or environment.status.phase in (None, "PENDING")
         return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
-    deployed = seen.engine.spec if seen.engine else None
-    if deployed is not None and seen.tenant is not None and deployed.ref.tenant_slug != seen.tenant.slug:
+    if _moved(seen) and seen.tenant is not None:
         return "UPDATE_ENVIRONMENT", f"tenant-slug-{seen.tenant.slug}"
     return ("UPDATE_ENVIRONMENT" if _changes(seen) else ""), ""
+
+
+def _moved(seen: Observed) -> bool:
+    """Does the tenant's new slug move the engine? Until the status tells it, for the move itself may be done already."""
+    told = seen.environment.status.tenant_slug
+    return seen.tenant is not None and told is not None and told != seen.tenant.slug
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
@@ -187,7 +192,7 @@ def _status(seen: Observed) -> EnvironmentStatus:
     external_id = engine.environment_external_id if engine else ""
     update = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
     if engine is not None and engine.spec is not None and answered:
-        update["slug"] = engine.spec.ref.slug
+        update |= {"slug": engine.spec.ref.slug, "tenant_slug": engine.spec.ref.tenant_slug}
     elif external is not None:
         update["slug"] = environment.wanted_slug
     return environment.status.model_copy(update=update | {"engine": _engine_status(seen, url)})

@@ -77,6 +77,7 @@ class EnvironmentStatus(Status):
 
     phase: Literal["PENDING", "READY", "DELETING"] | None = None
     slug: str | None = None
+    tenant_slug: str | None = Field(default=None, description="The tenant's slug that the URL carries.")
     url: str | None = None
     external_id: str | None = None
     engine: EngineStatus | None = None

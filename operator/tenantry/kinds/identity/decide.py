@@ -46,9 +46,17 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
                 difference,
             ),
         )
-    action = "APPLY_IDENTITY" if difference or not seen.identity.ready else ""
-    request = f"password-{seen.password.fingerprint[:12]}" if difference == "set password" and seen.identity.ready else ""
+    request = _request(seen)
+    action = "APPLY_IDENTITY" if difference or request or not seen.identity.ready else ""
     return Decision(_status(seen), Ready(), action, request=request, changes=changes)
+
+
+def _request(seen: Observed) -> str:
+    """A changed password asks by itself: it is no drift. It is due until the status says that it was delivered."""
+    delivered = seen.identity.status.credential
+    if seen.identity.ready and delivered and delivered != seen.password.fingerprint:
+        return f"password-{seen.password.fingerprint[:12]}"
+    return ""
 
 
 def _roles(identity: Identity) -> tuple[tuple[str, str], ...]:

@@ -38,8 +38,9 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     changes: tuple[Change, ...] = ()
     if seen.held is None or seen.held.settings != settings_of(provider) or _secret_differs(seen):
         changes = (_put(seen, seen.engine),)
-    action = "APPLY_IDENTITY_PROVIDER" if changes or not provider.ready else ""
-    return Decision(_status(seen), Ready(), action, request=_request(seen), changes=changes)
+    request = _request(seen)
+    action = "APPLY_IDENTITY_PROVIDER" if changes or request or not provider.ready else ""
+    return Decision(_status(seen), Ready(), action, request=request, changes=changes)
 
 
 def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
@@ -64,9 +65,10 @@ def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:
 
 
 def _request(seen: Observed) -> str:
-    """A changed secret asks by itself: it is no drift."""
-    if seen.provider.ready and seen.held is not None and seen.secret is not None and _secret_differs(seen):
-        return f"secret-{seen.secret.fingerprint[:12]}"
+    """A changed secret asks by itself: it is no drift. It is due until the status says that it was delivered."""
+    delivered, wanted = seen.provider.status.credential, seen.secret.fingerprint if seen.secret else None
+    if seen.provider.ready and wanted and delivered != wanted:
+        return f"secret-{wanted[:12]}"
     return ""
 
 
