@@ -132,6 +132,15 @@ async def test_a_version_never_changes(tmp_path: Path) -> None:
         assert (await engine("POST", "/apps/upload", **package("1.0.0", note="other"))).status_code == 200
 
 
+async def test_versions_uploaded_at_the_same_time_are_all_stored(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        engine = await engine_in(world)
+        versions = [f"1.{n}.0" for n in range(6)]
+        answers = await asyncio.gather(*(engine("POST", "/apps/upload", **package(version)) for version in versions))
+        assert [one.text for one in answers if one.status_code != 200] == []
+        assert sorted((await engine.apps())["crm"]["availableVersions"].split(",")) == versions
+
+
 async def test_downloads_by_both_paths_and_symbols(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)

@@ -72,7 +72,7 @@ class Fragments:
         self._render = render
         self._affected = affected
         self._rows: dict[Name, Row] = {}
-        self._listings: dict[Scope, Listing] = {}
+        self._listings: dict[tuple[str | None, str], tuple[str, Listing]] = {}
         cache.listen(self._seen)
 
     def row(self, name: Name) -> Row | None:
@@ -95,10 +95,10 @@ class Fragments:
 
     def listing(self, scope: Scope) -> Listing:
         """The list of that scope."""
-        listing = self._listings.get(scope)
-        if listing is None:
-            listing = self._listings[scope] = self._list(scope)
-        return listing
+        held = self._listings.get((scope.namespace, scope.by))
+        if held is None or held[0] != scope.since:
+            held = self._listings[scope.namespace, scope.by] = (scope.since, self._list(scope))
+        return held[1]
 
     def _row(self, resource: Resource[Any, Any], name: Name) -> Row:
         rendered = self._render(resource)
@@ -124,10 +124,9 @@ class Fragments:
             self._drop_all(self._affected(seen))
 
     def _forget_lists(self, seen: Seen) -> None:
-        keys = seen.keys
-        for scope in list(self._listings):
-            if scope.namespace in (None, seen.ref.namespace) and (not scope.by or scope.by in keys):
-                del self._listings[scope]
+        for by in ("", *seen.keys):
+            for namespace in (None, seen.ref.namespace):
+                self._listings.pop((namespace, by), None)
 
     def _drop_all(self, names: Iterable[Name]) -> None:
         dropped = [self._drop(name) for name in list(names)]

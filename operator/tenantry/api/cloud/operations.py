@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
@@ -12,11 +13,13 @@ from tenantry.api import tenancy
 from tenantry.api.answers import list_answer, queued, row_answer
 from tenantry.api.bodies import OperationBody, OperationQueuedResponse
 from tenantry.api.front import Front
+from tenantry.api.preconditions import Marks
 from tenantry.api.queueing import cancelled
-from tenantry.api.routes import PAGED, TAGGED, Route
+from tenantry.api.routes import PAGED, TAGGED, Route, flag
 from tenantry.api.waiting import until
+from tenantry.api.writes import Desk
 from tenantry.kinds.operation.spec import Operation
-from tenantry.model.resource import REQUEST_KEY, format_time, held_of
+from tenantry.model.resource import REQUEST_KEY, Document, format_time, held_of
 from tenantry.model.verdicts import Conflict
 from tenantry.rest.bodies import invalid, read_bytes
 from tenantry.runtime.operations import DELETION, LOG_LIMIT
@@ -68,22 +71,28 @@ class Operations:
         row = tenancy.operation(front, principal, request.path_params["id"])
         principal.require_writer()
         marks = front.marks(request, principal, await read_bytes(request))
-        message = f"operation {row.id} is cancelled"
+        write = partial(self._cancel, id_=row.id, marks=marks)
+        if flag(request, "dryRun"):
+            return await front.planned(write)
+        stored = await write(front.desk)
+        return queued(front.versions.headers(stored), row.id, f"operation {row.id} is cancelled")
+
+    async def _cancel(self, desk: Desk, *, id_: str, marks: Marks | None) -> Document:
         while True:
-            document = await front.facade.store.get(Operation.named(row.id))
+            document = await desk.store.get(Operation.named(id_))
             operation = Operation.model_validate(document)
             if marks is not None and operation.metadata.annotations.get(REQUEST_KEY) == marks.key and operation.finished:
-                return queued(front.versions.headers(document), row.id, message)
+                return document  # by this very request, sent before
             if operation.finished:
                 raise invalid("", f"the operation has ended: {operation.status.result}")
             if operation.spec.cause == DELETION:
                 raise invalid("", "a deletion cannot be cancelled")
-            ended = cancelled(document, format_time(front.facade.now()), marks.annotations() if marks else {}, LOG_LIMIT)
+            now = format_time(self._front.facade.now())
+            ended = cancelled(document, now, marks.annotations() if marks else {}, LOG_LIMIT)
             try:
-                stored = await front.facade.store.replace(ended, held_of(document).version)
+                return await desk.store.replace(ended, held_of(document).version)
             except Conflict:
                 continue  # it has just gone on
-            return queued(front.versions.headers(stored), row.id, message)
 
     async def _whole(self, operation: Operation) -> str:
         return await self._front.facade.logs.read(operation.id) or operation.status.logs

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from tenantry.api import tenancy
 from tenantry.api.bodies import PackageBody
 from tenantry.api.front import Front
-from tenantry.api.routes import Route
+from tenantry.api.routes import Route, flag
 from tenantry.api.writes import ATTEMPTS, signed
 from tenantry.kinds.package.spec import Package
 from tenantry.model.facts import Caller
@@ -35,7 +35,7 @@ class PackageBytes:
 
     def routes(self) -> Sequence[Route]:
         path = "/packages/{sha256}"
-        return [Route("PUT", path, self.put, 200, PackageBody, (400, 403, 413, 500), ("tenantId",), (), _BYTES)]
+        return [Route("PUT", path, self.put, 200, PackageBody, (400, 403, 413, 500), ("tenantId", "dryRun"), (), _BYTES)]
 
     async def put(self, request: Request) -> Response:
         """Store the bytes of a package for a tenant; a SUPERUSER who names none stores them for all."""
@@ -47,7 +47,10 @@ class PackageBytes:
             facts = await asyncio.to_thread(front.facade.inspect, path)
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
-            await front.facade.packages.put(tenant.metadata.name if tenant else "", path)
+            owner = tenant.metadata.name if tenant else ""
+            if flag(request, "dryRun"):
+                return await front.planned(lambda desk: desk.packages.put(owner, path))
+            await front.facade.packages.put(owner, path)
         bound = tenant.status.namespace if tenant else None
         namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
         await self._wake(namespace, facts.sha256, principal.caller)

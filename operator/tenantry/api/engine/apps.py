@@ -22,7 +22,7 @@ from tenantry.kinds.app.decide import wanted_versions
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.spec import Package
 from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts
-from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, format_time, held_of
+from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time, held_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Download
 from tenantry.rest.bodies import invalid
@@ -67,7 +67,8 @@ class Apps:
 
         async def write(desk: Desk, marks: Marks | None) -> Written:
             await self._put_package(desk, package, facts)
-            return await self._put_app(desk, facts, change, action)
+            written = await self._put_app(desk, facts, change, action)
+            return written._replace(undo=partial(self._remove_package, facts.app, facts.version))
 
         await self._site.perform(write, action, facts.sha256, str(allow_drops))
         return facts
@@ -183,7 +184,8 @@ class Apps:
         package = self._package(app, version)
         if package is None or package.metadata.labels.get(MANAGED_BY_LABEL) != MANAGER:
             return
-        if site.front.cache.count(App.KIND, site.namespace, f"package={app}@{version}"):
+        holders = site.front.cache.resources(App.KIND, site.namespace, f"package={app}@{version}")
+        if any(not holder.deleting for holder in holders):
             return
         await site.store(site.front.desk).delete(Held(package.ref, package.metadata.uid, ""))
         cache, seconds = site.front.cache, site.front.facade.engine_wait.total_seconds()
@@ -205,7 +207,8 @@ class Apps:
         if desk.cache.entry(ref) is None:
             try:
                 after = await store.create(document)
-                return Written(App.model_validate(after), None, after, action, "1", facts.version)
+                made = App.model_validate(after)
+                return Written(made, None, after, action, "1", facts.version, has=_has(action, facts.version))
             except AlreadyExists:
                 pass  # another request was first
         refuse_declared(await store.get(ref))
@@ -248,7 +251,26 @@ def _facts(app: App) -> EngineApp:
 
 
 def _app_written(before: Document, after: Document, action: str, version: str) -> Written:
-    return Written(App.model_validate(after), before, after, action, str(after["metadata"]["generation"]), version)
+    cause = str(after["metadata"]["generation"])
+    return Written(App.model_validate(after), before, after, action, cause, version, has=_has(action, version))
+
+
+def _has(action: str, version: str) -> Callable[[Resource[Any, Any]], bool]:
+    """Does the engine have it, although a later write of the same App took the Operation's place?"""
+
+    def has(resource: Resource[Any, Any]) -> bool:
+        status = cast(App, resource).status
+        match action:
+            case "UPLOAD_APP":
+                return version in status.available_versions
+            case "INSTALL_APP":
+                return status.installed_version == version
+            case "UNINSTALL_APP":
+                return status.installed_version != version
+            case _:
+                return version not in status.available_versions
+
+    return has
 
 
 def _keep(spec: Spec, *versions: str | None, but: str = "") -> Spec:

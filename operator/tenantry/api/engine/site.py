@@ -40,8 +40,15 @@ async def _nothing() -> None:
     return None
 
 
+def _never(resource: Resource[Any, Any]) -> bool:
+    return False
+
+
 class Written(NamedTuple):
-    """A write of one resource. before: None for a new one; undo: what a refusal takes back besides."""
+    """A write of one resource. before: None for a new one; undo: what a refusal takes back besides.
+
+    has: does the resource's status tell that the engine has it? Asked when a later write took the Operation's place.
+    """
 
     resource: Resource[Any, Any]
     before: Document | None
@@ -50,6 +57,7 @@ class Written(NamedTuple):
     cause: str
     subject: str = ""
     undo: Callable[[], Awaitable[None]] = _nothing
+    has: Callable[[Resource[Any, Any]], bool] = _never
 
     @property
     def unchanged(self) -> bool:
@@ -140,9 +148,12 @@ class Site:
 
         def ended() -> str | None:
             operation = cast("Operation | None", cache.resource(ref))
+            resource = cache.resource(target) if target is not None else None
             if operation is not None and operation.finished:
+                if written is not None and resource is not None and _replaced(operation, resource, written):
+                    return None if _settled(resource) is None else "" if written.has(resource) else _outcome(operation)
                 return _outcome(operation)
-            return _told(cache.resource(target), written) if target is not None and written is not None else None
+            return _told(resource, written) if written is not None else None
 
         def concerns(seen: Seen) -> bool:
             return seen.ref in (ref, target)
@@ -197,6 +208,12 @@ def _outcome(operation: Operation) -> str:
         return message or "refused"
     about = message if status.result == "FAILURE" else "it was cancelled"
     raise Halt(Stalled("OperationFailed", f"operation {operation.id}: {about}", "Operator"))
+
+
+def _replaced(operation: Operation, resource: Resource[Any, Any], written: Written) -> bool:
+    """Was it cancelled because the resource was written again, by somebody else's request?"""
+    newer: bool = resource.metadata.generation > written.after["metadata"].get("generation", 0)
+    return operation.status.result == "CANCELLED" and newer and not resource.deleting
 
 
 def _told(resource: Resource[Any, Any] | None, written: Written) -> str | None:
