@@ -13,37 +13,13 @@ from typing import Any
 import httpx
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.api.app import create_app
-from tenantry.api.facade import Facade
-from tenantry.bootstrap import Platform, now
-from tenantry.engine.packages.check import inspect
+from tenantry.bootstrap import Platform
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, SYSTEM_NAMESPACE
-from tenantry.rest.uploads import Uploads
 
 PASSWORD = "a long password"
 BASE = "http://platform"
-
-
-def facade_of(platform: Platform) -> Facade:
-    """The facade's dependencies, out of a platform."""
-    return Facade(
-        store=platform.writing,
-        cache=platform.cache,
-        packages=platform.packages,
-        secrets=StoreSecrets(platform.writing, platform.cache.document, platform.ports.fingerprint_key),
-        keys=platform.keys,
-        engines=platform.engines,
-        logs=platform.ports.logs,
-        uploads=Uploads(platform.packages.incoming),
-        preview=platform.ports.deployer.preview,
-        provider=platform.ports.deployer.provider,
-        inspect=inspect,
-        plan=platform.plan,
-        mark_key=b"a key of tests",
-        now=now,
-    )
 
 
 @dataclass
@@ -116,7 +92,7 @@ async def declare_user(platform: Platform, username: str, role: str, tenant: str
 async def world_in(state: Path, **changes: Any) -> AsyncIterator[World]:
     """A running platform with a SUPERUSER `root` and a region `here`. changes: of the facade."""
     platform = await Platform.open(state, BASE, MemoryStore(Admission()))
-    app = create_app(replace(facade_of(platform), **changes))
+    app = create_app(replace(platform.facade, **changes))
     await platform.start()
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+
 from tests.scenario.rest_world import World, world_in
 
 ABSENT = "00000000-0000-4000-8000-000000000000"

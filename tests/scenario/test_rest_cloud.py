@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenario.rest_world import PASSWORD, World, declare, world_in
 
 from tenantry.model.resource import SOURCE, SOURCE_FILE
+from tests.scenario.rest_world import PASSWORD, World, declare, world_in
 
 ENVIRONMENT = {
     "id", "tenantId", "name", "slug", "region", "regionInfo", "status", "externalId", "engine", "tenant", "createdAt",

@@ -1,0 +1,155 @@
+"""Tokens of the facade: whose they are at every request, and what ends them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from starlette.requests import Request
+
+from tenantry.adapters.keys import KeyRing
+from tenantry.api.authentication import AUDIENCE, Authenticator
+from tenantry.kinds.user.spec import User
+from tenantry.model.facts import Password, SecretFacts
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.model.verdicts import Unauthorized
+from tests.unit.api.test_fragments import Objects
+
+HOUR = timedelta(hours=1)
+
+
+class Vault:
+    """Secrets of one password, which can be changed."""
+
+    fingerprint = "one"
+
+    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
+        return SecretFacts("Present", self.fingerprint)
+
+    async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        return Password(clear="a long password")
+
+    async def ensure(self, ref: Ref, for_kind: str) -> None:
+        raise NotImplementedError
+
+    async def remove(self, ref: Ref) -> None:
+        raise NotImplementedError
+
+
+class Stand:
+    """An authenticator whose clock can be moved."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.objects = Objects()
+        self.vault = Vault()
+        self.keys = KeyRing(folder, "tenantry", lambda: self.now)
+        self.authenticator = Authenticator(self.keys, self.objects.cache, self.vault, lambda: self.now)
+
+    def user(self, role: str = "ADMIN", tenant: str | None = "acme", namespace: str = SYSTEM_NAMESPACE) -> User:
+        spec = {"username": "eve", "role": role, "passwordSecretRef": {"name": "eve"}}
+        self.objects.put("User", "eve", spec | ({"tenant": tenant} if tenant else {}), namespace)
+        found = self.objects.cache.resource(Ref("User", namespace, "eve"))
+        assert isinstance(found, User)
+        return found
+
+    def role(self, token: str) -> str:
+        header = [(b"authorization", f"Bearer {token}".encode())]
+        return self.authenticator.principal(Request({"type": "http", "headers": header})).caller.role
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Stand:
+    stand = Stand(tmp_path)
+    stand.objects.tenant("acme")
+    return stand
+
+
+def test_a_token_is_its_living_user(stand: Stand) -> None:
+    assert stand.role(stand.authenticator.issue(stand.user(), HOUR)) == "ADMIN"
+
+
+def _deletes_user(stand: Stand) -> None:
+    document = stand.objects.cache.document(Ref("User", SYSTEM_NAMESPACE, "eve"))
+    assert document is not None
+    stand.objects.cache.remove({**document, "metadata": {**document["metadata"], "resourceVersion": "999"}})
+
+
+def _deletes_tenant(stand: Stand) -> None:
+    document = stand.objects.cache.document(Ref("Tenant", "", "acme"))
+    assert document is not None
+    stand.objects.cache.remove({**document, "metadata": {**document["metadata"], "resourceVersion": "999"}})
+
+
+def _changes_password(stand: Stand) -> None:
+    stand.vault.fingerprint = "two"
+    stand.objects.cache.absorb(
+        {"kind": "Secret", "metadata": {"name": "eve", "namespace": SYSTEM_NAMESPACE, "uid": "s", "resourceVersion": "999"}}
+    )
+
+
+def _passes(stand: Stand) -> None:
+    stand.now += HOUR + timedelta(seconds=31)
+
+
+ENDS: dict[str, Callable[[Stand], Any]] = {
+    "its user is deleted": _deletes_user,
+    "its tenant is deleted": _deletes_tenant,
+    "its user's role changes": lambda stand: stand.user("VIEWER"),
+    "its user's tenant changes": lambda stand: (stand.objects.tenant("globex"), stand.user(tenant="globex")),
+    "its user's password changes": _changes_password,
+    "its hour is over, and the leeway": _passes,
+}
+
+
+@pytest.mark.parametrize("event", ENDS)
+def test_a_token_ends_when(stand: Stand, event: str) -> None:
+    token = stand.authenticator.issue(stand.user(), HOUR)
+    assert stand.role(token) == "ADMIN"
+    ENDS[event](stand)
+    with pytest.raises(Unauthorized):
+        stand.role(token)
+
+
+def _part(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(value)).decode().rstrip("=")
+
+
+def forged(stand: Stand) -> dict[str, str]:
+    good = stand.authenticator.issue(stand.user(), HOUR)
+    claims, stamp = {"sub": stand.user().id, "aud": AUDIENCE}, {"stamp": "x"}
+    head, body, signature = good.split(".")
+    other = {"iss": "tenantry", "exp": 4e9, "nbf": 0, **claims, **stamp}
+    return {
+        "no algorithm": f"{_part({'alg': 'none'})}.{body}.",
+        "a symmetric algorithm": f"{_part({'alg': 'HS256', 'kid': 'k'})}.{body}.{signature}",
+        "another body": f"{head}.{_part(other)}.{signature}",
+        "a cut signature": good[:-4],
+        "another audience": stand.keys.sign({**claims, **stamp, "aud": "engine:x"}, HOUR),
+        "no stamp": stand.keys.sign(claims, HOUR),
+        "another stamp": stand.keys.sign({**claims, **stamp}, HOUR),
+        "an unknown user": stand.keys.sign({**claims, **stamp, "sub": "nobody"}, HOUR),
+        "no token at all": "x",
+        "a token of a megabyte": "a" * 1_000_000,
+        "characters of another alphabet": "é.é.é",
+    }
+
+
+@pytest.mark.parametrize("row", range(11))
+def test_a_forged_token_is_refused(stand: Stand, row: int) -> None:
+    name, token = list(forged(stand).items())[row]
+    with pytest.raises(Unauthorized):
+        header = [(b"authorization", b"Bearer " + token.encode("latin-1"))]
+        stand.authenticator.principal(Request({"type": "http", "headers": header}))
+        pytest.fail(name)
+
+
+def test_a_user_that_a_tenant_writes_into_its_own_namespace_is_nobody(stand: Stand) -> None:
+    intruder = stand.user("SUPERUSER", None, namespace="tenant-acme")
+    with pytest.raises(Unauthorized):
+        stand.role(stand.authenticator.issue(intruder, HOUR))

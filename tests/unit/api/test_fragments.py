@@ -1,0 +1,125 @@
+"""Prepared bodies: kept while nothing that they tell changes, and never older than the cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tenantry.api.fragments import Fragments, Scope
+from tenantry.api.owners import Owners
+from tenantry.api.rendering import Renderer
+from tenantry.kinds.registry import TYPES
+from tenantry.model.resource import API_VERSION, SYSTEM_NAMESPACE
+from tenantry.runtime.cache import Cache
+
+
+class Objects:
+    """Writes into a cache as a store would."""
+
+    def __init__(self) -> None:
+        self.cache = Cache(TYPES)
+        self._version = 0
+
+    def put(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "", **more: Any) -> None:
+        self._version += 1
+        metadata = {
+            "name": name, "uid": f"00000000-0000-4000-8000-{abs(hash((kind, namespace, name))) % 10**12:012d}", "generation": 1,
+            "resourceVersion": str(self._version), "creationTimestamp": f"2026-01-01T00:00:{len(name):02d}Z",
+            **({"namespace": namespace} if namespace else {}), **more.pop("metadata", {}),
+        }  # fmt: skip
+        self.cache.absorb({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec, **more})
+
+    def tenant(self, name: str, **spec: Any) -> None:
+        status = {"observedGeneration": 1, "slug": name, "namespace": {"name": f"tenant-{name}", "uid": "n"}}
+        self.put("Tenant", name, spec, status=status)
+
+
+@pytest.fixture
+def objects() -> Objects:
+    objects = Objects()
+    objects.put("Region", "here", {"displayName": "Here"})
+    objects.tenant("acme")
+    for name in ("a", "bb", "ccc"):
+        objects.put("Environment", name, {"region": "here"}, "tenant-acme")
+    return objects
+
+
+@pytest.fixture
+def fragments(objects: Objects) -> Fragments:
+    renderer = Renderer(objects.cache, lambda region, tenant, slug: f"http://{slug}.{tenant}", "Local")
+    return Fragments(objects.cache, "Environment", renderer.environment, renderer.environments_affected)
+
+
+def bodies(fragments: Fragments, scope: Scope | None = None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = orjson.loads(fragments.listing(scope or Scope()).whole)
+    return found
+
+
+def test_a_list_is_ordered_by_creation(fragments: Fragments) -> None:
+    assert [one["name"] for one in bodies(fragments)] == ["a", "bb", "ccc"]
+    assert bodies(fragments, Scope("tenant-other")) == []
+
+
+def test_a_list_is_the_same_bytes_until_something_in_it_changes(objects: Objects, fragments: Fragments) -> None:
+    before = fragments.listing(Scope())
+    objects.put("Region", "elsewhere", {})
+    objects.tenant("globex")
+    assert fragments.listing(Scope()) is before
+    objects.put("Environment", "bb", {"region": "here", "displayName": "B"}, "tenant-acme")
+    assert [one["name"] for one in bodies(fragments)] == ["a", "B", "ccc"]
+    assert fragments.listing(Scope()).etag != before.etag
+
+
+def test_a_changed_region_changes_the_bodies_that_tell_of_it(objects: Objects, fragments: Fragments) -> None:
+    assert bodies(fragments)[0]["regionInfo"]["name"] == "Here"
+    objects.put("Region", "here", {"displayName": "There"})
+    assert [one["regionInfo"]["name"] for one in bodies(fragments)] == ["There"] * 3
+    before = fragments.listing(Scope())
+    objects.put("Region", "here", {"displayName": "There"}, status={"environments": 3})
+    assert fragments.listing(Scope()) is before, "its count of environments is not told"
+
+
+def test_a_changed_tenant_changes_the_bodies_that_tell_of_it(objects: Objects, fragments: Fragments) -> None:
+    assert bodies(fragments)[0]["tenant"]["name"] == "acme"
+    objects.tenant("acme", displayName="ACME")
+    assert [one["tenant"]["name"] for one in bodies(fragments)] == ["ACME"] * 3
+
+
+def test_what_lost_its_slug_is_not_listed(objects: Objects, fragments: Fragments) -> None:
+    conditions = [{"type": "Stalled", "status": "True", "reason": "SlugTaken"}]
+    objects.put("Environment", "dddd", {"region": "here", "slug": "a"}, "tenant-acme", status={"conditions": conditions})
+    assert [one["slug"] for one in bodies(fragments)] == ["a", "bb", "ccc"]
+
+
+def test_a_declared_id_is_the_oldest_claimants_and_never_somebody_elses_uid(objects: Objects, fragments: Fragments) -> None:
+    mine = next(one for one in objects.cache.resources("Environment") if one.metadata.name == "a")
+    claimed = "11111111-0000-4000-8000-000000000000"
+    objects.put("Environment", "thief", {"region": "here", "id": mine.metadata.uid}, "tenant-globex")
+    objects.put("Environment", "first", {"region": "here", "id": claimed}, "tenant-acme")
+    objects.put("Environment", "second", {"region": "here", "id": claimed}, "tenant-globex")
+    owners = Owners(objects.cache)
+    ids = {one.metadata.name: (owners.id_of(one), one.metadata.uid) for one in objects.cache.resources("Environment")}
+    assert ids["a"][0] == mine.metadata.uid
+    assert ids["thief"][0] == ids["thief"][1]
+    assert ids["first"][0] == claimed
+    assert ids["second"][0] == ids["second"][1]
+    row = fragments.find(mine.metadata.uid)
+    assert row is not None
+    assert row.name == ("tenant-acme", "a")
+    stolen = fragments.find(ids["thief"][1])
+    assert stolen is not None
+    assert stolen.name == ("tenant-globex", "thief")
+
+
+def test_an_operation_of_an_earlier_tenant_of_that_name_is_not_the_new_ones(objects: Objects) -> None:
+    renderer = Renderer(objects.cache, lambda *_: "", "Local")
+    operations = Fragments(objects.cache, "Operation", renderer.operation, renderer.operations_affected, newest_first=True)
+    target = {"kind": "Tenant", "name": "acme", "uid": "u"}
+    for name, created in (("op-old", "2025-01-01T00:00:00Z"), ("op-new", "2027-01-01T00:00:00Z")):
+        spec = {"action": "CREATE_TENANT", "target": target, "cause": "1", "tenant": "acme"}
+        objects.put("Operation", name, spec, SYSTEM_NAMESPACE, status={}, metadata={"creationTimestamp": created})
+    listed = bodies(operations, Scope(SYSTEM_NAMESPACE, "tenant=acme"))
+    assert [(one["id"], bool(one["tenantId"])) for one in listed] == [("op-new", True), ("op-old", False)]
+    assert [one["id"] for one in bodies(operations, Scope(SYSTEM_NAMESPACE, "tenant=acme", "2026-01-01T00:00:00Z"))] == ["op-new"]
