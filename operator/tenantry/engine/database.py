@@ -59,11 +59,6 @@ class Database:
             with connection.execution_options(tenantry_write=True).begin():
                 yield connection
 
-    def backup(self, out: Path) -> None:
-        """A consistent copy while others write. SQLite only."""
-        with self._connected() as connection, sqlite3.connect(out) as target:
-            _driver(connection).backup(target)
-
     def close(self) -> None:
         """Lets everything go."""
         if self._engine is not None:

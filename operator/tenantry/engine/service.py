@@ -232,10 +232,6 @@ class Engine:
             raise NotFound(f"no identity provider {id_}")
         await self._write(lambda connection: records.remove_provider(connection, id_))
 
-    async def snapshot(self, out: Path) -> None:
-        """A consistent copy of the SQLite database while it is in use."""
-        await asyncio.to_thread(self._database.backup, out)
-
     def _open(self, data: Path) -> None:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._database.exists:
