@@ -14,6 +14,7 @@ import pytest
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.logs import BlobLogs
 from tenantry.adapters.store.memory import MemoryStore
+from tenantry.cli.failing import Failure
 from tenantry.cli.remote import RemoteConsole
 from tenantry.cli.serving import serving
 from tenantry.cli.sockets import answers, control_path, controlling
@@ -75,7 +76,8 @@ async def console(request: pytest.FixtureRequest, local: LocalConsole, tmp_path:
         yield local
         return
     (tmp_path / "state").mkdir()
-    async with serving(control_app(local, tmp_path / "packages" / "_incoming"), controlling(tmp_path / "state")):
+    app = control_app(local, tmp_path / "packages" / "_incoming", asyncio.Event())
+    async with serving(app, controlling(tmp_path / "state")):
         remote = RemoteConsole.at(control_path(tmp_path / "state"))
         yield remote
         await remote.close()
@@ -181,6 +183,19 @@ async def test_a_watch_begins_with_what_is_there_and_goes_on(console: Console) -
     ]
 
 
+async def test_a_watch_ends_when_the_platform_does(local: LocalConsole, tmp_path: Path) -> None:
+    ending = asyncio.Event()
+    await local.apply(tenant("acme"))
+    async with serving(control_app(local, tmp_path, ending), controlling(tmp_path)):
+        remote = RemoteConsole.at(control_path(tmp_path))
+        events = remote.watch("Tenant")
+        await asyncio.wait_for(anext(events), 5)
+        ending.set()
+        with pytest.raises(Failure, match="the running platform has ended"):
+            await asyncio.wait_for(anext(events), 5)
+        await remote.close()
+
+
 async def test_writers_at_once_lose_nothing(console: Console) -> None:
     await console.apply(tenant("acme"))
     ref = Ref("Tenant", "", "acme")
@@ -258,8 +273,6 @@ def test_a_halt_travels_whole(halt: Halt) -> None:
 
 
 async def test_a_platform_that_dies_is_a_sentence(tmp_path: Path) -> None:
-    from tenantry.cli.failing import Failure
-
     remote = RemoteConsole(httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(tmp_path / "x")), base_url="http://t"))
     with pytest.raises(Failure, match="the running platform went away"):
         await remote.about()

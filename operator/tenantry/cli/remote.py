@@ -58,6 +58,7 @@ class RemoteConsole:
                     if "halt" in event:
                         raise halt_from_json(event)
                     yield Event(event["type"], event["document"])
+        raise Failure("the running platform has ended")
 
     async def apply(self, document: Document) -> Applied:
         applied = await self._call("POST", "/objects", content=orjson.dumps(document))

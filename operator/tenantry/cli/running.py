@@ -84,10 +84,14 @@ def _url(settings: Settings, bound: socket.socket | None) -> str:
 @asynccontextmanager
 async def _controlled(platform: Platform, url: str, source: str) -> AsyncIterator[None]:
     """Answers on the control socket."""
-    app = control_app(console_of(platform, url, source), platform.packages.incoming)
+    ending = asyncio.Event()
+    app = control_app(console_of(platform, url, source), platform.packages.incoming, ending)
     try:
         async with serving(app, controlling(platform.state)):
-            yield
+            try:
+                yield
+            finally:
+                ending.set()
     finally:
         control_path(platform.state).unlink(missing_ok=True)
 

@@ -35,6 +35,7 @@ from tenantry.model.verdicts import (
     Unauthorized,
     Waiting,
 )
+from tenantry.ports import Event
 
 SOCKET = "control.sock"
 HALTED = 409
@@ -70,9 +71,12 @@ def halt_from_json(body: Mapping[str, Any]) -> Halt:
     return Halt(_VERDICTS[body["verdict"]](body["reason"], body["message"]))
 
 
-def control_app(console: Console, incoming: Path) -> Starlette:
-    """The ASGI application of the control socket. incoming: the folder for packages on their way; it exists."""
-    routes = _Routes(console, incoming)
+def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Starlette:
+    """The ASGI application of the control socket.
+
+    incoming: the folder for packages on their way; it exists. ending: once set, watches end.
+    """
+    routes = _Routes(console, incoming, ending)
     return Starlette(
         routes=[
             Route("/about", routes.about),
@@ -100,9 +104,10 @@ async def _on_halt(request: Request, error: Exception) -> Response:
 
 
 class _Routes:
-    def __init__(self, console: Console, incoming: Path) -> None:
+    def __init__(self, console: Console, incoming: Path, ending: asyncio.Event) -> None:
         self._console = console
         self._incoming = incoming
+        self._ending = ending
 
     async def about(self, request: Request) -> Response:
         return _json(asdict(await self._console.about()))
@@ -156,10 +161,25 @@ class _Routes:
 
     async def _events(self, kind: str) -> AsyncIterator[bytes]:
         try:
-            async for event in self._console.watch(kind):
+            async for event in _until(self._ending, self._console.watch(kind)):
                 yield orjson.dumps(event._asdict()) + b"\n"
         except Halt as halt:  # the answer has begun: it tells the Halt as its last line
             yield orjson.dumps(halt_to_json(halt)) + b"\n"
+
+
+async def _until(ending: asyncio.Event, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """The events, until the end is set."""
+    ended = asyncio.create_task(ending.wait())
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(events))
+            await asyncio.wait((coming, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                return
+            yield coming.result()
+    finally:
+        ended.cancel()
 
 
 async def _save(request: Request, path: Path) -> None:
