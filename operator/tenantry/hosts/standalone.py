@@ -13,7 +13,7 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Expired
 from tenantry.ports import Feed
 from tenantry.runtime.cache import Cache, Seen
-from tenantry.runtime.runtime import Runtime
+from tenantry.runtime.runtime import FIRST_RETRY, LAST_RETRY, Runtime
 from tenantry.runtime.sync import Synced, Syncer
 
 log = structlog.get_logger(__name__)
@@ -61,6 +61,7 @@ class SourceFeed:
         self.tree = Tree()
         self._cache = cache
         self._appeared: asyncio.Queue[str] = asyncio.Queue()
+        self._incomplete: asyncio.Queue[None] = asyncio.Queue()
         self._turn = asyncio.Lock()
 
     async def sync(self) -> Synced:
@@ -76,19 +77,22 @@ class SourceFeed:
             for namespace in self.syncer.waits_for:
                 if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
                     self._appeared.put_nowait(namespace)
+            if any(not wait.namespace for wait in self.last.waiting):
+                self._incomplete.put_nowait(None)
             return self.last
 
     async def run(self) -> None:
         """Follows the directory and the namespaces, without end."""
         unlisten = self._cache.listen(self._seen)
         try:
-            await asyncio.gather(self._follow_directory(), self._follow_namespaces())
+            await asyncio.gather(self._follow_directory(), self._follow_namespaces(), self._try_again())
         finally:
             unlisten()
 
     async def settled(self) -> None:
-        """Returns when everything that has appeared so far is taken in."""
+        """Returns when everything that has appeared so far is taken in, and what failed has been tried again."""
         await self._appeared.join()
+        await self._incomplete.join()
 
     async def _follow_directory(self) -> None:
         async for _ in self._changes:
@@ -102,9 +106,23 @@ class SourceFeed:
             namespace = await self._appeared.get()
             try:
                 async with self._turn:
-                    await self.syncer.resume(namespace)
+                    resumed = await self.syncer.resume(namespace)
+                if any(not wait.namespace for wait in resumed.waiting):
+                    self._incomplete.put_nowait(None)
             finally:
                 self._appeared.task_done()
+
+    async def _try_again(self) -> None:
+        """What could not be written for a passing reason is written soon."""
+        pause = FIRST_RETRY
+        while True:
+            await self._incomplete.get()
+            try:
+                await asyncio.sleep(pause)
+                await self.sync()
+                pause = FIRST_RETRY if self._incomplete.empty() else min(LAST_RETRY, 2 * pause)
+            finally:
+                self._incomplete.task_done()
 
     def _seen(self, seen: Seen) -> None:
         if seen.ref.kind == "Namespace" and seen.after is not None and seen.ref.name in self.syncer.waits_for:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, SYSTEM_NAMESPACE, Ref
-from tenantry.model.verdicts import AlreadyExists, NotFound
+from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Transient
 from tenantry.ports import Store
 
 USERNAME = "admin"
 SECRET = Ref("Secret", SYSTEM_NAMESPACE, "tenantry-admin")
+PAUSES = (0.05, 0.2, 1.0)
+"""Seconds before each further attempt."""
 
 
 async def ensure_first_user(store: Store, password: str) -> None:
-    """Makes the User and its Secret, or brings the Secret to that password."""
+    """Makes the User and its Secret, or brings the Secret to that password. Raises Halt when it fails again and again."""
+    for pause in (*PAUSES, None):
+        try:
+            await _ensure(store, password)
+        except Halt as halt:
+            if pause is None or not isinstance(halt.verdict, Transient):
+                raise
+            await asyncio.sleep(pause)
+        else:
+            return
+
+
+async def _ensure(store: Store, password: str) -> None:
     secret = {
         "apiVersion": "v1",
         "kind": SECRET.kind,

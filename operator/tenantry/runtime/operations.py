@@ -196,10 +196,10 @@ class Record:
             self._cause = DELETION
         elif decision.request:
             self._cause = decision.request
+        elif self._resource.status.observed_generation == metadata.generation and (left := self._left_behind()):
+            self._cause = left
         elif not self._resource.ready:
             self._cause = str(metadata.generation)
-        elif not decision.changes and (left := self._left_behind()):
-            self._cause = left
         else:
             self._cause = self._drift_cause(decision.changes)
         return self._cause

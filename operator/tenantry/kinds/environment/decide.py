@@ -92,11 +92,12 @@ def engine_ref(environment: Environment, tenant_slug: str) -> EngineRef:
 def _action(seen: Observed) -> tuple[str, str]:
     """The Operation's action, and what asked for it other than the declaration: a new slug of the tenant."""
     environment = seen.environment
-    if not environment.ready:
-        fresh = environment.metadata.generation == 1 or environment.status.phase in (None, "PENDING")
-        return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
-    if _moved(seen) and seen.tenant is not None:
+    seen_before = environment.status.observed_generation == environment.metadata.generation
+    if seen_before and _moved(seen) and seen.tenant is not None:
         return "UPDATE_ENVIRONMENT", f"tenant-slug-{seen.tenant.slug}"
+    if not environment.ready:
+        fresh = environment.status.phase in (None, "PENDING")
+        return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
     return ("UPDATE_ENVIRONMENT" if _changes(seen) else ""), ""
 
 

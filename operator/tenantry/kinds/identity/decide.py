@@ -53,8 +53,9 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
 
 def _request(seen: Observed) -> str:
     """A changed password asks by itself: it is no drift. It is due until the status says that it was delivered."""
-    delivered = seen.identity.status.credential
-    if seen.identity.ready and delivered and delivered != seen.password.fingerprint:
+    status = seen.identity.status
+    seen_before = status.observed_generation == seen.identity.metadata.generation
+    if seen_before and status.credential and status.credential != seen.password.fingerprint:
         return f"password-{seen.password.fingerprint[:12]}"
     return ""
 
@@ -102,7 +103,9 @@ def _difference(seen: Observed) -> str:
 
 
 def _status(seen: Observed) -> IdentityStatus:
-    update: dict[str, object] = {"claimed": True, "credential": seen.password.fingerprint}
+    update: dict[str, object] = {"claimed": True}
+    if seen.held is not None and not _difference(seen):
+        update["credential"] = seen.password.fingerprint
     if seen.held is not None:
         update |= {"id": seen.held.id, "created_at": seen.held.created_at}
     return seen.identity.status.model_copy(update=update)

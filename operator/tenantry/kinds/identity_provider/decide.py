@@ -66,8 +66,9 @@ def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:
 
 def _request(seen: Observed) -> str:
     """A changed secret asks by itself: it is no drift. It is due until the status says that it was delivered."""
-    delivered, wanted = seen.provider.status.credential, seen.secret.fingerprint if seen.secret else None
-    if seen.provider.ready and wanted and delivered != wanted:
+    status, wanted = seen.provider.status, seen.secret.fingerprint if seen.secret else None
+    seen_before = status.observed_generation == seen.provider.metadata.generation
+    if seen_before and wanted and status.credential and status.credential != wanted:
         return f"secret-{wanted[:12]}"
     return ""
 
@@ -99,7 +100,9 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
 
 
 def _status(seen: Observed) -> IdentityProviderStatus:
-    update: dict[str, object] = {"claimed": True, "credential": seen.secret.fingerprint if seen.secret else None}
+    update: dict[str, object] = {"claimed": True}
+    if seen.held is not None and not _secret_differs(seen):
+        update["credential"] = seen.secret.fingerprint if seen.secret else None
     if seen.held is not None:
         update |= {"id": seen.held.id, "created_at": seen.held.created_at}
     return seen.provider.status.model_copy(update=update)

@@ -20,6 +20,7 @@ class SeenNamespace:
     name: str
     uid: str
     consents: bool
+    deleting: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     tenant = seen.tenant
     if tenant.deleting:
         return _deletion(seen, now)
-    action = "CREATE_TENANT" if tenant.metadata.generation == 1 or tenant.status.phase is None else "UPDATE_TENANT"
+    action = "CREATE_TENANT" if tenant.status.namespace is None else "UPDATE_TENANT"
     action = "" if tenant.ready and _bound(seen) else action
     refusal = _refusal(seen, now)
     if refusal is not None:
         return Decision(tenant.status, refusal, action)
     status = tenant.status.model_copy(update={"phase": "READY", "slug": tenant.wanted_slug, "deletion": None})
     namespace = seen.namespace
-    if namespace is None or not namespace.consents:
+    if namespace is None or namespace.deleting or not namespace.consents:
         ensure = EnsureNamespace(tenant.namespace, tenant.metadata.name, tenant.metadata.uid)
         return Decision(status, Waiting("NamespaceMissing", f"namespace {tenant.namespace}"), action, changes=(ensure,))
     bound = BoundNamespace(name=namespace.name, uid=namespace.uid)
@@ -61,7 +62,7 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
 
 
 def _bound(seen: Observed) -> bool:
-    return seen.namespace is not None and seen.namespace.consents
+    return seen.namespace is not None and seen.namespace.consents and not seen.namespace.deleting
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
@@ -82,10 +83,12 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     for children in (seen.environments, seen.others):
         if children:
             return _wait_for(children, status, tenant.metadata.deletion_timestamp or now)
-    bound = tenant.status.namespace
+    bound, namespace = tenant.status.namespace, seen.namespace
     changes: tuple[Change, ...] = ()
-    if bound is not None and seen.namespace is not None and seen.namespace.uid == bound.uid:
-        changes = (RemoveNamespace(bound.name, bound.uid),)
+    # Made, and not yet bound: a crash came before the status. Removal spares what was not made for this tenant.
+    ours = namespace is not None and (namespace.consents if bound is None else namespace.uid == bound.uid)
+    if namespace is not None and ours and not seen.namespace_owner:
+        changes = (RemoveNamespace(namespace.name, namespace.uid),)
     return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
 
 

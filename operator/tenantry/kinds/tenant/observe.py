@@ -24,9 +24,9 @@ async def observe(tenant: Tenant, world: World) -> Observed:
     view = world.resources
     found = view.get(Namespace, "", tenant.namespace)
     namespace = None
-    if found is not None and found.metadata.deletion_timestamp is None:
+    if found is not None:
         consents = found.metadata.labels.get(TENANT_LABEL) == tenant.metadata.name
-        namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents)
+        namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents, found.deleting)
     owned = tenant.status.namespace.name if tenant.status.namespace else ""
     contents = tenant.deleting and owned != ""
     return Observed(
