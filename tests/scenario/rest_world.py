@@ -89,9 +89,9 @@ async def declare_user(platform: Platform, username: str, role: str, tenant: str
 
 
 @asynccontextmanager
-async def world_in(state: Path, **changes: Any) -> AsyncIterator[World]:
-    """A running platform with a SUPERUSER `root` and a region `here`. changes: of the facade."""
-    platform = await Platform.open(state, BASE, MemoryStore(Admission()))
+async def world_in(state: Path, *, durable: bool = False, **changes: Any) -> AsyncIterator[World]:
+    """A running platform with a SUPERUSER `root` and a region `here`. durable: on SQLite; changes: of the facade."""
+    platform = await Platform.open(state, BASE, None if durable else MemoryStore(Admission()))
     app = create_app(replace(platform.facade, **changes))
     await platform.start()
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)

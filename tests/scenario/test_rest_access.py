@@ -136,7 +136,7 @@ async def test_lists_hold_what_the_caller_may_see(tmp_path: Path) -> None:
 
 
 async def test_a_tenant_made_again_under_the_same_name_sees_nothing_of_the_first(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         first = await ids_of(world, "acme")
         gone = await world("root", "DELETE", f"/tenants/{first['tenants']}", headers={"Prefer": "wait=20"})
         assert gone.status_code == 202

@@ -84,7 +84,7 @@ async def test_what_an_environment_may_not_be(tmp_path: Path) -> None:
 
 
 async def test_of_two_creates_of_one_slug_exactly_one_is_accepted(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         await world.tenant("acme")
         answers = await asyncio.gather(*(created(world) for _ in range(8)))
         assert sorted(one.status_code for one in answers) == [202, *[400] * 7]
@@ -100,7 +100,7 @@ async def test_of_two_creates_of_one_slug_exactly_one_is_accepted(tmp_path: Path
 
 
 async def test_an_environment_can_be_made_right_after_its_tenant(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         tenant = (await world("root", "POST", "/tenants", json={"name": "New", "slug": "new"})).json()
         body = {"name": "Dev", "slug": "dev", "region": "here"}
         answer = await world("root", "POST", f"/environments?tenantId={tenant['id']}", json=body)
@@ -181,7 +181,7 @@ async def test_a_write_is_refused_once_the_object_is_of_another_generation(tmp_p
 
 
 async def test_the_same_request_with_an_idempotency_key_gets_the_same_answer(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         await world.tenant("acme")
         await world.tenant("globex")
         body = {"name": "Dev", "slug": "dev", "region": "here"}
@@ -204,7 +204,7 @@ async def test_the_same_request_with_an_idempotency_key_gets_the_same_answer(tmp
 
 
 async def test_a_deletion_asked_twice_is_one_operation(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         tenant = await world.tenant("acme")
         id_ = (await world.environment("acme", "dev"))["environment"]["id"]
         answers = [await world("acme-admin", "DELETE", f"/environments/{id_}") for _ in range(2)]
@@ -353,7 +353,7 @@ BAD_USERS = {
 
 
 async def test_users_are_made_changed_and_deleted(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         tenant = await world.tenant("acme")
         for row, (change, field) in BAD_USERS.items():
             body = {"username": "eve", "password": PASSWORD, "type": "SUPERUSER", **change}

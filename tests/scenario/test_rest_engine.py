@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import SOURCE, SOURCE_FILE, Ref
@@ -61,8 +62,9 @@ async def engine_in(world: World) -> Engine:
     return Engine(world, (await world.environment("acme", "dev"))["environment"]["id"])
 
 
-async def test_an_app_is_uploaded_installed_upgraded_uninstalled_and_removed(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+@pytest.mark.parametrize("durable", [False, True])
+async def test_an_app_is_uploaded_installed_upgraded_uninstalled_and_removed(tmp_path: Path, durable: bool) -> None:
+    async with world_in(tmp_path, durable=durable) as world:
         engine = await engine_in(world)
         uploaded = await engine("POST", "/apps/upload", **package("1.0.0", FAX))
         assert uploaded.json() == {"message": "crm 1.0.0 is stored", "success": True}
@@ -89,6 +91,9 @@ async def test_an_app_is_uploaded_installed_upgraded_uninstalled_and_removed(tmp
         assert world.platform.cache.count("Package") == 0, "made over REST, it goes with the last that held it"
         operations = (await world("acme-admin", "GET", "/operations")).json()
         assert {one["result"] for one in operations} == {"SUCCESS"}
+        assert [one["actionType"] for one in operations if one["actionType"].endswith(("APP", "VERSION", "DATA"))].count(
+            "INSTALL_APP"
+        ) == 2
 
 
 async def test_the_engine_itself_holds_what_the_facade_says(tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ async def test_the_engine_itself_holds_what_the_facade_says(tmp_path: Path) -> N
 
 
 async def test_an_install_that_loses_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
         await engine("POST", "/apps/publish", **package("1.0.0", FAX))
         before = (await world("acme-admin", "GET", "/operations")).json()
@@ -133,7 +138,7 @@ async def test_a_version_never_changes(tmp_path: Path) -> None:
 
 
 async def test_versions_uploaded_at_the_same_time_are_all_stored(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
         versions = [f"1.{n}.0" for n in range(6)]
         answers = await asyncio.gather(*(engine("POST", "/apps/upload", **package(version)) for version in versions))
@@ -157,6 +162,16 @@ async def test_downloads_by_both_paths_and_symbols(tmp_path: Path) -> None:
         assert (await engine("GET", "/apps/crm/versions/1.1.0/download/sym")).status_code == 404
 
 
+async def test_publishing_what_is_installed_already_changes_nothing(tmp_path: Path) -> None:
+    async with world_in(tmp_path, durable=True, **SHORT_WAIT) as world:
+        engine = await engine_in(world)
+        for query in ("", "", "?allow_drops=true"):
+            assert (await engine("POST", f"/apps/publish{query}", **package("1.0.0"))).status_code == 200
+        await world.platform.converged()
+        unfinished = [one for one in (await world("acme-admin", "GET", "/operations")).json() if one["status"] != "COMPLETED"]
+        assert unfinished == []
+
+
 async def test_what_is_not_there_is_404_and_what_is_no_package_400(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)
@@ -174,7 +189,7 @@ async def test_what_is_not_there_is_404_and_what_is_no_package_400(tmp_path: Pat
 
 
 async def test_identities(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
         made = await engine("POST", "/identities", json={"username": "bob", "password": PASSWORD})
         assert set(made.json()) == {"id", "username", "created_at"}
@@ -220,7 +235,7 @@ async def test_of_two_identities_of_one_name_at_once_one_is_made_with_its_own_pa
 
 
 async def test_identity_providers(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
         body = {"name": "google", "issuer_url": "https://accounts.example", "client_id": "one", "client_secret": "hush"}
         made = (await engine("POST", "/idps/external", json=body)).json()
@@ -260,7 +275,7 @@ async def secrets_of(world: World) -> list[Any]:
 
 
 async def test_a_repeated_request_with_its_key_is_the_first_one(tmp_path: Path) -> None:
-    async with world_in(tmp_path) as world:
+    async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
         key = {"Idempotency-Key": "k"}
         body = {"username": "bob", "password": PASSWORD}
@@ -290,6 +305,7 @@ async def test_an_environment_that_does_not_run_yet_is_waited_for_and_the_operat
 async def test_a_deleting_environment_takes_no_writes(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)
+        await world.platform.converged()
         document = await world.platform.writing.get(Ref("Environment", "tenant-acme", "dev"))
         held = [*document["metadata"]["finalizers"], "example.org/hold"]
         from tenantry.model.resource import held_of
@@ -305,6 +321,7 @@ async def test_what_a_source_declares_in_an_engine_is_changed_there(tmp_path: Pa
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)
         await engine("POST", "/apps/upload", **package("1.0.0"))
+        await world.platform.converged()
         document = await world.platform.writing.get(Ref("App", "tenant-acme", "dev.crm"))
         marks = {"labels": {SOURCE: "main"}, "annotations": {SOURCE_FILE: "acme/crm.yaml:3"}}
         marked = {**document, "metadata": {**document["metadata"], **marks}}

@@ -16,7 +16,7 @@ from tenantry.api.facade import Facade
 from tenantry.api.fragments import Fragments, Row
 from tenantry.api.owners import Owners
 from tenantry.api.preconditions import Marks, marks_of
-from tenantry.api.queueing import finished, preferred_wait
+from tenantry.api.queueing import carried_out, preferred_wait
 from tenantry.api.rendering import Renderer
 from tenantry.api.versions import Versions
 from tenantry.api.writes import Desk
@@ -25,7 +25,7 @@ from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Document, Ref
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.plan import Settle, WhatIf
 
@@ -80,11 +80,11 @@ class Front:
 
         return json_response((await self.facade.plan(edit)).to_json())
 
-    async def wait_if_preferred(self, request: Request, operation: str) -> bool:
-        """Waits for the Operation as long as `Prefer: wait=N` asks; did it?"""
+    async def wait_if_preferred(self, request: Request, operation: str, document: Document) -> bool:
+        """Waits for the Operation of a write as long as `Prefer: wait=N` asks; did it?"""
         seconds = preferred_wait(request)
         if seconds:
-            await finished(self.cache, operation, seconds)
+            await carried_out(self.cache, operation, document, seconds)
         return bool(seconds)
 
     def environment(self, row: Row) -> Environment:

@@ -12,7 +12,7 @@ from tenantry.api.preconditions import Marks
 from tenantry.api.waiting import until
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.facts import Caller
-from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Resource, held_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Resource, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations import DELETION, queued_document
@@ -65,15 +65,27 @@ def deletion_of(cache: Cache, uid: str) -> str:
     return max(deletions, key=lambda one: one.spec.attempt).id if deletions else ""
 
 
-async def finished(cache: Cache, id_: str, seconds: float) -> Operation | None:
-    """The Operation once it has ended, or None when the time is up or it is gone."""
-    ref = Operation.named(id_)
+async def carried_out(cache: Cache, id_: str, document: Document, seconds: float) -> bool:
+    """Waits until the Operation of that write has ended and its object tells so; False when the time is up."""
+    ref, target = Operation.named(id_), ref_of(document)
 
-    def ended() -> Operation | None:
+    def ended() -> bool | None:
         operation = cast("Operation | None", cache.resource(ref))
-        return operation if operation is not None and operation.finished else None
+        if operation is None or not operation.finished:
+            return None
+        failed = operation.status.result != "SUCCESS"
+        return True if failed or tells(cache.resource(target), document) else None
 
-    return await until(cache, ended, lambda seen: seen.ref == ref, seconds)
+    return bool(await until(cache, ended, lambda seen: seen.ref in (ref, target), seconds))
+
+
+def tells(resource: Resource[Any, Any] | None, document: Document) -> bool:
+    """Is the written document's object seen at its generation, or gone if that is what was asked?"""
+    metadata = document["metadata"]
+    if resource is None or resource.metadata.uid != metadata["uid"]:
+        return True
+    seen: bool = resource.status.observed_generation >= metadata.get("generation", 0)
+    return seen and not metadata.get("deletionTimestamp")
 
 
 def preferred_wait(request: Request) -> int:

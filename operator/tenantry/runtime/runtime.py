@@ -10,10 +10,11 @@ from typing import Any
 
 import structlog
 
+from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Transient, Waiting
 from tenantry.ports import Kind
-from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.cache import Cache, Entry, Seen
 from tenantry.runtime.cycle import Cycle, Ended
 from tenantry.runtime.following import Followed, Following, TrackedView
 from tenantry.runtime.queue import Queue
@@ -97,6 +98,9 @@ class Runtime:
                 self._forget(seen.ref)
             else:
                 self.wake(seen.ref)
+        if seen.ref.kind == Operation.KIND and seen.before is None and seen.after is not None and seen.origin is None:
+            # Opened by somebody else, perhaps after the pass that it is about: that object's next pass settles it.
+            self._wake_target(seen.after)
         if not seen.matters:
             return
         for follower, by_list in self._following.woken_by(seen):
@@ -104,6 +108,12 @@ class Runtime:
                 self._queue.add_after(follower, LIST_SETTLES)
             else:
                 self._queue.add(follower)
+
+    def _wake_target(self, operation: Entry) -> None:
+        target = operation.document()["spec"]["target"]
+        key = Ref(target["kind"], target.get("namespace", ""), target["name"])
+        if self._cache.entry(key) is not None:
+            self._queue.add(key)
 
     def _forget(self, key: Ref) -> None:
         self._following.follow(key, set())

@@ -92,7 +92,7 @@ class Environments:
             document = await write(front.desk)
         row = cast(Row, front.environments.row((document["metadata"]["namespace"], document["metadata"]["name"])))
         operation = await self._queue(document, principal, marks)
-        if await front.wait_if_preferred(request, operation):
+        if await front.wait_if_preferred(request, operation, document):
             row = front.environments.row(row.name) or row
         return queued(front.versions.headers(document), operation, f"environment {body.slug} is being created", row.body)
 
@@ -142,7 +142,7 @@ class Environments:
         environment = front.environment(row)
         document = await write(front.desk)
         operation = deletion_of(front.cache, environment.metadata.uid) or await self._queue(document, principal)
-        await front.wait_if_preferred(request, operation)
+        await front.wait_if_preferred(request, operation, document)
         return queued(front.versions.headers(document), operation, f"environment {environment.wanted_slug} is being deleted")
 
     async def _create(

@@ -121,7 +121,7 @@ class Tenants:
         tenant = front.tenant(row)
         document = await write(front.desk)
         operation = deletion_of(front.cache, tenant.metadata.uid) or await self._queue(document, principal)
-        await front.wait_if_preferred(request, operation)
+        await front.wait_if_preferred(request, operation, document)
         return queued(front.versions.headers(document), operation, f"tenant {tenant.wanted_slug} is being deleted")
 
     async def _create(self, desk: Desk, *, principal: Principal, body: CreateTenantRequest, marks: Marks | None) -> Document:

@@ -102,9 +102,12 @@ class Apps:
             return
         asked = format_time(self._site.front.facade.now())
 
+        def dropped(resource: Resource[Any, Any]) -> bool:
+            return cast(App, resource).status.last_handled_drop_data_at == asked
+
         async def write(desk: Desk, marks: Marks | None) -> Written:
             before, after = await self._annotate(desk, held.ref, {DROP_DATA_REQUESTED: asked})
-            return Written(App.model_validate(after), before, after, "DROP_APP_DATA", asked)
+            return Written(App.model_validate(after), before, after, "DROP_APP_DATA", asked, has=dropped)
 
         await self._site.perform(write, "DROP_APP_DATA", app)
 
@@ -283,6 +286,8 @@ def _keeping(spec: Spec, version: str) -> Spec:
 
 
 def _installing(spec: Spec, version: str, allow_drops: bool) -> Spec:
+    if spec.get("version") == version and not allow_drops:
+        return spec
     changed = {**_keep(spec, spec.get("version"), but=version), "version": version}
     changed.pop("allowDropsFor", None)
     return changed | ({"allowDropsFor": version} if allow_drops else {})

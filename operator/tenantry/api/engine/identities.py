@@ -19,7 +19,7 @@ from tenantry.kinds.environment.decide import admin_secret
 from tenantry.kinds.identity.spec import Identity
 from tenantry.model.facts import EngineIdentity, Password
 from tenantry.model.fields import USERNAME_PATTERN
-from tenantry.model.resource import Document, Ref
+from tenantry.model.resource import Document, Ref, Resource
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Waiting
 from tenantry.rest.bodies import invalid
 from tenantry.runtime.operations import DELETION
@@ -127,7 +127,11 @@ class Identities:
         # The runtime names a mere change of password after it; that of an identity not Ready yet after its generation.
         cause = f"password-{fingerprint[:12]}" if identity.ready else str(identity.metadata.generation)
         undo = partial(restore_secret, store, before, after)
-        return Written(identity, {**document}, document, "APPLY_IDENTITY", cause, undo=undo)
+
+        def has(resource: Resource[Any, Any]) -> bool:
+            return cast(Identity, resource).status.credential == fingerprint
+
+        return Written(identity, {**document}, document, "APPLY_IDENTITY", cause, undo=undo, has=has)
 
     async def _set_admin_password(self, value: str) -> None:
         site = self._site

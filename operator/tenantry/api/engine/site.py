@@ -12,7 +12,7 @@ from starlette.responses import Response
 from tenantry.api.authentication import Principal
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
-from tenantry.api.queueing import queue
+from tenantry.api.queueing import queue, tells
 from tenantry.api.routes import flag
 from tenantry.api.waiting import until
 from tenantry.api.writes import ATTEMPTS, Desk
@@ -40,14 +40,14 @@ async def _nothing() -> None:
     return None
 
 
-def _never(resource: Resource[Any, Any]) -> bool:
-    return False
+def _unknown(resource: Resource[Any, Any]) -> None:
+    return None
 
 
 class Written(NamedTuple):
     """A write of one resource. before: None for a new one; undo: what a refusal takes back besides.
 
-    has: does the resource's status tell that the engine has it? Asked when a later write took the Operation's place.
+    has: does the resource's status tell that the engine has it? None leaves it to the generation that was observed.
     """
 
     resource: Resource[Any, Any]
@@ -57,7 +57,7 @@ class Written(NamedTuple):
     cause: str
     subject: str = ""
     undo: Callable[[], Awaitable[None]] = _nothing
-    has: Callable[[Resource[Any, Any]], bool] = _never
+    has: Callable[[Resource[Any, Any]], bool | None] = _unknown
 
     @property
     def unchanged(self) -> bool:
@@ -136,24 +136,24 @@ class Site:
         target = operation.spec.target
         found = self.front.cache.resource(Ref(target.kind, target.namespace, target.name))
         resource = found if found is not None and found.metadata.uid == target.uid else operation
-        refusal = await self._refusal(operation.id, None)
+        document = cast(Document, self.front.cache.document(resource.ref))
+        has = _unknown if resource is not operation else lambda _: True
+        again = Written(resource, None, document, operation.spec.action, operation.spec.cause, has=has)
+        refusal = await self._refusal(operation.id, again)
         if refusal:
             raise Invalid((Problem("", refusal),))
         return resource
 
-    async def _refusal(self, id_: str, written: Written | None) -> str:
+    async def _refusal(self, id_: str, written: Written) -> str:
         """Why the engine refused, `""` when it has it. Raises a Halt when that is not known in time, or is nobody's fault."""
         cache = self.front.cache
-        ref, target = Operation.named(id_), ref_of(written.after) if written else None
+        ref, target = Operation.named(id_), ref_of(written.after)
 
         def ended() -> str | None:
             operation = cast("Operation | None", cache.resource(ref))
-            resource = cache.resource(target) if target is not None else None
-            if operation is not None and operation.finished:
-                if written is not None and resource is not None and _replaced(operation, resource, written):
-                    return None if _settled(resource) is None else "" if written.has(resource) else _outcome(operation)
-                return _outcome(operation)
-            return _told(resource, written) if written is not None else None
+            if operation is None or not operation.finished:
+                return _told(cache.resource(target), written)
+            return _concluded(operation, cache.resource(target), written)
 
         def concerns(seen: Seen) -> bool:
             return seen.ref in (ref, target)
@@ -210,10 +210,22 @@ def _outcome(operation: Operation) -> str:
     raise Halt(Stalled("OperationFailed", f"operation {operation.id}: {about}", "Operator"))
 
 
-def _replaced(operation: Operation, resource: Resource[Any, Any], written: Written) -> bool:
-    """Was it cancelled because the resource was written again, by somebody else's request?"""
+def _concluded(operation: Operation, resource: Resource[Any, Any] | None, written: Written) -> str | None:
+    """What an ended Operation says, once the resource tells the same to those who read it."""
+    if operation.status.result == "SUCCESS":
+        if resource is None or _written_again(resource, written):
+            return ""
+        has = written.has(resource)
+        return "" if has or (has is None and tells(resource, written.after)) else None
+    if operation.status.result == "CANCELLED" and resource is not None and _written_again(resource, written):
+        # A later request of somebody else took its place: the engine may have both.
+        return None if _settled(resource) is None else "" if written.has(resource) else _outcome(operation)
+    return _outcome(operation)
+
+
+def _written_again(resource: Resource[Any, Any], written: Written) -> bool:
     newer: bool = resource.metadata.generation > written.after["metadata"].get("generation", 0)
-    return operation.status.result == "CANCELLED" and newer and not resource.deleting
+    return newer and not resource.deleting
 
 
 def _told(resource: Resource[Any, Any] | None, written: Written) -> str | None:
