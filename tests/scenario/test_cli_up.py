@@ -165,6 +165,15 @@ def test_edits_are_followed_and_what_leaves_at_once_waits_for_approval(running: 
     assert called("approve", cwd=folder).stderr == "nothing of default waits for approval\n"
 
 
+def test_what_waits_for_a_namespace_is_told(running: Running, folder: Path) -> None:
+    lost = folder / "platform" / "lost.yaml"
+    lost.write_text(FREE.split("---")[1].replace("tenant-free", "tenant-nobody"))
+    told = "WRONG source: Environment/tenant-nobody/lab is not applied yet: namespace tenant-nobody does not exist yet"
+    until(lambda: told in called("check", cwd=folder).stdout)
+    lost.unlink()
+    until(lambda: told not in called("check", cwd=folder).stdout)
+
+
 def test_a_secret_is_read_from_standard_input(running: Running, folder: Path) -> None:
     done = called("secret", "set", "tenant-acme/ada", "password=-", "--for", "identity", cwd=folder, stdin="correct horse\n")
     assert (done.stdout, done.returncode) == ("secret/ada set\n", 0)

@@ -144,6 +144,7 @@ async def _look(console: Console) -> list[Finding]:
         report = await console.source()
         findings += [Finding("source", problem, wrong=True) for problem in report.problems]
         findings += [Finding("source", _kept(each, report.name), wrong=True) for each in report.kept]
+        findings += [Finding("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
     documents = [document for kind in KINDS for document in await console.list(kind)]
     waiting = not_ready(iter(documents))
     findings += [Finding("objects", f"{object_}: {reason}: {message}", wrong=True) for object_, reason, message in waiting]

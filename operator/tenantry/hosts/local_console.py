@@ -117,7 +117,11 @@ class LocalConsole:
             self.facts.source,
             tuple(map(str, last.problems)),
             tuple(KeptBack(str(kept.held.ref), kept.reason, kept.approvable) for kept in last.kept),
-            tuple((str(wait.ref), wait.reason) for wait in last.waiting),
+            tuple(
+                (str(wait.ref), wait.reason)
+                for wait in last.waiting
+                if not wait.namespace or wait.namespace in feed.syncer.waits_for
+            ),
         )
 
     async def plan(self, root: Path, name: str) -> PlanReport:
