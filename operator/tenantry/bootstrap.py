@@ -51,6 +51,7 @@ from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.following import TrackedView
 from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
 from tenantry.runtime.pruning import Budget
+from tenantry.runtime.retention import Keep, Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -60,6 +61,10 @@ ISSUER = "tenantry"
 FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
 """Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
 FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
+
+
+RETENTION_S = 60.0
+"""Seconds between two looks for Operations that need not be kept."""
 
 
 def now() -> datetime:
@@ -251,6 +256,10 @@ class Platform:
     async def start(self) -> None:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         await self.host.start()
+        operations = self.settings.operations
+        keep = Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
+        retention = Retention(self.writing, self.cache, self.ports.logs, keep, now, KINDS)
+        self.host.run(retention.run(RETENTION_S), "retention")
         self._started = True
         await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))
         if self.source is not None:
