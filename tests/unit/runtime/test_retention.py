@@ -46,7 +46,8 @@ CASES = {
         [operation(f"a{age}", age=age, target=str(age)) for age in range(1, 4)], set(), Keep(per_tenant=2), ["a3"],
     ),
     "what exceeds the number of all": (
-        [operation(f"a{age}", age=age, target=str(age), tenant=str(age)) for age in range(1, 4)], set(), Keep(total=1), ["a2", "a3"],
+        [operation(f"a{age}", age=age, target=str(age), tenant=str(age)) for age in range(1, 4)],
+        set(), Keep(total=1), ["a2", "a3"],
     ),
     "never an unfinished one": ([operation("a", age=99, status="RUNNING")], set(), Keep(total=0), []),
     "a deletion goes last": (
