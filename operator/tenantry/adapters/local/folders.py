@@ -59,8 +59,10 @@ class EngineFolders:
                 self._made.add(id_)
 
     def close(self) -> None:
-        """Lets the records go."""
-        self._database.close()
+        """Lets the records go, once a write under way is done. Later ones raise OSError."""
+        # SQLite ends the process when a connection is closed under a thread that uses it.
+        with self._lock:
+            self._database.close()
 
     def folder(self, id_: str) -> Path:
         """Where the engine of that environment lives."""

@@ -151,6 +151,19 @@ async def test_records_that_cannot_be_written_are_a_transient_failure(local: Loc
         await local.deployer.deploy(SPEC, SECRET)
 
 
+async def test_closing_waits_for_a_write_under_way(local: Local, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "engines" / "engines.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        deploying = asyncio.create_task(local.deployer.deploy(SPEC, SECRET))
+        while not local.folders._lock.locked():
+            await asyncio.sleep(0.001)
+        closing_ = asyncio.create_task(asyncio.to_thread(local.folders.close))
+        assert await asyncio.wait((closing_,), timeout=0.1) == (set(), {closing_})
+        other.execute("COMMIT")
+    await asyncio.gather(deploying, closing_)
+    assert EngineFolders(tmp_path).find(REF) is not None
+
+
 async def test_undeploy_leaves_nothing_and_may_come_twice(local: Local, tmp_path: Path) -> None:
     await local.deployer.deploy(SPEC, SECRET)
     await local.status("/e/acme/dev/healthz")
