@@ -119,7 +119,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Waiting("RegionNotFound", f"spec.region: no region {spec.region!r}")
     if not seen.region.allowed:
         return Stalled("RegionNotAllowed", f"spec.region: {spec.region!r} is not open to tenant {seen.tenant.name}")
-    if seen.tenant.quota is not None and environment.status.phase is None and seen.tenant.older >= seen.tenant.quota:
+    if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
     mine = Claim(
         environment.status.slug == environment.wanted_slug,
@@ -129,6 +129,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if not wins(mine, seen.rivals):
         return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
     return _engine_refusal(seen.region, environment)
+
+
+def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
+    """Who is in stays in: who held its slug once, or has an engine that an interrupted pass did not tell of."""
+    inside = seen.environment.status.slug is not None or seen.engine is not None
+    return tenant.quota is not None and not inside and tenant.older >= tenant.quota
 
 
 def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | None:

@@ -1,0 +1,430 @@
+"""What an Environment wants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenantry.kinds.environment.decide import (
+    Child,
+    Observed,
+    SeenRegion,
+    SeenTenant,
+    admin_secret,
+    decide,
+    engine_ref,
+)
+from tenantry.kinds.environment.observe import observe
+from tenantry.kinds.environment.spec import Environment
+from tenantry.model.changes import DeployEngine, EnsureAdminSecret, SetAdminPassword, opens_first
+from tenantry.model.claims import Claim
+from tenantry.model.facts import EngineEndpoint, EngineFacts, EngineSpec
+from tenantry.model.resource import Ref
+from tests.unit.kinds.factories import (
+    BORN,
+    CHANGED,
+    DELETED,
+    MISSING,
+    NOW,
+    OLDER,
+    PRESENT,
+    YOUNGER,
+    Outcome,
+    Surroundings,
+    app,
+    bound_tenant,
+    edited,
+    environment,
+    identity,
+    outcome,
+    provider,
+    region,
+    rival,
+    running_environment,
+    table,
+    telling,
+    tenant,
+    world,
+)
+
+ACME = SeenTenant("acme", "acme", deleting=False)
+EU = SeenRegion("Local", allowed=True)
+URL = "http://here/e/acme/dev"
+SECRET = Ref("Secret", "tenant-acme", "dev-admin")
+CRM = Child(app().held, deleting=False)
+EXTERNAL = {"engine": {"external": {"url": "https://there.example", "adminSecretRef": {"name": "there"}}}}
+
+DEPLOY = "environment dev: deploy"
+CREATED = ("secret dev-admin: create the engine's admin password", DEPLOY)
+CREATE, UPDATE, DELETE = "CREATE_ENVIRONMENT", "UPDATE_ENVIRONMENT", "DELETE_ENVIRONMENT"
+ARCHIVE, SECRET_GOES, UNDEPLOY = (
+    "environment dev: archive its data",
+    "secret dev-admin: delete",
+    "environment dev: remove the engine",
+)
+
+
+def runs(of: Environment | None = None, status: str = "RUNNING", **differs: Any) -> EngineFacts:
+    """The engine, as it was deployed for `of`."""
+    spec = EngineSpec(engine_ref(of or environment(), "acme"), "eu", "Local")
+    fields: dict[str, Any] = {"spec": spec, "message": "", "credential": ""}
+    return EngineFacts("e", "engine-dev", status, URL, "local/e/engine", "local/e", BORN, **(fields | differs))
+
+
+def seen(environment_: Environment | None = None, **looks: Any) -> Observed:
+    """A new environment with nothing in its way and nothing there yet."""
+    given: dict[str, Any] = {
+        "tenant": ACME, "region": EU, "rivals": (), "engine": None, "admin": MISSING, "preview": URL, "children": (),
+    }  # fmt: skip
+    return Observed(environment_ or environment(), **(given | looks))
+
+
+def there(environment_: Environment | None = None, **looks: Any) -> Observed:
+    """An environment that was Ready, and whose engine runs."""
+    found: dict[str, Any] = {"engine": runs(), "admin": PRESENT}
+    return seen(environment_ or running_environment(), **(found | looks))
+
+
+def leaving(*, policy: str = "Snapshot", **looks: Any) -> Observed:
+    """An environment that is being deleted while its engine runs."""
+    return there(running_environment(spec={"deletionPolicy": policy}, deleting=True), **looks)
+
+
+@table(
+    {
+        "first makes the password, then the engine": (seen(), Outcome("Waiting EngineMissing", CREATED, CREATE)),
+        "goes on where a crash left the password": (
+            seen(admin=PRESENT),
+            Outcome("Waiting EngineMissing", (DEPLOY,), CREATE),
+        ),
+        "goes on where a crash left the engine": (
+            seen(engine=runs(), admin=PRESENT),
+            Outcome("Ready", (), CREATE),
+        ),
+        "waits while the engine starts": (
+            seen(engine=runs(status="PENDING"), admin=PRESENT),
+            Outcome("Waiting EngineStarting", (), CREATE),
+        ),
+        "waits for a failed engine to be mended": (
+            seen(engine=runs(status="FAILED"), admin=PRESENT),
+            Outcome("Waiting EngineFailed", (), CREATE),
+        ),
+        "wants nothing once it is Ready": (there(), Outcome("Ready")),
+        "is created still after a first failure": (
+            there(environment(status={"phase": "PENDING"})),
+            Outcome("Ready", (), CREATE),
+        ),
+        "does not call it an update of its own that the engine fails": (
+            there(engine=runs(status="FAILED")),
+            Outcome("Waiting EngineFailed"),
+        ),
+    }
+)
+def test_an_environment(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+SIZED = runs(spec=EngineSpec(engine_ref(environment(), "acme"), "eu", "Local", size="large"))
+PASSWORD = "admin: set password"
+
+
+@table(
+    {
+        "a new name is recorded and changes no engine": (
+            there(edited(running_environment(), displayName="Development")),
+            Outcome("Ready", (), UPDATE),
+        ),
+        "a new size is deployed": (
+            there(edited(running_environment(), engine={"size": "small"})),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+        "a new slug is deployed": (
+            there(edited(running_environment(), slug="develop")),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+        "the tenant's new slug is deployed, and asked for by it": (
+            there(tenant=replace(ACME, slug="acme-2")),
+            Outcome("Ready", (DEPLOY,), UPDATE, "", "tenant-slug-acme-2"),
+        ),
+        "the tenant's new slug is its own cause though the engine has moved already": (
+            there(tenant=replace(ACME, slug="acme-2"),
+                  engine=runs(spec=EngineSpec(engine_ref(environment(), "acme-2"), "eu", "Local"))),
+            Outcome("Ready", (), UPDATE, "", "tenant-slug-acme-2"),
+        ),
+        "an engine of another size than declared is deployed again": (
+            there(engine=SIZED),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+        "an engine that somebody removed is made again": (
+            there(engine=None),
+            Outcome("Waiting EngineMissing", (DEPLOY,), UPDATE),
+        ),
+        "a password that somebody removed is made again": (
+            there(admin=MISSING),
+            Outcome("Ready", CREATED[:1], UPDATE),
+        ),
+        "a changed password is given to the engine": (
+            there(admin=CHANGED, engine=runs(credential=PRESENT.fingerprint)),
+            Outcome("Ready", (PASSWORD,), UPDATE),
+        ),
+        "the password that the engine has is not given again": (
+            there(engine=runs(credential=PRESENT.fingerprint)),
+            Outcome("Ready"),
+        ),
+        "an engine that takes its password by itself is given none": (
+            there(admin=CHANGED, engine=runs(credential="")),
+            Outcome("Ready"),
+        ),
+    }
+)  # fmt: skip
+def test_an_edit_or_a_drift(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+@table(
+    {
+        "without a tenant": (seen(tenant=None), Outcome("Waiting TenantNotFound", (), CREATE)),
+        "of a tenant that is being deleted": (
+            seen(tenant=replace(ACME, deleting=True)),
+            Outcome("Stalled TenantDeleting", (), CREATE),
+        ),
+        "without its region": (seen(region=None), Outcome("Waiting RegionNotFound", (), CREATE)),
+        "in a region that is not open to its tenant": (
+            seen(region=replace(EU, allowed=False)),
+            Outcome("Stalled RegionNotAllowed", (), CREATE),
+        ),
+        "of a size that the region lacks": (
+            seen(environment(spec={"engine": {"size": "huge"}}), region=replace(EU, sizes=("small",))),
+            Outcome("Stalled SizeNotAllowed", (), CREATE),
+        ),
+        "of an image that the region lacks": (
+            seen(environment(spec={"engine": {"version": "9"}}), region=replace(EU, images=("1",))),
+            Outcome("Stalled VersionNotAllowed", (), CREATE),
+        ),
+        "with an external engine where the region allows none": (
+            seen(environment(spec=EXTERNAL)),
+            Outcome("Stalled ExternalNotAllowed", (), CREATE),
+        ),
+    }
+)
+def test_an_environment_is_refused(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+@table(
+    {
+        "any size": (seen(environment(spec={"engine": {"size": "huge"}})), "Waiting EngineMissing"),
+        "a size of its list": (
+            seen(environment(spec={"engine": {"size": "small"}}), region=replace(EU, sizes=("small",))),
+            "Waiting EngineMissing",
+        ),
+        "no size, whatever its list": (seen(region=replace(EU, sizes=())), "Waiting EngineMissing"),
+        "an image of its list": (
+            seen(environment(spec={"engine": {"version": "1"}}), region=replace(EU, images=("1",))),
+            "Waiting EngineMissing",
+        ),
+        "external engines": (seen(environment(spec=EXTERNAL), region=replace(EU, external=True)), "Ready"),
+    }
+)
+def test_a_region_allows(seen: Observed, expected: str) -> None:
+    assert outcome(decide(seen, NOW)).ends == expected
+
+
+def quota(of: int, older: int) -> SeenTenant:
+    return replace(ACME, quota=of, older=older)
+
+
+REFUSED = telling(environment(), phase="PENDING", observedGeneration=1)
+
+
+@table(
+    {
+        "has room for it": (seen(tenant=quota(2, older=1)), "Waiting EngineMissing"),
+        "is used up by older ones": (seen(tenant=quota(2, older=2)), "Stalled QuotaReached"),
+        "of none allows none": (seen(tenant=quota(0, older=0)), "Stalled QuotaReached"),
+        "is asked again after it refused": (seen(REFUSED, tenant=quota(2, older=2)), "Stalled QuotaReached"),
+        "lets it in once there is room": (seen(REFUSED, tenant=quota(2, older=1)), "Waiting EngineMissing"),
+        "that shrinks takes nothing from who is in": (there(tenant=quota(0, older=1)), "Ready"),
+        "that shrinks lets a lost engine of who is in be made again": (
+            there(tenant=quota(0, older=1), engine=None),
+            "Waiting EngineMissing",
+        ),
+        "that shrinks does not strand an engine that a crash left without a status": (
+            seen(tenant=quota(0, older=1), engine=runs(), admin=PRESENT),
+            "Ready",
+        ),
+    }
+)
+def test_a_quota(seen: Observed, expected: str) -> None:
+    assert outcome(decide(seen, NOW)).ends == expected
+
+
+@table(
+    {
+        "goes to the older": (seen(rivals=(rival(since=YOUNGER),)), "Waiting EngineMissing"),
+        "is refused to the younger": (seen(rivals=(rival(since=OLDER),)), "Stalled SlugTaken"),
+        "stays with who holds it, though younger": (there(rivals=(rival(since=OLDER),)), "Ready"),
+        "goes to who holds it, though younger": (seen(rivals=(rival(held=True, since=YOUNGER),)), "Stalled SlugTaken"),
+        "is refused to the larger uid among the equally old": (seen(rivals=(rival(uid="00000000"),)), "Stalled SlugTaken"),
+        "that was held before gives no right to another": (
+            there(edited(running_environment(), slug="live"), rivals=(rival(held=True),)),
+            "Stalled SlugTaken",
+        ),
+    }
+)
+def test_a_slug(seen: Observed, expected: str) -> None:
+    assert outcome(decide(seen, NOW)).ends == expected
+
+
+@table(
+    {
+        "deletes what is in it first": (
+            leaving(children=(CRM,)),
+            Outcome("Waiting DeletingContents", ("app dev.crm: delete",), DELETE),
+        ),
+        "waits for what is going": (
+            leaving(children=(replace(CRM, deleting=True),)),
+            Outcome("Waiting DeletingContents", (), DELETE),
+        ),
+        "archives, and removes the engine last": (
+            leaving(),
+            Outcome("Gone", (ARCHIVE, SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+        "with policy Delete leaves no archive": (
+            leaving(policy="Delete"),
+            Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+        "with policy Retain leaves the engine as it is": (leaving(policy="Retain"), Outcome("Gone", (), DELETE)),
+        "is gone with its engine": (leaving(engine=None), Outcome("Gone", (), DELETE)),
+        "needs neither tenant nor region": (
+            leaving(tenant=None, region=None),
+            Outcome("Gone", (ARCHIVE, SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+        "needs no slug of its own": (
+            leaving(rivals=(rival(held=True),), policy="Delete"),
+            Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+    }
+)
+def test_an_environment_that_is_being_deleted(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_changes_name_exactly_what_they_are_about() -> None:
+    wanted = EngineSpec(engine_ref(environment(), "acme"), "eu", "Local", "1", "small", "1Gi")
+    asked = environment(spec={"engine": {"version": "1", "size": "small", "storage": "1Gi"}})
+    assert decide(seen(asked), NOW).changes == (EnsureAdminSecret(SECRET, "dev"), DeployEngine(wanted, SECRET))
+    changed = there(admin=CHANGED, engine=runs(credential=PRESENT.fingerprint))
+    dev = EngineEndpoint(environment().id, URL)
+    assert decide(changed, NOW).changes == (SetAdminPassword(dev, SECRET, "password"),)
+
+
+def test_its_operation_runs_before_anything_that_touches_data() -> None:
+    assert [opens_first(change) for change in decide(leaving(), NOW).changes] == [True, False, True]
+
+
+def test_the_engine_is_keyed_by_namespace_name_and_declared_id() -> None:
+    declared = environment(spec={"id": "11111111-2222-4333-8444-555555555555"})
+    assert engine_ref(declared, "acme").id == "11111111-2222-4333-8444-555555555555"
+    assert engine_ref(environment(), "acme").id == environment().metadata.uid
+    assert admin_secret(environment()) == SECRET
+
+
+@table(
+    {
+        "is PENDING before its engine first answered": (seen(), "PENDING"),
+        "is PENDING while the engine starts": (seen(engine=runs(status="PENDING")), "PENDING"),
+        "is READY once it answered": (seen(engine=runs(), admin=PRESENT), "READY"),
+        "stays READY when the engine fails": (there(engine=runs(status="FAILED")), "READY"),
+        "stays READY when the engine is lost": (there(engine=None), "READY"),
+        "stays READY when its region is lost": (there(region=None), "READY"),
+        "is DELETING from the first moment": (leaving(children=(CRM,)), "DELETING"),
+    }
+)
+def test_its_phase(seen: Observed, expected: str) -> None:
+    assert decide(seen, NOW).status.phase == expected
+
+
+def test_its_url_is_told_before_the_engine_is_there() -> None:
+    status = decide(seen(), NOW).status
+    assert (status.url, status.slug, status.engine and status.engine.status) == (URL, None, "PENDING")
+
+
+def test_its_slug_is_held_once_the_engine_serves_it() -> None:
+    served = decide(there(edited(running_environment(), slug="develop")), NOW).status
+    assert served.slug == "dev"
+    moved = runs(edited(running_environment(), slug="develop"))
+    assert decide(there(edited(running_environment(), slug="develop"), engine=moved), NOW).status.slug == "develop"
+
+
+def test_an_external_engine_is_taken_as_declared() -> None:
+    decision = decide(seen(environment(spec=EXTERNAL), region=replace(EU, external=True)), NOW)
+    assert decision.changes == ()
+    assert (decision.status.url, decision.status.slug) == ("https://there.example", "dev")
+
+
+def test_a_failed_engine_tells_what_its_provider_says() -> None:
+    assert decide(there(engine=runs(status="FAILED", message="out of memory")), NOW).verdict.message == "out of memory"
+
+
+def test_a_blocked_deletion_tells_by_what_and_since_when() -> None:
+    deletion = decide(leaving(children=(CRM,)), NOW).status.deletion
+    assert deletion is not None
+    assert [(one.object, one.reason, one.since) for one in deletion.blockers] == [
+        ("App/tenant-acme/dev.crm", "NotDeleted", DELETED)
+    ]
+
+
+async def test_its_tenant_is_by_the_binding_of_its_namespace() -> None:
+    for there_, found in ((bound_tenant(), "acme"), (tenant(), None), (tenant("b", spec={"namespace": "tenant-acme"}), None)):
+        looked = await observe(environment(), world(there_))
+        assert (looked.tenant.name if looked.tenant else None) == found
+
+
+async def test_older_siblings_are_counted_where_there_is_a_quota() -> None:
+    siblings = (environment("a", born=OLDER), environment("b", born=YOUNGER), environment("c", born=OLDER))
+    free, bounded = bound_tenant(), bound_tenant(spec={"quota": {"environments": 5}})
+    assert [
+        found.tenant.older
+        for one in (free, bounded)
+        if (found := await observe(environment(), world(one, environment(), *siblings))).tenant
+    ] == [0, 2]
+
+
+async def test_a_region_that_is_being_deleted_takes_nobody_in() -> None:
+    assert (await observe(environment(), world(bound_tenant(), region(deleting=True)))).region is None
+
+
+async def test_a_region_is_seen_with_its_rules_and_the_provider_in_effect() -> None:
+    rules = region(spec={"tenants": ["umbra"], "engine": {"sizes": ["small"], "images": ["1"], "external": True}})
+    looked = await observe(environment(), world(bound_tenant(), rules, around=Surroundings(provider="Kubernetes")))
+    assert looked.region == SeenRegion("Kubernetes", False, ("1",), ("small",), True)
+
+
+async def test_rivals_are_of_the_same_tenant() -> None:
+    wants, holds = environment("b", spec={"slug": "dev"}), running_environment("c", status={"slug": "dev"})
+    elsewhere = Environment.model_validate(
+        {**wants.to_json(), "metadata": {**wants.metadata.to_json(), "namespace": "tenant-umbra", "uid": "u"}}
+    )
+    looked = await observe(environment(), world(environment(), wants, holds, elsewhere))
+    assert set(looked.rivals) == {Claim(False, BORN, wants.metadata.uid), Claim(True, BORN, holds.metadata.uid)}
+
+
+async def test_children_are_looked_at_only_while_it_is_being_deleted() -> None:
+    inside = (app(), identity(), provider(), identity("far", spec={"environment": "live"}))
+    assert (await observe(environment(), world(*inside))).children == ()
+    going = await observe(environment(deleting=True), world(*inside))
+    assert [str(child.held.ref) for child in going.children] == [
+        "App/tenant-acme/dev.crm",
+        "Identity/tenant-acme/ann",
+        "IdentityProvider/tenant-acme/corp",
+    ]
+
+
+async def test_the_engine_and_its_password_are_looked_up_by_its_own_names() -> None:
+    around = Surroundings(
+        secrets={("tenant-acme", "dev-admin", "password", "environment"): PRESENT},
+        deployed={engine_ref(environment(), "acme"): runs()},
+    )
+    looked = await observe(environment(), world(bound_tenant(), around=around))
+    assert (looked.engine, looked.admin, looked.preview) == (runs(), PRESENT, URL)

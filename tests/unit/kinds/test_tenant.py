@@ -1,0 +1,220 @@
+"""What a Tenant wants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace, decide
+from tenantry.kinds.tenant.observe import observe
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.changes import DeleteObject, EnsureNamespace, RemoveNamespace
+from tenantry.model.claims import Claim
+from tests.unit.kinds.factories import (
+    BORN,
+    DELETED,
+    NOW,
+    OLDER,
+    YOUNGER,
+    Outcome,
+    app,
+    bound_tenant,
+    edited,
+    environment,
+    identity,
+    namespace,
+    outcome,
+    package,
+    provider,
+    rival,
+    table,
+    telling,
+    tenant,
+    uid_of,
+    world,
+)
+
+OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=True)
+DEV = Child(environment().held, deleting=False)
+CRM = Child(package().held, deleting=False)
+MADE = ("namespace tenant-acme: create",)
+REMOVED = ("namespace tenant-acme: remove",)
+
+
+def seen(tenant_: Tenant | None = None, **looks: Any) -> Observed:
+    """A new tenant whose namespace is there."""
+    nothing: dict[str, Any] = {"rivals": (), "namespace": OWN, "namespace_owner": "", "environments": (), "others": ()}
+    return Observed(tenant_ or tenant(), **(nothing | looks))
+
+
+def leaving(**looks: Any) -> Observed:
+    """A tenant that is being deleted."""
+    return seen(bound_tenant(deleting=True), **looks)
+
+
+@table(
+    {
+        "first makes its namespace": (
+            seen(namespace=None),
+            Outcome("Waiting NamespaceMissing", MADE, "CREATE_TENANT"),
+        ),
+        "adopts a namespace that consents": (seen(), Outcome("Ready", (), "CREATE_TENANT")),
+        "asks for a namespace without consent, which tenancy refuses": (
+            seen(namespace=replace(OWN, consents=False)),
+            Outcome("Waiting NamespaceMissing", MADE, "CREATE_TENANT"),
+        ),
+        "asks for a namespace that is being deleted, for which tenancy waits": (
+            seen(namespace=replace(OWN, deleting=True)),
+            Outcome("Waiting NamespaceMissing", MADE, "CREATE_TENANT"),
+        ),
+        "cannot have another tenant's namespace": (
+            seen(namespace_owner="umbra"),
+            Outcome("Stalled NamespaceTaken", (), "CREATE_TENANT"),
+        ),
+        "wants nothing once it is Ready": (seen(bound_tenant()), Outcome("Ready")),
+        "records an edit as one": (
+            seen(edited(bound_tenant(), displayName="Acme Ltd")),
+            Outcome("Ready", (), "UPDATE_TENANT"),
+        ),
+        "makes its namespace again when somebody removed it": (
+            seen(bound_tenant(), namespace=None),
+            Outcome("Waiting NamespaceMissing", MADE, "UPDATE_TENANT"),
+        ),
+        "asks for consent again when somebody took the label away": (
+            seen(bound_tenant(), namespace=replace(OWN, consents=False)),
+            Outcome("Waiting NamespaceMissing", MADE, "UPDATE_TENANT"),
+        ),
+    }
+)
+def test_a_tenant(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+READY, TAKEN = Outcome("Ready", (), "CREATE_TENANT"), Outcome("Stalled SlugTaken", (), "CREATE_TENANT")
+
+
+@table(
+    {
+        "goes to the older": (seen(rivals=(rival(since=YOUNGER),)), READY),
+        "is refused to the younger": (seen(rivals=(rival(since=OLDER),)), TAKEN),
+        "goes to who holds it, though younger": (seen(rivals=(rival(held=True, since=YOUNGER),)), TAKEN),
+        "stays with who holds it, though younger": (
+            seen(bound_tenant(), rivals=(rival(since=OLDER),)),
+            Outcome("Ready"),
+        ),
+        "goes to the smaller uid among the equally old": (seen(rivals=(rival(uid="ffffffff"),)), READY),
+        "is refused to the larger uid among the equally old": (seen(rivals=(rival(uid="00000000"),)), TAKEN),
+        "goes to one of three": (seen(rivals=(rival(since=YOUNGER), rival(since=OLDER))), TAKEN),
+        "that was held before gives no right to another": (
+            seen(edited(bound_tenant(), slug="acme-2"), rivals=(rival(since=OLDER),)),
+            Outcome("Stalled SlugTaken", (), "UPDATE_TENANT"),
+        ),
+    }
+)
+def test_a_slug(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+@table(
+    {
+        "deletes its environments first": (
+            leaving(environments=(DEV,), others=(CRM,)),
+            Outcome("Waiting DeletingContents", ("environment dev: delete",), "DELETE_TENANT"),
+        ),
+        "waits for an environment that is going": (
+            leaving(environments=(replace(DEV, deleting=True),), others=(CRM,)),
+            Outcome("Waiting DeletingContents", (), "DELETE_TENANT"),
+        ),
+        "deletes what else is in its namespace": (
+            leaving(others=(CRM,)),
+            Outcome("Waiting DeletingContents", ("package crm-1-0-0: delete",), "DELETE_TENANT"),
+        ),
+        "removes its namespace last": (leaving(), Outcome("Gone", REMOVED, "DELETE_TENANT")),
+        "is gone with its namespace": (leaving(namespace=None), Outcome("Gone", (), "DELETE_TENANT")),
+        "leaves a namespace of the same name that is not the one it was bound to": (
+            leaving(namespace=replace(OWN, uid="another")),
+            Outcome("Gone", (), "DELETE_TENANT"),
+        ),
+        "leaves a namespace that is another tenant's": (
+            leaving(namespace_owner="umbra"),
+            Outcome("Gone", (), "DELETE_TENANT"),
+        ),
+        "removes a namespace that was made and not yet bound": (
+            seen(tenant(deleting=True)),
+            Outcome("Gone", REMOVED, "DELETE_TENANT"),
+        ),
+        "leaves a namespace that never consented": (
+            seen(tenant(deleting=True), namespace=replace(OWN, consents=False)),
+            Outcome("Gone", (), "DELETE_TENANT"),
+        ),
+        "needs no slug of its own": (
+            leaving(rivals=(rival(held=True),)),
+            Outcome("Gone", REMOVED, "DELETE_TENANT"),
+        ),
+    }
+)
+def test_a_tenant_that_is_being_deleted(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_changes_name_exactly_what_they_are_about() -> None:
+    acme = tenant()
+    assert decide(seen(namespace=None), NOW).changes == (EnsureNamespace("tenant-acme", "acme", acme.metadata.uid),)
+    assert decide(leaving(), NOW).changes == (RemoveNamespace("tenant-acme", OWN.uid),)
+    assert decide(leaving(environments=(DEV,)), NOW).changes == (DeleteObject(DEV.held.ref, DEV.held.uid),)
+
+
+def test_status_binds_the_namespace_by_its_uid() -> None:
+    status = decide(seen(), NOW).status
+    assert (status.phase, status.slug) == ("READY", "acme")
+    assert status.namespace is not None
+    assert (status.namespace.name, status.namespace.uid) == ("tenant-acme", OWN.uid)
+
+
+def test_a_refused_slug_leaves_the_status_as_it_was() -> None:
+    refused = seen(rivals=(rival(held=True),))
+    assert decide(refused, NOW).status == refused.tenant.status
+
+
+def test_a_blocked_deletion_names_at_most_twenty_blockers_and_deletes_them_all() -> None:
+    many = tuple(Child(environment(f"e{n}").held, deleting=False) for n in range(25))
+    decision = decide(leaving(environments=many), NOW)
+    assert decision.status.phase == "DELETING"
+    assert decision.status.deletion is not None
+    assert len(decision.status.deletion.blockers) == 20
+    assert {blocker.since for blocker in decision.status.deletion.blockers} == {DELETED}
+    assert len(decision.changes) == 25
+
+
+async def test_rivals_want_or_hold_the_same_slug() -> None:
+    wants = tenant("b", spec={"slug": "acme"})
+    holds = telling(bound_tenant("c"), slug="acme")
+    found = await observe(tenant(), world(tenant(), wants, holds, tenant("d")))
+    assert set(found.rivals) == {
+        Claim(False, BORN, wants.metadata.uid),
+        Claim(True, BORN, holds.metadata.uid),
+    }
+
+
+async def test_a_namespace_is_owned_by_who_is_bound_to_it_and_not_by_who_wants_it() -> None:
+    bound = telling(bound_tenant("umbra", spec={"namespace": "shared"}), namespace={"name": "shared", "uid": "n"})
+    wanting = tenant("other", spec={"namespace": "shared"})
+    mine = tenant("acme", spec={"namespace": "shared"})
+    assert (await observe(mine, world(mine, bound, wanting))).namespace_owner == "umbra"
+    assert (await observe(mine, world(mine, wanting))).namespace_owner == ""
+
+
+async def test_consent_is_the_label_with_its_own_name() -> None:
+    for label, consents in {"acme": True, "umbra": False, "": False}.items():
+        found = await observe(tenant(), world(tenant(), namespace(consents=label)))
+        assert found.namespace is not None
+        assert found.namespace.consents is consents
+
+
+async def test_its_contents_are_looked_at_only_while_it_is_being_deleted() -> None:
+    inside = (environment(), app(), identity(), provider(), package())
+    alive = await observe(bound_tenant(), world(*inside))
+    assert (alive.environments, alive.others) == ((), ())
+    going = await observe(bound_tenant(deleting=True), world(*inside))
+    assert [child.held.ref.kind for child in going.environments] == ["Environment"]
+    assert [child.held.ref.kind for child in going.others] == ["App", "Identity", "IdentityProvider", "Package"]
