@@ -44,8 +44,8 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 BORN = NOW - timedelta(hours=1)
 DELETED = NOW - timedelta(minutes=5)
 SHA = "ab" * 32
-PRESENT = SecretFacts("Present", "fingerprint-1")
-CHANGED = SecretFacts("Present", "fingerprint-2")
+PRESENT = SecretFacts("Present", "first-mark")
+CHANGED = SecretFacts("Present", "second-mark")
 MISSING = SecretFacts("Missing")
 
 OLDER = BORN - timedelta(minutes=1)
