@@ -113,13 +113,13 @@ async def _put_identity(change: PutIdentity, admin: EngineAdmin, hands: Hands) -
 
 
 async def _put_identity_provider(change: PutIdentityProvider, admin: EngineAdmin, hands: Hands) -> None:
-    secret = None
+    secret = Password()
     if change.secret is not None:
         secret = await hands.secrets.reveal(change.secret.namespace, change.secret.name, change.key, "identity-provider")
     if change.id:
         await admin.edit_identity_provider(change.id, change.settings, secret)
         return
-    await admin.add_identity_provider(change.settings, secret or Password())
+    await admin.add_identity_provider(change.settings, secret)
 
 
 async def _unless_gone(effect: Awaitable[object]) -> None:

@@ -28,7 +28,7 @@ class Observed:
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     if seen.identity.deleting:
-        return _deletion(seen)
+        return _deletion(seen, now)
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         return Decision(seen.identity.status, refusal or _engine_missing(seen))
@@ -39,7 +39,7 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
         changes = (
             PutIdentity(
                 seen.engine,
-                spec.username,
+                seen.held.username if seen.held else spec.username,
                 Ref("Secret", seen.identity.metadata.namespace, spec.password_secret_ref.name),
                 spec.password_secret_ref.key,
                 _roles(seen.identity),
@@ -70,8 +70,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if seen.environment != "Present":
         state = "being deleted" if seen.environment == "Deleting" else "not there"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {spec.environment!r} is {state}")
-    mine = Claim(identity.status.claimed, identity.metadata.creation_timestamp or now, identity.metadata.uid)
-    if not wins(mine, seen.rivals):
+    if not _wins(seen, now):
         return Stalled("Duplicate", f"spec.username: {spec.username!r} is another Identity's of this environment")
     secret = spec.password_secret_ref
     match seen.password.state:
@@ -83,6 +82,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
             return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
         case _:
             return Waiting("SecretNotFound", f"spec.passwordSecretRef: no Secret {secret.name!r} in this namespace")
+
+
+def _wins(seen: Observed, now: datetime) -> bool:
+    identity = seen.identity
+    mine = Claim(identity.status.claimed, identity.metadata.creation_timestamp or now, identity.metadata.uid)
+    return wins(mine, seen.rivals)
 
 
 def _engine_missing(seen: Observed) -> Verdict:
@@ -111,11 +116,17 @@ def _status(seen: Observed) -> IdentityStatus:
     return seen.identity.status.model_copy(update=update)
 
 
-def _deletion(seen: Observed) -> Decision[IdentityStatus]:
+def _ours(seen: Observed, now: datetime) -> bool:
+    """Is the engine's user this Identity's? An interrupted pass may have made it and not told: then it is as declared."""
+    made = seen.password.state == "Present" and not _difference(seen)
+    return seen.identity.status.claimed or (made and _wins(seen, now))
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     changes: tuple[Change, ...] = ()
     if seen.environment == "Present" and seen.engine is None:
         waiting = Waiting("EngineNotRunning", "the engine must run for the identity to be removed")
         return Decision(seen.identity.status, waiting, "DELETE_IDENTITY")
-    if seen.engine is not None and seen.held is not None and seen.identity.status.claimed:
+    if seen.engine is not None and seen.held is not None and _ours(seen, now):
         changes = (DeleteIdentity(seen.engine, seen.held.username),)
     return Decision(seen.identity.status, Gone(), "DELETE_IDENTITY", changes=changes)

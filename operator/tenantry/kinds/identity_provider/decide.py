@@ -30,14 +30,12 @@ class Observed:
 def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     provider = seen.provider
     if provider.deleting:
-        return _deletion(seen)
+        return _deletion(seen, now)
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         waiting = Waiting("EngineNotRunning", f"environment {provider.spec.environment} does not run yet")
         return Decision(provider.status, refusal or waiting)
-    changes: tuple[Change, ...] = ()
-    if seen.held is None or seen.held.settings != settings_of(provider) or _secret_differs(seen):
-        changes = (_put(seen, seen.engine),)
+    changes: tuple[Change, ...] = () if _as_declared(seen) else (_put(seen, seen.engine),)
     request = _request(seen)
     action = "APPLY_IDENTITY_PROVIDER" if changes or request or not provider.ready else ""
     return Decision(_status(seen), Ready(), action, request=request, changes=changes)
@@ -57,6 +55,10 @@ def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
     )
 
 
+def _as_declared(seen: Observed) -> bool:
+    return seen.held is not None and seen.held.settings == settings_of(seen.provider) and not _secret_differs(seen)
+
+
 def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:
     declared = seen.provider.spec.client_secret_ref
     secret = Ref("Secret", seen.provider.metadata.namespace, declared.name) if declared else None
@@ -74,9 +76,10 @@ def _request(seen: Observed) -> str:
 
 
 def _secret_differs(seen: Observed) -> bool:
-    wanted = seen.secret.fingerprint if seen.secret else ""
-    delivered = (seen.held.fingerprint if seen.held else "") or seen.provider.status.credential or ""
-    return wanted != delivered
+    mark = seen.held.fingerprint if seen.held else ""
+    if seen.secret is None:
+        return mark != ""
+    return seen.secret.fingerprint != (mark or seen.provider.status.credential or "")
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
@@ -84,8 +87,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if seen.environment != "Present":
         state = "being deleted" if seen.environment == "Deleting" else "not there"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {provider.spec.environment!r} is {state}")
-    mine = Claim(provider.status.claimed, provider.metadata.creation_timestamp or now, provider.metadata.uid)
-    if not wins(mine, seen.rivals):
+    if not _wins(seen, now):
         return Stalled("Duplicate", f"spec.displayName: {provider.name!r} is another IdentityProvider's of this environment")
     declared = provider.spec.client_secret_ref
     if declared is None or seen.secret is None or seen.secret.state == "Present":
@@ -99,6 +101,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     return Waiting("SecretNotFound", f"spec.clientSecretRef: no Secret {declared.name!r} in this namespace")
 
 
+def _wins(seen: Observed, now: datetime) -> bool:
+    provider = seen.provider
+    mine = Claim(provider.status.claimed, provider.metadata.creation_timestamp or now, provider.metadata.uid)
+    return wins(mine, seen.rivals)
+
+
 def _status(seen: Observed) -> IdentityProviderStatus:
     update: dict[str, object] = {"claimed": True}
     if seen.held is not None and not _secret_differs(seen):
@@ -108,12 +116,17 @@ def _status(seen: Observed) -> IdentityProviderStatus:
     return seen.provider.status.model_copy(update=update)
 
 
-def _deletion(seen: Observed) -> Decision[IdentityProviderStatus]:
+def _ours(seen: Observed, now: datetime) -> bool:
+    """Is the engine's record this provider's? An interrupted pass may have made it and not told: then it is as declared."""
+    return seen.provider.status.claimed or (_as_declared(seen) and _wins(seen, now))
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     action = "DELETE_IDENTITY_PROVIDER"
     if seen.environment == "Present" and seen.engine is None:
         waiting = Waiting("EngineNotRunning", "the engine must run for the provider to be removed")
         return Decision(seen.provider.status, waiting, action)
     changes: tuple[Change, ...] = ()
-    if seen.engine is not None and seen.held is not None and seen.provider.status.claimed:
+    if seen.engine is not None and seen.held is not None and _ours(seen, now):
         changes = (DeleteIdentityProvider(seen.engine, seen.held.id, seen.held.settings.name),)
     return Decision(seen.provider.status, Gone(), action, changes=changes)
