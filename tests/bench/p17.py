@@ -1,30 +1,24 @@
 """P17: durable writes of the embedded store (a create and a status each), against bare sqlite3 (WAL, FULL) that commits the
 same documents in the same batches for as many concurrent clients.
-
-Prints one JSON line; `ratio` is the store's writes a second over the reference's, of the medians of interleaved repetitions.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sqlite3
-import statistics
-import sys
-import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "operator"))
 
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import API_VERSION, SYSTEM_NAMESPACE, held_of
+from tests.bench.row import Row, Scale, Took, interleaved, row, stopwatch
 
 CLIENTS = 32
 OBJECTS_EACH = 50
-REPETITIONS = 7
 GATE = 0.4
 STATUS = {
     "observedGeneration": 1,
@@ -52,21 +46,20 @@ def document(name: str) -> dict[str, Any]:
     }
 
 
-async def subject(folder: Path, admission: Admission) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds for all clients' writes through the store, validation included, and the documents that it stored."""
+async def subject(folder: Path, admission: Admission, each: int) -> tuple[Took, list[dict[str, Any]]]:
+    """What all clients' writes through the store took, validation included, and the documents that it stored."""
     store = await SqliteStore.open(folder, admission)
 
     async def client(number: int) -> None:
-        for turn in range(OBJECTS_EACH):
+        for turn in range(each):
             created = await store.create(document(f"e{number}-{turn}"))
             await store.set_status(held_of(created), STATUS)
 
-    start = time.perf_counter()
-    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
-    seconds = time.perf_counter() - start
+    with stopwatch() as took:
+        await asyncio.gather(*(client(number) for number in range(CLIENTS)))
     stored, _ = await store.list("Environment")
     await store.close()
-    return seconds, [dict(each) for each in stored]
+    return took, [dict(document) for document in stored]
 
 
 class BareStore:
@@ -100,53 +93,35 @@ class BareStore:
         self._connection.close()
 
 
-async def reference(folder: Path, documents: list[dict[str, Any]]) -> tuple[float, float]:
-    """Seconds to store the same documents: by as many clients as the store had, and by a plain loop without any."""
+async def reference(folder: Path, documents: Sequence[dict[str, Any]]) -> Took:
+    """What it took to store the same documents twice, by as many clients as the store had."""
     bare = BareStore(folder)
+    each = len(documents) // CLIENTS
 
     async def client(number: int) -> None:
-        for turn in range(OBJECTS_EACH):
+        for turn in range(each):
             for _ in range(2):
-                await bare.write(f"e{number}-{turn}", documents[number * OBJECTS_EACH + turn])
+                await bare.write(f"e{number}-{turn}", documents[number * each + turn])
 
-    start = time.perf_counter()
-    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
-    with_clients = time.perf_counter() - start
-    start = time.perf_counter()
-    for first in range(0, len(documents), CLIENTS):
-        rows = documents[first : first + CLIENTS]
-        for _ in range(2):
-            bare.commit([(f"f{first + offset}", body) for offset, body in enumerate(rows)])
-    without = time.perf_counter() - start
+    with stopwatch() as took:
+        await asyncio.gather(*(client(number) for number in range(CLIENTS)))
     bare.close()
-    return with_clients, without
+    return took
 
 
-def run() -> dict[str, Any]:
-    """The row of the benchmark table. `spread`: of the ratios of single repetitions.
-
-    `loop_ratio` is against a plain loop, which has no clients to answer.
-    """
+def measure(scale: Scale) -> Sequence[Row]:
     admission = Admission()
-    times: list[tuple[float, float, float]] = []
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for repetition in range(REPETITIONS + 1):
-            ours, documents = asyncio.run(subject(Path(folder) / f"ours-{repetition}", admission))
-            bare = asyncio.run(reference(Path(folder) / f"bare-{repetition}", documents))
-            times.append((ours, *bare))
-    measured = times[1:]  # the first warms up
-    ours, clients, loop = (statistics.median(each) for each in zip(*measured, strict=True))
-    ratios = sorted(bare / mine for mine, bare, _ in measured)
-    return {
-        "id": "P17",
-        "ratio": round(clients / ours, 3),
-        "spread": [round(ratios[0], 3), round(ratios[-1], 3)],
-        "gate": GATE,
-        "better": "higher",
-        "writes_per_second": round(2 * CLIENTS * OBJECTS_EACH / ours),
-        "loop_ratio": round(loop / ours, 3),
-    }
+    numbers = itertools.count()
+    each = scale.of(OBJECTS_EACH)
+    _, documents = asyncio.run(subject(scale.folder / "documents", admission, each))
 
+    def ours() -> Took:
+        return asyncio.run(subject(scale.folder / f"store-{next(numbers)}", admission, each))[0]
 
-if __name__ == "__main__":
-    print(json.dumps(run()))
+    def theirs() -> Took:
+        return asyncio.run(reference(scale.folder / f"bare-{next(numbers)}", documents))
+
+    times = interleaved(ours, theirs, scale.repetitions)
+    writes = 2 * CLIENTS * each
+    work = f"embedded store: {writes:,} durable writes, {CLIENTS} clients"
+    return (row("P17", work, "bare sqlite3, WAL, FULL, the same batches", times, "higher", GATE, unit="writes/s", amount=writes),)

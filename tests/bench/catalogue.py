@@ -1,0 +1,15 @@
+"""The benchmarks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tests.bench import p14, p15, p16, p17
+from tests.bench.row import Row, Scale
+
+BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
+    "p14": p14.measure,
+    "p15": p15.measure,
+    "p16": p16.measure,
+    "p17": p17.measure,
+}
