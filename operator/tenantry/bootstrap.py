@@ -170,7 +170,8 @@ class Platform:
             packages=packages,
             logs=BlobLogs(packages),
         )
-        runtime = Runtime(KINDS, cache, Cycle(KINDS, cache, ports, now), time=time.monotonic, now=now, workers=settings.workers)
+        cycle = Cycle(KINDS, cache, ports, now, settings.operations.deadline)
+        runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
         host = Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds())
         return cls(
             state,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from tenantry.kinds.tenant.spec import Tenant
@@ -17,7 +17,7 @@ from tenantry.runtime import summary
 from tenantry.runtime.apply import apply
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.following import TrackedView
-from tenantry.runtime.operations import Record
+from tenantry.runtime.operations import DEADLINE, Record
 from tenantry.runtime.writing import without_finalizer
 
 ROUNDS = 10
@@ -44,13 +44,21 @@ class Seat(Protocol):
 
 
 class Cycle:
-    """Runs passes. `now` gives the time in UTC."""
+    """Runs passes. `now` gives the time in UTC; `deadline`: how long an Operation retries what fails in passing."""
 
-    def __init__(self, kinds: Mapping[str, AnyKind], cache: Cache, seat: Seat, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        kinds: Mapping[str, AnyKind],
+        cache: Cache,
+        seat: Seat,
+        now: Callable[[], datetime],
+        deadline: timedelta = DEADLINE,
+    ) -> None:
         self._kinds = kinds
         self._cache = cache
         self._seat = seat
         self._now = now
+        self._deadline = deadline
 
     async def run(self, key: Ref, view: TrackedView) -> Ended:
         """One pass. What it read is in `view`. Raises nothing but what is a bug."""
@@ -78,6 +86,7 @@ class _Pass:
             logs=self._hands.logs,
             now=self._now,
             tenant=tenant_of(resource, self._cache),
+            deadline=cycle._deadline,
         )
 
     async def run(self) -> Ended:

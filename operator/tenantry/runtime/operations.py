@@ -10,7 +10,15 @@ from typing import Any, cast
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.changes import Change
 from tenantry.model.decision import Decision
-from tenantry.model.resource import API_VERSION, REQUESTED_BY, SYSTEM_NAMESPACE, LastOperation, Resource, format_time
+from tenantry.model.resource import (
+    API_VERSION,
+    RECONCILE_REQUESTED,
+    REQUESTED_BY,
+    SYSTEM_NAMESPACE,
+    LastOperation,
+    Resource,
+    format_time,
+)
 from tenantry.model.verdicts import AlreadyExists, Gone, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import OperationLogs, Store
 from tenantry.runtime.cache import Cache
@@ -75,6 +83,12 @@ def describe(action: str, resource: Resource[Any, Any], subject: str = "") -> st
     return f"{verb} {resource.metadata.name}{version}."
 
 
+def reconcile_requested(resource: Resource[Any, Any]) -> bool:
+    """Has somebody asked for a reconcile that no pass has answered yet?"""
+    asked = resource.metadata.annotations.get(RECONCILE_REQUESTED)
+    return asked is not None and asked != resource.status.last_handled_reconcile_at
+
+
 class Record:
     """One pass's hold on the Operation of its object: opened when the first effect needs it, settled when the pass ends."""
 
@@ -87,13 +101,16 @@ class Record:
         logs: OperationLogs,
         now: Callable[[], datetime],
         tenant: str,
+        deadline: timedelta = DEADLINE,
     ) -> None:
+        """deadline: how long what fails in passing is retried before the Operation is a FAILURE."""
         self._resource = resource
         self._store = store
         self._cache = cache
         self._logs = logs
         self._now = now
         self._tenant = tenant
+        self._deadline = deadline
         self._known = tuple(
             cast(Operation, found)
             for found in cache.resources(Operation.KIND, SYSTEM_NAMESPACE, f"target={resource.metadata.uid}")
@@ -112,7 +129,9 @@ class Record:
         return _summary(self._open)
 
     def cancelled(self, decision: Decision[Any]) -> bool:
-        """Did a person cancel this very change? It is then not tried again by itself."""
+        """Did a person cancel this very change, and has nobody asked for it since? It is then not tried again by itself."""
+        if reconcile_requested(self._resource):
+            return False
         cause = self._cause_of(decision)
         same = [operation for operation in self._known if operation.spec.cause == cause]
         return bool(same) and max(same, key=lambda operation: operation.spec.attempt).status.result == "CANCELLED"
@@ -186,7 +205,7 @@ class Record:
 
     def _overdue(self) -> bool:
         started = (self._open or {}).get("status", {}).get("startedOn")
-        return bool(started) and self._now() - datetime.fromisoformat(started) > DEADLINE
+        return bool(started) and self._now() - datetime.fromisoformat(started) > self._deadline
 
     def _cause_of(self, decision: Decision[Any]) -> str:
         if self._cause:
@@ -210,9 +229,10 @@ class Record:
 
     def _drift_cause(self, changes: Iterable[Change]) -> str:
         digest = hashlib.sha256("\n".join(map(str, changes)).encode()).hexdigest()[:12]
-        for operation in self._known:
-            if not operation.finished and operation.spec.cause.startswith(f"drift-{digest}-"):
-                return operation.spec.cause
+        same = [operation for operation in self._known if operation.spec.cause.startswith(f"drift-{digest}-")]
+        newest = max(same, key=lambda operation: (operation.spec.cause, operation.spec.attempt), default=None)
+        if newest is not None and (not newest.finished or newest.status.result == "CANCELLED"):
+            return newest.spec.cause
         return f"drift-{digest}-{format_time(self._now())}"
 
     def _unfinished(self, cause: str) -> Operation | None:

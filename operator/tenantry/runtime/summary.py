@@ -19,7 +19,7 @@ def summarise(
             "observed_generation": resource.metadata.generation,
             "conditions": tuple(conditions),
             "last_operation": last or resource.status.last_operation,
-            "last_handled_reconcile_at": resource.metadata.annotations.get(RECONCILE_REQUESTED),
+            "last_handled_reconcile_at": _handled(resource, verdict),
         }
     )
     return written.to_json()
@@ -29,6 +29,14 @@ def current(resource: Resource[Any, Any]) -> dict[str, Any]:
     """The status as it is stored, for comparison."""
     status: Status = resource.status
     return status.to_json()
+
+
+def _handled(resource: Resource[Any, Any], verdict: Verdict) -> str | None:
+    """The request for a reconcile that is answered: not yet while a pass that failed in passing is to be repeated."""
+    if isinstance(verdict, Transient):
+        handled: str | None = resource.status.last_handled_reconcile_at
+        return handled
+    return resource.metadata.annotations.get(RECONCILE_REQUESTED)
 
 
 def _conditions(verdict: Verdict) -> list[Condition]:

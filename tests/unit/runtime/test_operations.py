@@ -1,0 +1,336 @@
+"""How one pass records what it does: named, opened, resumed, superseded, cancelled and settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.overlay.packages import NoLogs
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.registry import TYPES
+from tenantry.model.changes import Change, EnsureNamespace, InstallApp
+from tenantry.model.decision import Decision
+from tenantry.model.resource import RECONCILE_REQUESTED, REQUESTED_BY, Resource
+from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations import LOG_LIMIT, Record, operation_name, queued_document
+from tenantry.runtime.writing import WritingStore
+from tests.unit.kinds.factories import ENGINE, NOW, app, bound_tenant, edited, table, telling, tenant
+
+MAKE = EnsureNamespace("tenant-acme", "acme", tenant().metadata.uid)
+INSTALL = InstallApp(ENGINE, "crm", "1.0.0")
+LATE = timedelta(minutes=16)
+FLAKY = Transient("Timeout", "the engine did not answer")
+ADMISSION = Admission()
+
+
+@dataclass
+class Book:
+    """Operations in a store, and passes over one object after the other. now: moves by hand."""
+
+    now: datetime = NOW
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(TYPES)
+        self.store = WritingStore(MemoryStore(ADMISSION), self.cache)
+
+    def record(self, resource: Resource[Any, Any], deadline: timedelta = timedelta(minutes=15)) -> Record:
+        return Record(
+            resource,
+            store=self.store,
+            cache=self.cache,
+            logs=NoLogs(),
+            now=lambda: self.now,
+            tenant="acme",
+            deadline=deadline,
+        )
+
+    async def passes(
+        self,
+        resource: Resource[Any, Any],
+        verdict: Verdict,
+        *changes: Change,
+        action: str = "CREATE_TENANT",
+        request: str = "",
+        subject: str = "",
+        begins: bool = False,
+    ) -> Record:
+        """One pass that carries those changes out and ends so. begins: its Operation runs before the first of them."""
+        record = self.record(resource)
+        decision = Decision(resource.status, verdict, action, subject, request, changes)
+        if begins:
+            await record.begin(decision)
+        for change in changes:
+            record.note(change)
+        await record.settle(decision, verdict)
+        return record
+
+    async def queue(self, resource: Resource[Any, Any], cause: str, action: str = "CREATE_TENANT") -> str:
+        """As the facade does. The name."""
+        document = queued_document(resource, action=action, cause=cause, tenant="acme", requested_by="ann")
+        await self.store.create(document)
+        return str(document["metadata"]["name"])
+
+    async def cancel(self, name: str) -> None:
+        """As the facade does."""
+        document = dict(await self.store.get(Operation.named(name)))
+        ended = {**document["status"], "status": "COMPLETED", "result": "CANCELLED"}
+        await self.store.replace(document | {"status": ended}, document["metadata"]["resourceVersion"])
+
+    @property
+    def all(self) -> list[Operation]:
+        found = [one for one in self.cache.resources("Operation") if isinstance(one, Operation)]
+        return sorted(found, key=lambda one: (one.spec.cause, one.spec.attempt))
+
+    @property
+    def told(self) -> list[tuple[str, str, str, str]]:
+        """Action, cause, status and result of each."""
+        return [(one.spec.action, one.spec.cause, one.status.status, one.status.result) for one in self.all]
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book()
+
+
+DONE, FAILED, GONE_ON = ("COMPLETED", "SUCCESS"), ("COMPLETED", "FAILURE"), ("RUNNING", "PENDING")
+
+
+@table(
+    {
+        "Ready with changes": ((Ready(), (MAKE,)), [("CREATE_TENANT", "1", *DONE)]),
+        "Ready without any": ((Ready(), ()), [("CREATE_TENANT", "1", *DONE)]),
+        "Stalled": ((Stalled("SlugTaken", "m"), ()), [("CREATE_TENANT", "1", *FAILED)]),
+        "Waiting with changes": ((Waiting("EngineStarting", "m"), (MAKE,)), [("CREATE_TENANT", "1", *GONE_ON)]),
+        "Waiting without any": ((Waiting("RegionNotFound", "m"), ()), []),
+        "Transient with changes": ((FLAKY, (MAKE,)), [("CREATE_TENANT", "1", *GONE_ON)]),
+        "Transient without any": ((FLAKY, ()), []),
+    }
+)
+async def test_a_new_object_s_pass_that_ends(book: Book, seen: Any, expected: Any) -> None:
+    verdict, changes = seen
+    await book.passes(tenant(), verdict, *changes)
+    assert book.told == expected
+
+
+async def test_a_ready_object_that_wants_nothing_leaves_none(book: Book) -> None:
+    await book.passes(bound_tenant(), Ready(), action="")
+    assert book.told == []
+
+
+async def test_the_same_pass_again_leaves_no_second_one(book: Book) -> None:
+    for _ in range(3):
+        await book.passes(tenant(), Stalled("SlugTaken", "m"))
+    assert book.told == [("CREATE_TENANT", "1", *FAILED)]
+
+
+async def test_what_failed_and_then_succeeds_is_a_second_attempt(book: Book) -> None:
+    await book.passes(tenant(), Stalled("SlugTaken", "m"))
+    await book.passes(tenant(), Ready(), MAKE)
+    assert [(one.spec.attempt, one.status.result) for one in book.all] == [(0, "FAILURE"), (1, "SUCCESS")]
+
+
+async def test_an_edit_is_named_by_its_generation(book: Book) -> None:
+    await book.passes(edited(bound_tenant()), Ready(), action="UPDATE_TENANT")
+    assert book.told == [("UPDATE_TENANT", "2", *DONE)]
+
+
+async def test_a_request_is_its_own_cause(book: Book) -> None:
+    await book.passes(bound_tenant(), Ready(), MAKE, action="UPDATE_TENANT", request="tenant-slug-acme-2")
+    assert book.told == [("UPDATE_TENANT", "tenant-slug-acme-2", *DONE)]
+
+
+async def test_a_deletion_is_its_own_cause_and_ends_with_the_object(book: Book) -> None:
+    going = bound_tenant(deleting=True)
+    await book.passes(going, Waiting("DeletingContents", "m"), MAKE, action="DELETE_TENANT")
+    await book.passes(going, Gone(), action="DELETE_TENANT")
+    assert book.told == [("DELETE_TENANT", "delete", *DONE)]
+
+
+async def test_a_change_that_nobody_declared_is_a_drift(book: Book) -> None:
+    await book.passes(bound_tenant(), Ready(), MAKE, action="UPDATE_TENANT")
+    (one,) = book.all
+    assert (one.spec.action, one.status.result) == ("CORRECT_DRIFT", "SUCCESS")
+    assert one.spec.cause.startswith("drift-")
+
+
+async def test_a_drift_that_comes_again_is_another_one(book: Book) -> None:
+    for _ in range(2):
+        await book.passes(bound_tenant(), Ready(), MAKE, action="UPDATE_TENANT")
+        book.now += timedelta(minutes=1)
+    assert len({one.spec.cause for one in book.all}) == 2
+
+
+async def test_a_drift_that_is_being_corrected_stays_the_same_one(book: Book) -> None:
+    await book.passes(bound_tenant(), Waiting("NamespaceMissing", "m"), MAKE, action="UPDATE_TENANT")
+    book.now += timedelta(minutes=1)
+    await book.passes(bound_tenant(), Ready(), MAKE, action="UPDATE_TENANT")
+    assert [one.status.result for one in book.all] == ["SUCCESS"]
+
+
+async def test_the_operation_runs_before_its_first_effect(book: Book) -> None:
+    record = book.record(app())
+    decision = Decision(app().status, Ready(), "INSTALL_APP", "1.0.0", "", (INSTALL,))
+    await record.begin(decision)
+    assert [(one.status.status, one.spec.steps) for one in book.all] == [("RUNNING", ("crm: install 1.0.0",))]
+    await record.begin(decision)
+    assert len(book.all) == 1
+
+
+async def test_steps_are_recorded_where_it_is_born_completed(book: Book) -> None:
+    await book.passes(tenant(), Ready(), MAKE)
+    assert book.all[0].spec.steps == ("namespace tenant-acme: create",)
+
+
+async def test_an_interrupted_one_is_resumed_under_its_name(book: Book) -> None:
+    record = book.record(app())
+    await record.begin(Decision(app().status, Ready(), "INSTALL_APP", "1.0.0", "", (INSTALL,)))
+    await book.passes(app(), Ready(), INSTALL, action="INSTALL_APP", subject="1.0.0", begins=True)
+    assert book.told == [("INSTALL_APP", "1", *DONE)]
+
+
+async def test_one_that_was_left_behind_is_settled_though_its_generation_was_told(book: Book) -> None:
+    await book.queue(bound_tenant(), "1", "UPDATE_TENANT")
+    await book.passes(bound_tenant(), Ready(), action="")
+    assert book.told == [("UPDATE_TENANT", "1", *DONE)]
+
+
+async def test_what_the_facade_queued_is_taken_up(book: Book) -> None:
+    name = await book.queue(tenant(), "1")
+    record = await book.passes(tenant(), Ready(), MAKE)
+    assert book.told == [("CREATE_TENANT", "1", *DONE)]
+    assert record.last is not None
+    assert (record.last.id, record.last.result) == (name, "SUCCESS")
+    assert book.all[0].spec.requested_by == "ann"
+
+
+async def test_what_the_facade_queued_while_the_pass_ran_is_taken_up(book: Book) -> None:
+    record = book.record(tenant())
+    await book.queue(tenant(), "1")
+    record.note(MAKE)
+    await record.settle(Decision(tenant().status, Ready(), "CREATE_TENANT", changes=(MAKE,)), Ready())
+    assert book.told == [("CREATE_TENANT", "1", *DONE)]
+
+
+async def test_a_newer_edit_supersedes_an_unfinished_one(book: Book) -> None:
+    await book.passes(tenant(), Waiting("NamespaceMissing", "m"), MAKE)
+    await book.passes(edited(tenant()), Ready(), MAKE)
+    assert book.told == [("CREATE_TENANT", "1", "COMPLETED", "CANCELLED"), ("CREATE_TENANT", "2", *DONE)]
+    assert "superseded by a newer change" in book.all[0].status.logs
+
+
+async def test_a_deletion_supersedes_an_unfinished_one(book: Book) -> None:
+    await book.passes(tenant(), Waiting("NamespaceMissing", "m"), MAKE)
+    await book.passes(tenant(deleting=True), Gone(), action="DELETE_TENANT")
+    assert book.told == [("CREATE_TENANT", "1", "COMPLETED", "CANCELLED"), ("DELETE_TENANT", "delete", *DONE)]
+    assert "the object is being deleted" in book.all[0].status.logs
+
+
+def wanting(resource: Resource[Any, Any]) -> Decision[Any]:
+    return Decision(resource.status, Ready(), "CREATE_TENANT", changes=(MAKE,))
+
+
+async def test_what_a_person_cancelled_is_not_tried_again_by_itself(book: Book) -> None:
+    assert not book.record(tenant()).cancelled(wanting(tenant()))
+    await book.cancel(await book.queue(tenant(), "1"))
+    assert book.record(tenant()).cancelled(wanting(tenant()))
+
+
+async def test_what_a_person_cancelled_is_tried_again_after_an_edit(book: Book) -> None:
+    await book.cancel(await book.queue(tenant(), "1"))
+    assert not book.record(edited(tenant())).cancelled(wanting(edited(tenant())))
+
+
+async def test_what_a_person_cancelled_is_tried_again_when_a_reconcile_is_asked_for(book: Book) -> None:
+    await book.cancel(await book.queue(tenant(), "1"))
+    asked = tenant(annotations={RECONCILE_REQUESTED: "monday"})
+    assert not book.record(asked).cancelled(wanting(asked))
+    answered = telling(asked, lastHandledReconcileAt="monday")
+    assert book.record(answered).cancelled(wanting(answered))
+
+
+async def test_what_is_tried_again_is_another_attempt(book: Book) -> None:
+    await book.cancel(await book.queue(tenant(), "1"))
+    await book.passes(tenant(annotations={RECONCILE_REQUESTED: "monday"}), Ready(), MAKE)
+    assert [(one.spec.attempt, one.status.result) for one in book.all] == [(0, "CANCELLED"), (1, "SUCCESS")]
+
+
+async def test_a_correction_that_a_person_cancelled_is_not_tried_again_by_itself(book: Book) -> None:
+    await book.passes(bound_tenant(), Waiting("NamespaceMissing", "m"), MAKE, action="UPDATE_TENANT")
+    await book.cancel(book.all[0].id)
+    book.now += timedelta(minutes=1)
+    assert book.record(bound_tenant()).cancelled(wanting(bound_tenant()))
+
+
+async def test_a_failure_tells_its_code_and_who_must_act(book: Book) -> None:
+    await book.passes(tenant(), Stalled("NotConverging", "a bug", "Operator"))
+    assert (book.all[0].status.code, book.all[0].status.by) == ("NotConverging", "Operator")
+
+
+async def test_what_fails_in_passing_is_a_failure_at_the_deadline(book: Book) -> None:
+    await book.passes(tenant(), FLAKY, MAKE)
+    book.now += timedelta(minutes=14)
+    await book.passes(tenant(), FLAKY)
+    assert book.told == [("CREATE_TENANT", "1", *GONE_ON)]
+    book.now += timedelta(minutes=2)
+    await book.passes(tenant(), FLAKY)
+    assert book.told == [("CREATE_TENANT", "1", *FAILED)]
+    assert (book.all[0].status.code, book.all[0].status.by) == ("Timeout", "Operator")
+
+
+async def test_the_deadline_is_as_it_was_set(book: Book) -> None:
+    await book.passes(tenant(), FLAKY, MAKE)
+    book.now += timedelta(seconds=11)
+    record = book.record(tenant(), deadline=timedelta(seconds=10))
+    await record.settle(Decision(tenant().status, FLAKY, "CREATE_TENANT"), FLAKY)
+    assert book.told == [("CREATE_TENANT", "1", *FAILED)]
+
+
+async def test_after_the_deadline_the_object_is_retried_without_further_failures(book: Book) -> None:
+    await book.passes(tenant(), FLAKY, MAKE)
+    book.now += LATE
+    for _ in range(3):
+        await book.passes(tenant(), FLAKY)
+    assert [one.status.result for one in book.all] == ["FAILURE"]
+    await book.passes(tenant(), Ready(), MAKE)
+    assert [(one.spec.attempt, one.status.result) for one in book.all] == [(0, "FAILURE"), (1, "SUCCESS")]
+
+
+async def test_a_retry_that_says_the_same_is_told_once(book: Book) -> None:
+    for _ in range(3):
+        await book.passes(tenant(), FLAKY, *((MAKE,) if not book.all else ()))
+    assert book.all[0].status.logs.count("Timeout: the engine did not answer") == 1
+
+
+async def test_a_log_is_a_line_a_step_with_time_and_level(book: Book) -> None:
+    await book.passes(tenant(), Stalled("SlugTaken", "another's"), MAKE)
+    assert book.all[0].status.logs.splitlines() == [
+        "2026-03-01T12:00:00Z INFO namespace tenant-acme: create",
+        "2026-03-01T12:00:00Z ERROR SlugTaken: another's",
+    ]
+
+
+async def test_a_status_carries_the_newest_4_kib_of_the_log(book: Book) -> None:
+    await book.passes(tenant(), Stalled("Invalid", f"{'x' * LOG_LIMIT} the end"))
+    logs = book.all[0].status.logs
+    assert len(logs.encode()) == LOG_LIMIT
+    assert logs.endswith("the end\n")
+
+
+async def test_who_asked_is_told(book: Book) -> None:
+    await book.passes(tenant(annotations={REQUESTED_BY: "git:ann"}), Ready(), MAKE)
+    await book.passes(tenant("umbra"), Ready(), MAKE)
+    assert {one.spec.target.name: one.spec.requested_by for one in book.all} == {"acme": "git:ann", "umbra": "system"}
+
+
+@pytest.mark.parametrize("differs", ["uid", "action", "subject", "cause", "attempt"])
+def test_a_name_is_of_all_that_an_operation_is_about(differs: str) -> None:
+    about: dict[str, Any] = {"uid": "u", "action": "a", "subject": "s", "cause": "c", "attempt": 0}
+    assert operation_name(**about) == operation_name(**about)
+    assert operation_name(**about) != operation_name(**(about | {differs: 1 if differs == "attempt" else "other"}))
