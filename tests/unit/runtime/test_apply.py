@@ -1,0 +1,177 @@
+"""Each change is one effect of one port; what is gone already need not be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast, get_args, get_type_hints
+
+import pytest
+
+from tenantry.model.changes import (
+    Change,
+    DeleteAppVersion,
+    DeleteIdentity,
+    DeleteIdentityProvider,
+    DeleteObject,
+    DeleteSecret,
+    DeployEngine,
+    DropAppData,
+    EnsureAdminSecret,
+    EnsureNamespace,
+    InstallApp,
+    PutIdentity,
+    PutIdentityProvider,
+    RemoveNamespace,
+    RemovePackage,
+    SetAdminPassword,
+    SnapshotEngine,
+    UndeployEngine,
+    UninstallApp,
+    UploadPackage,
+)
+from tenantry.model.facts import EngineIdentity, EngineRef, EngineSpec, IdentityProviderSettings, Password
+from tenantry.model.resource import Held, Ref
+from tenantry.model.verdicts import NotFound
+from tenantry.ports import Hands
+from tenantry.runtime.apply import apply
+from tests.unit.kinds.factories import BORN, ENGINE, table
+
+SECRET = Ref("Secret", "tenant-acme", "ann")
+HELD = Ref("App", "tenant-acme", "dev.crm")
+DEV = EngineRef("tenant-acme", "dev", ENGINE.environment_id, "acme", "dev")
+SPEC = EngineSpec(DEV, "eu", "Local")
+CORP = IdentityProviderSettings("corp", "https://issuer.example", "dev")
+PASSWORD = Password(clear="a password", fingerprint="first-mark")
+ANN = EngineIdentity("1", "ann", BORN, "first-mark", {"crm": "reader"})
+READS = frozenset({"reveal", "fetch", "identities"})
+
+Call = tuple[Any, ...]
+
+
+class Port:
+    """Any port: it tells which effects it was asked for, and answers reads. gone: everything that it should remove is gone."""
+
+    def __init__(self, users: tuple[EngineIdentity, ...] = (), *, gone: bool = False) -> None:
+        self.calls: list[Call] = []
+        self._gone = gone
+        self._reads = {"reveal": PASSWORD, "fetch": "a file", "identities": users}
+
+    def at(self, endpoint: Any) -> Port:
+        assert endpoint == ENGINE
+        return self
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def asked(*arguments: Any) -> Any:
+            if name in READS:
+                return self._reads[name]
+            self.calls.append((name, *arguments))
+            if self._gone:
+                raise NotFound(name)
+            return None
+
+        return asked
+
+
+def hands(port: Port) -> Hands:
+    """Hands whose every port is this one."""
+    return cast(Hands, Hands(*([port] * 7)))  # type: ignore[arg-type]
+
+
+PUT = PutIdentity(ENGINE, "ann", SECRET, "password", (("crm", "reader"),))
+PUT_CORP = PutIdentityProvider(ENGINE, CORP, None, "")
+EFFECTS: dict[str, tuple[Change, list[Call]]] = {
+    "a namespace": (EnsureNamespace("tenant-acme", "acme", "uid"), [("ensure", "tenant-acme", "acme", "uid")]),
+    "no namespace": (RemoveNamespace("tenant-acme", "uid"), [("remove", "tenant-acme", "uid")]),
+    "no object, whatever its version": (DeleteObject(HELD, "uid"), [("delete", Held(HELD, "uid", ""))]),
+    "an admin's password": (EnsureAdminSecret(SECRET, "dev"), [("ensure", SECRET, "environment")]),
+    "no Secret": (DeleteSecret(SECRET), [("remove", SECRET)]),
+    "an engine": (DeployEngine(SPEC, SECRET), [("deploy", SPEC, SECRET)]),
+    "an archive": (SnapshotEngine(DEV), [("snapshot", DEV)]),
+    "no engine": (UndeployEngine(DEV), [("undeploy", DEV)]),
+    "admin's new password": (SetAdminPassword(ENGINE, SECRET, "password"), [("set_password", "admin", PASSWORD)]),
+    "a stored version": (UploadPackage(ENGINE, "acme", "crm", "1", "sha"), [("upload", "a file")]),
+    "an installed version": (InstallApp(ENGINE, "crm", "1"), [("install", "crm", "1", False)]),
+    "an installed version with drops": (InstallApp(ENGINE, "crm", "1", True, ("x",)), [("install", "crm", "1", True)]),
+    "no installed version": (UninstallApp(ENGINE, "crm"), [("uninstall", "crm")]),
+    "no stored version": (DeleteAppVersion(ENGINE, "crm", "1"), [("delete_version", "crm", "1")]),
+    "no data": (DropAppData(ENGINE, "crm"), [("drop_data", "crm")]),
+    "a user": (PUT, [("add_identity", "ann", PASSWORD, (("crm", "reader"),))]),
+    "no user": (DeleteIdentity(ENGINE, "ann"), [("delete_identity", "ann")]),
+    "a provider": (PUT_CORP, [("add_identity_provider", CORP, Password())]),
+    "a provider with a secret": (
+        PutIdentityProvider(ENGINE, CORP, SECRET, "password"),
+        [("add_identity_provider", CORP, PASSWORD)],
+    ),
+    "an edited provider": (
+        PutIdentityProvider(ENGINE, CORP, SECRET, "password", "1"),
+        [("edit_identity_provider", "1", CORP, PASSWORD)],
+    ),
+    "an edited provider without its secret": (
+        PutIdentityProvider(ENGINE, CORP, None, "", "1"),
+        [("edit_identity_provider", "1", CORP, Password())],
+    ),
+    "no provider": (DeleteIdentityProvider(ENGINE, "1", "corp"), [("delete_identity_provider", "1")]),
+    "no package": (RemovePackage("acme", "sha"), [("remove", "acme", "sha")]),
+}
+
+
+@table(EFFECTS)
+async def test_there_is(seen: Change, expected: list[Call]) -> None:
+    port = Port()
+    await apply(seen, hands(port))
+    assert port.calls == expected
+
+
+def test_every_change_of_the_union_stands_in_the_table() -> None:
+    assert {type(change) for change, _ in EFFECTS.values()} == set(get_args(Change))
+
+
+@table(
+    {
+        "as declared: nothing": (ANN, []),
+        "of another password: that": (
+            EngineIdentity("1", "ann", BORN, "another", {"crm": "reader"}),
+            [("set_password", "ann", PASSWORD)],
+        ),
+        "of an unknown password: that": (
+            EngineIdentity("1", "ann", BORN, "", {"crm": "reader"}),
+            [("set_password", "ann", PASSWORD)],
+        ),
+        "of other roles: those": (
+            EngineIdentity("1", "ann", BORN, "first-mark", {}),
+            [("set_roles", "ann", (("crm", "reader"),))],
+        ),
+        "of neither: password first": (
+            EngineIdentity("1", "ann", BORN, "another", {}),
+            [("set_password", "ann", PASSWORD), ("set_roles", "ann", (("crm", "reader"),))],
+        ),
+    }
+)
+async def test_a_user_that_is_there_gets_what_it_lacks(seen: EngineIdentity, expected: list[Call]) -> None:
+    port = Port((seen,))
+    await apply(PUT, hands(port))
+    assert port.calls == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        DeleteObject(HELD, "uid"),
+        DeleteAppVersion(ENGINE, "crm", "1"),
+        DeleteIdentity(ENGINE, "ann"),
+        DeleteIdentityProvider(ENGINE, "1", "corp"),
+    ],
+    ids=str,
+)
+async def test_what_is_gone_already_is_removed(change: Change) -> None:
+    await apply(change, hands(Port(gone=True)))
+
+
+async def test_what_is_to_be_there_and_is_not_ends_the_pass() -> None:
+    with pytest.raises(NotFound):
+        await apply(InstallApp(ENGINE, "crm", "1"), hands(Port(gone=True)))
+
+
+@pytest.mark.parametrize("change", get_args(Change), ids=lambda change: change.__name__)
+def test_a_change_carries_references_and_no_secret(change: type[Any]) -> None:
+    assert Password not in get_type_hints(change).values()
