@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help up test slow lint types bench crds clean
+.PHONY: help up test slow cluster lint types bench crds clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,10 @@ test: $(READY) ## Run the tests that a change must pass, under five minutes
 	$(BIN)/pytest -n 2 -m 'not slow' tests
 
 slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, whole campaigns
-	$(BIN)/pytest -n 2 -m slow tests
+	$(BIN)/pytest -n 2 -m 'slow and not cluster' tests
+
+cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
+	$(BIN)/pytest -n 2 --dist loadgroup -m cluster tests
 
 lint: $(READY) types ## Check style, layers and types
 	$(BIN)/ruff check operator tests

@@ -1,0 +1,7 @@
+"""What more than one folder of tests needs."""
+
+from __future__ import annotations
+
+from tests.cluster.fixtures import cluster
+
+__all__ = ["cluster"]
