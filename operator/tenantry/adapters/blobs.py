@@ -47,9 +47,12 @@ class FolderBlobs:
         self.incoming = root / "_incoming"
         """Where an upload may be streamed to: `put` takes a file from here over instead of copying it."""
         with self._writing():
+            if self.incoming.exists():
+                shutil.rmtree(self.incoming)
             for folder in (self._pool, self._texts, self.incoming):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._remove_leftovers()
+            for path in self._pool.iterdir():
+                _drop_unless_linked(path)
 
     async def put(self, tenant: str, package: Path) -> PackageFacts:
         """A file inside `incoming` is taken over, stored or not; any other is copied. Raises Invalid, StateUnwritable."""
@@ -151,12 +154,6 @@ class FolderBlobs:
                 sync_folder(path.parent)
             finally:
                 new.unlink(missing_ok=True)
-
-    def _remove_leftovers(self) -> None:
-        for path in self.incoming.iterdir():
-            path.unlink()
-        for path in self._pool.iterdir():
-            _drop_unless_linked(path)
 
     def _new_file(self) -> Path:
         return self.incoming / uuid.uuid4().hex

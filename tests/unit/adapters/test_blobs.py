@@ -111,6 +111,8 @@ async def test_a_refused_package_leaves_nothing(blobs: FolderBlobs, package: Pat
 async def test_what_interrupted_writes_left_is_removed_at_start(blobs: FolderBlobs, package: Path, tmp_path: Path) -> None:
     await blobs.put("acme", package)
     (blobs.incoming / "half").write_bytes(b"half")
+    (blobs.incoming / "being-built").mkdir()
+    (blobs.incoming / "being-built" / "half").write_bytes(b"half")
     (tmp_path / "packages" / "_pool" / f"{'0' * 64}.tapp").write_bytes(b"renamed, but linked by nobody")
     FolderBlobs(tmp_path / "packages", Check())
     assert stored(tmp_path) == [f"_pool/{SHA256}.tapp", f"acme/{SHA256}.tapp"]

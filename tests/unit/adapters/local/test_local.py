@@ -10,7 +10,6 @@ import tarfile
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -156,10 +155,11 @@ async def test_records_that_cannot_be_written_are_a_transient_failure(local: Loc
 
 CLOSED_WHILE_WRITTEN = """
 import sys, threading, time
+from datetime import UTC, datetime
 from contextlib import suppress
 from pathlib import Path
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
-from tests.unit.adapters.local.test_local import SECRET, SPEC, datetime, UTC
+from tests.unit.adapters.local.test_local import SECRET, SPEC
 
 def write_until_closed(folders):
     with suppress(OSError):
