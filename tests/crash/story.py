@@ -48,23 +48,24 @@ def write(folder: Path, chapter: str) -> Path:
 
 def _documents(chapter: str) -> list[str]:
     edited = chapter != "create"
-    documents = [_object("Region", "eu", "{}"), _object("Tenant", "acme", "{displayName: Acme}")]
+    documents = [object_("Region", "eu", "{}"), object_("Tenant", "acme", "{displayName: Acme}")]
     if chapter != "delete":
         documents += [
-            _object("Tenant", "umbra", "{slug: umbra-2}" if edited else "{displayName: Umbra}"),
-            *_environment("umbra", "solo", "solo"),
+            object_("Tenant", "umbra", "{slug: umbra-2}" if edited else "{displayName: Umbra}"),
+            *environment("umbra", "solo", "solo"),
         ]
-        documents += _environment("acme", "dev", "develop" if edited else "dev")
+        documents += environment("acme", "dev", "develop" if edited else "dev")
         documents += _contents("dev", "1.1.0" if edited else "1.0.0", "a changed secret" if edited else "a first secret")
-    documents += _environment("acme", "live", "live")
-    documents += [_package(version) for version in _COLUMNS]
+    documents += environment("acme", "live", "live")
+    documents += [package(version) for version in _COLUMNS]
     # Version 2.0.0 drops a column that has data: refused.
-    documents.append(_app("live", "2.0.0" if edited else "1.0.0"))
+    documents.append(app("live", "2.0.0" if edited else "1.0.0"))
     return documents
 
 
-def _environment(tenant: str, name: str, slug: str) -> list[str]:
-    return [_object("Environment", name, f"{{region: eu, slug: {slug}, deletionPolicy: Delete}}", tenant)]
+def environment(tenant: str, name: str, slug: str) -> list[str]:
+    """The document of an environment, in a list."""
+    return [object_("Environment", name, f"{{region: eu, slug: {slug}, deletionPolicy: Delete}}", tenant)]
 
 
 def _contents(environment: str, version: str, password: str) -> list[str]:
@@ -76,22 +77,25 @@ def _contents(environment: str, version: str, password: str) -> list[str]:
     who = f"{{environment: {environment}, username: ann, passwordSecretRef: {{name: ann}}, roles: [{{app: shop, role: reader}}]}}"
     corp = f"{{environment: {environment}, issuerUrl: 'https://issuer.example', clientId: {version}}}"
     return [
-        _app(environment, version),
+        app(environment, version),
         secret,
-        _object("Identity", "ann", who, "acme"),
-        _object("IdentityProvider", "corp", corp, "acme"),
+        object_("Identity", "ann", who, "acme"),
+        object_("IdentityProvider", "corp", corp, "acme"),
     ]
 
 
-def _package(version: str) -> str:
+def package(version: str) -> str:
+    """The document of the shop's package, of acme."""
     spec = f"{{app: shop, version: {version}, source: {{path: shop-{version}}}}}"
-    return _object("Package", f"shop-{version.replace('.', '-')}", spec, "acme")
+    return object_("Package", f"shop-{version.replace('.', '-')}", spec, "acme")
 
 
-def _app(environment: str, version: str) -> str:
-    return _object("App", f"{environment}.shop", f"{{environment: {environment}, app: shop, version: {version}}}", "acme")
+def app(environment: str, version: str) -> str:
+    """The document of the shop in an environment of acme."""
+    return object_("App", f"{environment}.shop", f"{{environment: {environment}, app: shop, version: {version}}}", "acme")
 
 
-def _object(kind: str, name: str, spec: str, tenant: str = "") -> str:
+def object_(kind: str, name: str, spec: str, tenant: str = "") -> str:
+    """Any document."""
     namespace = f", namespace: tenant-{tenant}" if tenant else ""
     return _HEAD.format(kind=kind, name=name, namespace=namespace, labels="") + f"spec: {spec}\n"

@@ -67,7 +67,7 @@ def until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
+        time.sleep(0.005)
 
 
 @dataclass
