@@ -28,7 +28,8 @@ from tenantry.model.verdicts import (
 )
 
 _STRICT = re.compile(r'(?:unknown|duplicate) field "((?:[^"\\]|\\.)*)"')
-_DECODING = re.compile(r"json: cannot unmarshal (\w+) into Go struct field [^ ]*?\.((?:\w+\.)*\w+) of type [\w.]+")
+_DECODING = re.compile(r"json: cannot unmarshal (\w+) into Go struct field (\w+)\.([\w.]+) of type ([\w.]+)")
+_OTHER_VERSION = "the API version in the data"
 
 
 @dataclass(frozen=True)
@@ -136,16 +137,19 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _problems(message: str, causes: Any) -> tuple[Problem, ...]:
+    """The fields that a refusal names. What cannot even be decoded has no causes: there the message alone tells."""
     named = tuple(Problem(_field(cause.get("field", "")), cause.get("message", message)) for cause in causes)
-    if any(problem.field for problem in named):
+    if named:
         return tuple(dict.fromkeys(named))
     strict = _STRICT.findall(message)
     if strict:
         return tuple(Problem(field, f'unknown field "{field}"') for field in strict)
     decoding = _DECODING.search(message)
     if decoding:
-        return (Problem(decoding[2], f"must be of another type than {decoding[1]}"),)
-    return named or (Problem("", message),)
+        got, struct, field, wanted = decoding.groups()
+        inside = "metadata." if struct == "ObjectMeta" and not field.startswith("metadata.") else ""
+        return (Problem(inside + field, f"Invalid value: must be of type {wanted}, not {got}"),)
+    return (Problem("apiVersion" if message.startswith(_OTHER_VERSION) else "", message),)
 
 
 def _field(field: str) -> str:
