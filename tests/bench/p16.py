@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import json
 import sqlite3
@@ -13,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from tenantry.bootstrap import Platform
-from tenantry.cli.serving import loop_factory
+from tenantry.cli.serving import loop_factory, tune_collector
 from tests.bench.row import Row, Scale, Took, interleaved, row, stopwatch
 
 TENANTS = 1000
@@ -30,11 +31,13 @@ def measure(scale: Scale) -> Sequence[Row]:
     writes: list[int] = []
 
     def subject() -> Took:
+        gc.collect()  # what the repetition before left is not this one's cost
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             took, written = runner.run(_to_ready(scale.folder / f"state-{next(numbers)}", source, count))
         writes.append(written)
         return took
 
+    tune_collector()  # as `up` does
     times = interleaved(subject, lambda: _reference(scale.folder / f"bare-{next(numbers)}.db", source), scale.repetitions)
     work = f"embedded: {2 * count:,} YAML documents ({count:,} Tenants, {count:,} Environments) to Ready"
     reference = "libyaml and one durable SQLite commit a document"

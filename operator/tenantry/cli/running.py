@@ -19,7 +19,7 @@ from tenantry.cli.opening import console_of
 from tenantry.cli.options import STATE
 from tenantry.cli.output import Table, print_table, write
 from tenantry.cli.progress import Display, Progress, is_ready, not_ready, why
-from tenantry.cli.serving import loop_factory, serving
+from tenantry.cli.serving import loop_factory, serving, tune_collector
 from tenantry.cli.sockets import control_path, controlling, listening, url_of
 from tenantry.hosts.control import control_app
 from tenantry.hosts.standalone import SourceFeed
@@ -45,6 +45,7 @@ class Run:
 
 def run(asked: Run) -> int:
     """Runs until a signal, or until it has converged. Returns the exit code. Raises Failure, Halt."""
+    tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(asked))
 

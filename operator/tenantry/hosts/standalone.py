@@ -103,14 +103,18 @@ class SourceFeed:
 
     async def _follow_namespaces(self) -> None:
         while True:
-            namespace = await self._appeared.get()
+            appeared = [await self._appeared.get()]
             try:
                 async with self._turn:
-                    resumed = await self.syncer.resume(namespace)
+                    # All at once: one after the other, each would wait for a commit of its own.
+                    while not self._appeared.empty():
+                        appeared.append(self._appeared.get_nowait())
+                    resumed = await self.syncer.resume(*appeared)
                 if any(not wait.namespace for wait in resumed.waiting):
                     self._incomplete.put_nowait(None)
             finally:
-                self._appeared.task_done()
+                for _ in appeared:
+                    self._appeared.task_done()
 
     async def _try_again(self) -> None:
         """What could not be written for a passing reason is written soon."""

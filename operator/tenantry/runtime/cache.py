@@ -77,7 +77,7 @@ class Cache:
         before = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
         if version <= self._gone.get(ref, -1) or (before is not None and version <= before.version):
             return
-        after = self._entry_of(document, version)
+        after = self._entry_of(ref, document, version)
         self._replace(ref, before, after)
         self._tell(Seen(ref, before, after, origin))
 
@@ -163,17 +163,22 @@ class Cache:
         if held is not None and held[0] == entry.version:
             return held[1]
         resource = self._kinds[ref.kind].model_validate_json(entry.raw)
-        if len(self._parsed) >= PARSED:
-            self._parsed.clear()
-        self._parsed[ref] = (entry.version, resource)
+        self._hold(ref, entry.version, resource)
         return resource
 
-    def _entry_of(self, document: Document, version: int) -> Entry:
+    def _hold(self, ref: Ref, version: int, resource: Resource[Any, Any]) -> None:
+        """Keeps a typed object for a while: passes read what has just been written."""
+        if len(self._parsed) >= PARSED:
+            self._parsed.clear()
+        self._parsed[ref] = (version, resource)
+
+    def _entry_of(self, ref: Ref, document: Document, version: int) -> Entry:
         type_ = self._kinds.get(document["kind"])
         raw, uid = orjson.dumps(document), document["metadata"]["uid"]
         if type_ is None:
             return Entry(raw, version, uid, frozenset(), version)
         resource = type_.model_validate(document)
+        self._hold(ref, version, resource)
         keys = resource.index_keys() | {f"id={resource.id}", f"id={uid}"}
         request = resource.metadata.annotations.get(REQUEST_KEY)
         if request:
@@ -216,5 +221,6 @@ def _face(document: Document, unfollowed: frozenset[str]) -> int:
     return hash(orjson.dumps((document.get("spec"), about, followed)))
 
 
-# Typed objects are kept for the few that every pass reads (regions, tenants); holding all would cost ten times their JSON.
-PARSED = 256
+# Typed objects are kept for what every pass reads (regions, tenants) and for what was just written; holding all would cost ten
+# times their JSON.
+PARSED = 512

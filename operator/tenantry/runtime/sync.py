@@ -239,10 +239,10 @@ class Syncer:
             waits = tuple(wait for wait, _ in plan.waiting)
             return _joined((Synced(kept=plan.kept, waiting=waits, problems=plan.problems), done, deleted))
 
-    async def resume(self, namespace: str) -> Synced:
-        """Creates what waited for a namespace that is there now; costs nothing when nothing did."""
+    async def resume(self, *namespaces: str) -> Synced:
+        """Creates what waited for namespaces that are there now; costs nothing when nothing did."""
         async with self._lock:
-            return await self._write(self._waiting.pop(namespace, ()))
+            return await self._write([write for name in namespaces for write in self._waiting.pop(name, ())])
 
     @property
     def waits_for(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Objects in SQLite: durable when a write returns, many writes to one commit.
 
-One thread writes. It takes all writes that are waiting, carries each out in one transaction, commits once, and then answers them;
-a write that is refused costs its neighbours nothing. Reads see what is committed.
+One thread writes. It gets all writes that are waiting, carries each out in one transaction, commits once, and then they are
+answered; a write that is refused costs its neighbours nothing. Reads see what is committed.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ class SqliteStore(EmbeddedStore):
         self._read_rows = SqliteRows(self._read_connection)
         # A connection is used by one thread at a time; hence one reader.
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
-        self._queue: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._waiting: list[Pending] = []
+        self._committing = False
+        self._batches: queue.SimpleQueue[list[Pending]] = queue.SimpleQueue()
         self._closed = False
         self._writer = threading.Thread(target=self._write_until_closed, name="store-writer", daemon=True)
         self._writer.start()
@@ -164,7 +166,9 @@ class SqliteStore(EmbeddedStore):
         if self._closed:
             raise StateUnwritable(self._folder, "it has been closed")
         answer: asyncio.Future[Document] = self._loop.create_future()
-        self._queue.put(Pending(request, caller, answer))
+        self._waiting.append(Pending(request, caller, answer))
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._hand_over)
         return await answer
 
     async def inside(self, namespace: str) -> list[Ref]:
@@ -175,7 +179,10 @@ class SqliteStore(EmbeddedStore):
         if self._closed:
             return
         self._closed = True
-        self._queue.put(None)
+        if self._waiting:
+            self._batches.put(self._waiting)
+            self._waiting = []
+        self._batches.put([])
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._reader.shutdown)
         self._read_connection.close()
@@ -194,23 +201,17 @@ class SqliteStore(EmbeddedStore):
         except sqlite3.Error as error:
             raise StateUnreadable(self._folder, error) from error
 
+    def _hand_over(self) -> None:
+        """Gives the writer what is waiting, unless it is at work: few large batches cost less than many small ones."""
+        if self._waiting and not self._committing:
+            batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            self._committing = True
+            self._batches.put(batch)
+
     def _write_until_closed(self) -> None:
-        while batch := self._next_batch():
+        while batch := self._batches.get():
             answers, entries = self._commit(batch)
             self._loop.call_soon_threadsafe(self._settle, batch, answers, entries)
-
-    def _next_batch(self) -> list[Pending]:
-        """Waits for a write, and takes those that wait behind it. Empty once the store is closed."""
-        batch: list[Pending] = []
-        pending = self._queue.get()
-        while pending is not None:
-            batch.append(pending)
-            if len(batch) == BATCH or self._queue.empty():
-                return batch
-            pending = self._queue.get()
-        if batch:
-            self._queue.put(None)
-        return batch
 
     def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[Entry]]:
         """Carries the batch out in one transaction: each write's own answer, or for all that nothing could be written."""
@@ -257,6 +258,9 @@ class SqliteStore(EmbeddedStore):
                 pending.answer.set_result(answer)
         for entry in entries:
             self._log.publish(entry)
+        self._committing = False
+        # Called after those just answered: what they ask for next is in the same batch.
+        self._loop.call_soon(self._hand_over)
 
 
 def _connect(folder: Path) -> sqlite3.Connection:
