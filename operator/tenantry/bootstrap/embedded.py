@@ -1,13 +1,11 @@
-"""Composes a platform: the only place that knows which host it is."""
+"""The platform of one machine: an embedded store, engines in this process."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,34 +20,30 @@ from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
 from tenantry.adapters.logs import BlobLogs
-from tenantry.adapters.overlay.deployer import OverlayDeployer
-from tenantry.adapters.overlay.engines import OverlayEngines
-from tenantry.adapters.overlay.packages import NoLogs, OverlayPackages
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.watch import changes
 from tenantry.adapters.store.embedded import EmbeddedStore
-from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.adapters.store.state_folder import derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
+from tenantry.bootstrap.planning import Planner
+from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.facts import PackageFacts
-from tenantry.model.resource import Document, Ref
-from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
+from tenantry.model.resource import Document
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.first_user import ensure_first_user
-from tenantry.runtime.following import TrackedView
-from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
+from tenantry.runtime.plan import Edit, Planned
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.retention import Keep, Retention
 from tenantry.runtime.runtime import Runtime
@@ -58,40 +52,8 @@ from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
 ISSUER = "tenantry"
-FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
-"""Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
-FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
-
-
 RETENTION_S = 60.0
 """Seconds between two looks for Operations that need not be kept."""
-
-
-def now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True)
-class Ports:
-    """runtime.cycle.Seat over real ports."""
-
-    store: WritingStore
-    tenancy: Callable[[Store], Tenancy]
-    fingerprint_key: bytes
-    deployer: Deployer
-    engines: Engines
-    packages: Packages
-    logs: OperationLogs
-
-    def world(self, view: TrackedView) -> World:
-        secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key)
-        return World(view, secrets, self.deployer, self.engines, self.packages)
-
-    def hands(self, origin: Ref) -> Hands:
-        store = self.store.on_behalf_of(origin)
-        secrets = StoreSecrets(store, lambda ref: None, self.fingerprint_key)
-        return Hands(store, self.tenancy(store), secrets, self.deployer, self.engines, self.packages, self.logs)
 
 
 @dataclass
@@ -195,45 +157,11 @@ class Platform:
 
     async def plan(self, edit: Edit) -> Planned:
         """What an edit of declared objects would come to. Nothing is done."""
-        with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
-            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
-            return await self._plan(OverlayPackages(self.packages, scratch), edit)
+        return await self._planner.edit(edit)
 
     async def plan_source(self, root: Path, name: str) -> Planned:
         """What applying a directory would come to. Nothing is done."""
-        with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
-            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
-            packages = OverlayPackages(self.packages, scratch)
-            directory = Directory(root, self._admit, PackageFiles(packages, build, scratch.incoming))
-
-            async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
-                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, self._budget)
-                synced = await syncer.sync(await directory.read())
-                waiting: frozenset[str] = frozenset()
-                while syncer.waits_for and syncer.waits_for != waiting:
-                    waiting = syncer.waits_for
-                    await settle()
-                    for namespace in waiting:
-                        await syncer.resume(namespace)
-                return tuple(map(str, synced.problems))
-
-            return await self._plan(packages, edit)
-
-    async def _plan(self, packages: OverlayPackages, edit: Edit) -> Planned:
-        cache = self.cache.fork()
-        bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
-        version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
-        memory = MemoryStore(self.admission, bodies=bodies, version=version)
-        ports = replace(
-            self.ports,
-            store=WritingStore(memory, cache),
-            tenancy=lambda through: EmbeddedTenancy(through, memory.inside),
-            deployer=OverlayDeployer(self.ports.deployer, now),
-            engines=OverlayEngines(self.ports.engines, lambda id_: (self.state / "engines" / id_).exists(), inspect),
-            packages=packages,
-            logs=NoLogs(),
-        )
-        return await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
+        return await self._planner.source(root, name, self._budget)
 
     def attach(self, root: Path, name: str) -> SourceFeed:
         """Takes a directory as the platform's source. name: which objects are its own."""
@@ -283,6 +211,10 @@ class Platform:
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
         await self.store.close()
+
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists())
 
     @property
     def _budget(self) -> Budget:

@@ -1,0 +1,87 @@
+"""What would happen: the platform's own runtime over what-if ports."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.overlay.deployer import OverlayDeployer
+from tenantry.adapters.overlay.engines import OverlayEngines
+from tenantry.adapters.overlay.packages import NoLogs, OverlayPackages
+from tenantry.adapters.sources.directory import Directory
+from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.adapters.tenancy import EmbeddedTenancy
+from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
+from tenantry.engine.packages.build import build
+from tenantry.engine.packages.check import inspect
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import KINDS
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
+from tenantry.runtime.pruning import Budget
+from tenantry.runtime.sync import Syncer
+from tenantry.runtime.writing import WritingStore
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans over what the cache holds. has_engine: does the engine of the environment with that id really run?"""
+
+    cache: Cache
+    ports: Ports
+    admission: Admission
+    has_engine: Callable[[str], bool]
+
+    async def edit(self, edit: Edit) -> Planned:
+        """What an edit of declared objects would come to. Nothing is done."""
+        async with self._packages() as (packages, _):
+            return await self._plan(packages, edit)
+
+    async def source(self, root: Path, name: str, budget: Budget) -> Planned:
+        """What applying a directory would come to. Nothing is done."""
+        async with self._packages() as (packages, incoming):
+            files = PackageFiles(packages, build, incoming)
+            directory = Directory(root, lambda document: self.admission.admit(document, None), files)
+
+            async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
+                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, budget)
+                synced = await syncer.sync(await directory.read())
+                waiting: frozenset[str] = frozenset()
+                while syncer.waits_for and syncer.waits_for != waiting:
+                    waiting = syncer.waits_for
+                    await settle()
+                    for namespace in waiting:
+                        await syncer.resume(namespace)
+                return tuple(map(str, synced.problems))
+
+            return await self._plan(packages, edit)
+
+    @asynccontextmanager
+    async def _packages(self) -> AsyncIterator[tuple[OverlayPackages, Path]]:
+        """Packages of which nothing stays, and where new ones may be built."""
+        with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
+            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
+            yield OverlayPackages(self.ports.packages, scratch), scratch.incoming
+
+    async def _plan(self, packages: OverlayPackages, edit: Edit) -> Planned:
+        cache = self.cache.fork()
+        bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
+        version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
+        memory = MemoryStore(self.admission, bodies=bodies, version=version)
+        ports = replace(
+            self.ports,
+            store=WritingStore(memory, cache),
+            tenancy=lambda through: EmbeddedTenancy(through, memory.inside),
+            deployer=OverlayDeployer(self.ports.deployer, now),
+            engines=OverlayEngines(self.ports.engines, self.has_engine, inspect),
+            packages=packages,
+            logs=NoLogs(),
+        )
+        return await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)

@@ -1,0 +1,45 @@
+"""What every host has alike: the kinds that are followed, and the ports of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.model.resource import Ref
+from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
+from tenantry.runtime.following import TrackedView
+from tenantry.runtime.writing import WritingStore
+
+FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
+"""Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
+FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Ports:
+    """runtime.cycle.Seat over real ports."""
+
+    store: WritingStore
+    tenancy: Callable[[Store], Tenancy]
+    fingerprint_key: bytes
+    deployer: Deployer
+    engines: Engines
+    packages: Packages
+    logs: OperationLogs
+
+    def world(self, view: TrackedView) -> World:
+        secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key)
+        return World(view, secrets, self.deployer, self.engines, self.packages)
+
+    def hands(self, origin: Ref) -> Hands:
+        store = self.store.on_behalf_of(origin)
+        secrets = StoreSecrets(store, lambda ref: None, self.fingerprint_key)
+        return Hands(store, self.tenancy(store), secrets, self.deployer, self.engines, self.packages, self.logs)
