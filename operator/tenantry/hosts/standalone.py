@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 async def fill(feed: Feed, cache: Cache, kind: str) -> str:
     """Brings a kind of the cache to what is stored. Returns the version from which to follow."""
     documents, version = await feed.list(kind)
-    cache.sweep(kind, (document for document in documents if _kept(document)))
+    cache.sweep(kind, (document for document in documents if _kept(document)), int(version))
     return version
 
 

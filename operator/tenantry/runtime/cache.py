@@ -96,14 +96,18 @@ class Cache:
         """Forgets a removal once the feed has told it: no older event can follow."""
         self._gone.pop(ref, None)
 
-    def sweep(self, kind: str, documents: Iterable[Document]) -> None:
-        """Brings a kind to a complete list: absorbs what is there and removes what is not."""
+    def sweep(self, kind: str, documents: Iterable[Document], version: int) -> None:
+        """Brings a kind to a complete list of that version: absorbs what is there and removes what is not.
+
+        What is newer than the list stays: our own writes are absorbed while it is under way.
+        """
         present = set()
         for document in documents:
             present.add(ref_of(document)[1:])
             self.absorb(document)
-        for name in [name for name in self._entries.get(kind, {}) if name not in present]:
-            self.remove(self._entries[kind][name].document())
+        held = self._entries.get(kind, {}).items()
+        for entry in [entry for name, entry in held if name not in present and entry.version <= version]:
+            self.remove(entry.document())
 
     def entry(self, ref: Ref) -> Entry | None:
         """The object's entry, or None."""

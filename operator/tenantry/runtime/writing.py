@@ -39,11 +39,11 @@ class WritingStore:
 
     async def set_finalizers(self, held: Held, names: tuple[str, ...]) -> Document:
         stored = await self._store.set_finalizers(held, names)
-        return self._take(stored, removed=not names and _deleting(stored))
+        return self._take(stored, removed=_deleting(stored) and not _held_back(stored))
 
     async def delete(self, held: Held) -> Document:
         stored = await self._store.delete(held)
-        return self._take(stored, removed=not stored["metadata"].get("finalizers"))
+        return self._take(stored, removed=not _held_back(stored))
 
     async def _absorb(self, writing: Awaitable[Document]) -> Document:
         return self._take(await writing, removed=False)
@@ -58,6 +58,11 @@ class WritingStore:
 
 def _deleting(document: Document) -> bool:
     return bool(document["metadata"].get("deletionTimestamp"))
+
+
+def _held_back(document: Document) -> bool:
+    """Does a deletion of it wait for somebody? A cluster's namespace waits by its spec, too."""
+    return bool(document["metadata"].get("finalizers") or (document.get("spec") or {}).get("finalizers"))
 
 
 def without_finalizer(names: tuple[str, ...]) -> tuple[str, ...]:

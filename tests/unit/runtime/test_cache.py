@@ -53,6 +53,14 @@ def test_an_older_event_takes_nothing_back(cache: Cache, heard: list[Seen]) -> N
     assert len(heard) == 1
 
 
+def test_what_was_written_while_a_list_was_under_way_stays(cache: Cache) -> None:
+    cache.absorb(with_spec(1))
+    cache.absorb(document(environment("written"), 7))
+    cache.sweep("Environment", [], 6)
+    assert cache.document(DEV) is None
+    assert cache.document(DEV._replace(name="written")) is not None
+
+
 def test_an_older_event_does_not_raise_the_dead(cache: Cache) -> None:
     cache.absorb(with_spec(1))
     cache.remove(with_spec(6))
@@ -84,7 +92,7 @@ def test_a_complete_list_removes_what_is_not_on_it(cache: Cache, heard: list[See
     cache.absorb(document(environment("dev")))
     cache.absorb(document(environment("live")))
     cache.absorb(document(region()))
-    cache.sweep("Environment", [document(environment("live"), 2), document(environment("new"), 2)])
+    cache.sweep("Environment", [document(environment("live"), 2), document(environment("new"), 2)], 2)
     assert [name for _, name in cache.names("Environment")] == ["live", "new"]
     assert cache.count("Region") == 1
     assert [seen.ref.name for seen in heard if seen.after is None] == ["dev"]

@@ -33,10 +33,11 @@ class Access(NamedTuple):
 class Credentials:
     """The access as it is now: read again once it is `lasts` seconds old, or was refused."""
 
-    def __init__(self, read: Callable[[], Access], lasts: float = math.inf) -> None:
-        """read: blocking; run in a thread."""
+    def __init__(self, read: Callable[[], Access], lasts: float = math.inf, pause: float = RENEWAL_PAUSE_S) -> None:
+        """read: blocking; run in a thread. pause: seconds before what was read is read again because it was refused."""
         self._read = read
         self._lasts = lasts
+        self._pause = pause
         self._held: tuple[Access, float] | None = None
         self._turn = asyncio.Lock()
 
@@ -49,7 +50,7 @@ class Credentials:
     async def renew(self, refused: Access) -> Access:
         """Another access than the refused one, if there is any; rotated tokens and certificates are found so."""
         held = self._held
-        if held is None or held[0] is not refused or time.monotonic() - held[1] < RENEWAL_PAUSE_S:
+        if held is None or held[0] is not refused or time.monotonic() - held[1] < self._pause:
             return await self.access()
         return await self._renewed(held)
 
