@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tenantry.cli.serving import tune_collector
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.row import Row, Scale
 from tests.bench.table import markdown, show
@@ -18,6 +19,7 @@ def main() -> None:
     asked = _arguments()
     console = Console(stderr=asked.markdown)
     rows: list[Row] = []
+    tune_collector()  # as `up` does
     # A real disk: what a memory file system calls durable costs nothing.
     work = Path("build")
     work.mkdir(exist_ok=True)

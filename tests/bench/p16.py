@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from tenantry.bootstrap import Platform
-from tenantry.cli.serving import loop_factory, tune_collector
+from tenantry.cli.serving import loop_factory
 from tests.bench.row import Row, Scale, Took, interleaved, row, stopwatch
 
 TENANTS = 1000
@@ -37,7 +37,6 @@ def measure(scale: Scale) -> Sequence[Row]:
         writes.append(written)
         return took
 
-    tune_collector()  # as `up` does
     times = interleaved(subject, lambda: _reference(scale.folder / f"bare-{next(numbers)}.db", source), scale.repetitions)
     work = f"embedded: {2 * count:,} YAML documents ({count:,} Tenants, {count:,} Environments) to Ready"
     reference = "libyaml and one durable SQLite commit a document"
