@@ -118,6 +118,30 @@ class Tokens(_Group):
     ttl: Duration = Field(timedelta(hours=1), description="How long a token holds.")
 
 
+class Cluster(_Group):
+    """The platform on Kubernetes; the chart sets these."""
+
+    namespace: str = Field("tenantry-system", description="Where the operator and the api run.")
+    pod: str = Field("", description="The pod's name, by which it holds the lease; the machine's name where empty.")
+    lease: str = Field("tenantry-operator", description="The Lease whose holder acts.")
+    api_url: str = Field("http://tenantry-api:8080", description="Where the operator reaches the api: it keeps the packages.")
+    blobs: str = Field("file:///data", description="Where the api keeps packages and logs: file:///PATH or s3://BUCKET/PREFIX.")
+    image: str = Field("tenantry", description="The image of engines.")
+    image_pull_policy: str = Field("IfNotPresent", pattern="^(Always|IfNotPresent|Never)$", description="Of engines.")
+    health: Address = Field("0.0.0.0:8081", description="Where the operator answers probes.")
+
+
+class Managed(_Group):
+    """An engine that a platform manages; its pod's declaration sets these. Files are read again whenever they change."""
+
+    uid: str = Field("", description="The environment's id; empty for an engine alone.")
+    facade_url: str = Field("", description="Where what is declared in the engine is changed.")
+    issuer: str = Field("tenantry", description="Who signs the operator's tokens.")
+    jwks: Path = Field(Path("/etc/tenantry/keys/jwks.json"), description="The platform's public keys.")
+    admin_password: Path = Field(Path("/etc/tenantry/admin/password"), description="The password of `admin`, or its hash.")
+    database_url: Path | None = Field(None, description="A file with the URL of a database.")
+
+
 class Settings(BaseSettings):
     """The settings of one process. Frozen; every field has a default."""
 
@@ -137,6 +161,8 @@ class Settings(BaseSettings):
     prune: Prune = Prune()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()
+    cluster: Cluster = Cluster()
+    managed: Managed = Managed()
 
 
 def problems_of(error: ValidationError) -> list[str]:
@@ -168,6 +194,8 @@ def _reason(type_: str, message: str) -> str:
 
 def _written(name: str, value: Any) -> str:
     """A default as one would write it."""
+    if value is None:
+        return ""
     if isinstance(value, timedelta):
         seconds = int(value.total_seconds())
         unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import orjson
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
@@ -17,18 +18,45 @@ RETENTION = timedelta(days=1)
 """How long a key that no longer signs goes on verifying: longer than any token lives."""
 
 
-class KeyRing:
-    """Signs and verifies as one issuer. Keys are files `<created>-<kid>.jwk` (0600) of a folder."""
+class SigningKeys:
+    """Signs and verifies as one issuer: the last key signs, all verify."""
+
+    def __init__(self, keys: Iterable[OKPKey], issuer: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.issuer = issuer
+        self._clock = clock
+        self._keys: dict[str, OKPKey] = {}
+        for key in keys:
+            self._add(key)
+
+    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
+        """A token of this issuer; the claims name `sub` and `aud`."""
+        return sign(self._signing, {**claims, "iss": self.issuer}, ttl, self._clock())
+
+    def verify(self, token: str, audience: str) -> Claims:
+        """The claims of a token of these keys for that audience. Raises Unauthorized."""
+        return verify(token, self._keys, self.issuer, audience, self._clock())
+
+    def holds(self, kid: str) -> bool:
+        """Whether one of these keys has that id."""
+        return kid in self._keys
+
+    def jwks(self) -> dict[str, Any]:
+        """The public keys, as a JSON Web Key Set."""
+        return {"keys": [key.as_dict(private=False) for key in self._keys.values()]}
+
+    def _add(self, key: OKPKey) -> None:
+        self._keys[str(key.kid)] = key
+        self._signing = key
+
+
+class KeyRing(SigningKeys):
+    """Keys in files `<created>-<kid>.jwk` (0600) of a folder."""
 
     def __init__(self, folder: Path, issuer: str, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         """Loads the ring, and makes its first key. Blocks. Raises ValueError naming a file that holds no key, OSError."""
-        self.issuer = issuer
-        self._folder = folder
-        self._clock = clock
-        self._keys: dict[str, OKPKey] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in sorted(folder.glob("*.jwk")):
-            self._add(read_key(path))
+        super().__init__([read_key(path) for path in sorted(folder.glob("*.jwk"))], issuer, clock)
+        self._folder = folder
         if not self._keys:
             self.rotate()
 
@@ -44,26 +72,6 @@ class KeyRing:
         write_key(self._folder / f"{now.strftime(_STAMP)}-{key.kid}.jwk", key)
         self._add(key)
         return str(key.kid)
-
-    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
-        """A token of this issuer; the claims name `sub` and `aud`."""
-        return sign(self._signing, {**claims, "iss": self.issuer}, ttl, self._clock())
-
-    def verify(self, token: str, audience: str) -> Claims:
-        """The claims of a token of this ring for that audience. Raises Unauthorized."""
-        return verify(token, self._keys, self.issuer, audience, self._clock())
-
-    def holds(self, kid: str) -> bool:
-        """Whether a key of this ring has that id."""
-        return kid in self._keys
-
-    def jwks(self) -> dict[str, Any]:
-        """The public keys, as a JSON Web Key Set."""
-        return {"keys": [key.as_dict(private=False) for key in self._keys.values()]}
-
-    def _add(self, key: OKPKey) -> None:
-        self._keys[str(key.kid)] = key
-        self._signing = key
 
 
 class PublicKeys:
@@ -85,6 +93,36 @@ class PublicKeys:
     def holds(self, kid: str) -> bool:
         """Whether a key of this set has that id."""
         return kid in self._keys
+
+
+class MountedKeys:
+    """The public keys of an issuer in a file, which is read again when a key is asked for that was not in it."""
+
+    def __init__(self, file: Path, issuer: str) -> None:
+        """Blocks. Raises ValueError, OSError."""
+        self._file = file
+        self._issuer = issuer
+        self._read: tuple[int, int] = (0, 0)
+        self._load()
+
+    def holds(self, kid: str) -> bool:
+        """Whether a key of the file has that id."""
+        if not self._known.holds(kid) and self._changed():
+            self._load()
+        return self._known.holds(kid)
+
+    def verify(self, token: str, audience: str) -> Claims:
+        """The claims of a token for that audience. Raises Unauthorized."""
+        return self._known.verify(token, audience)
+
+    def _changed(self) -> bool:
+        stat = self._file.stat()
+        return (stat.st_ino, stat.st_mtime_ns) != self._read
+
+    def _load(self) -> None:
+        stat = self._file.stat()
+        self._known = PublicKeys(orjson.loads(self._file.read_bytes()), self._issuer)
+        self._read = (stat.st_ino, stat.st_mtime_ns)
 
 
 _STAMP = "%Y%m%dT%H%M%S.%fZ"  # sorts as time does

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tenantry.api.blobs import add_blobs
 from tenantry.api.cloud.environments import Environments
 from tenantry.api.cloud.operations import Operations
 from tenantry.api.cloud.packages import PackageBytes
@@ -58,6 +59,7 @@ def create_app(facade: Facade) -> FastAPI:
     answer_plans(app)
     app.add_middleware(DirectReads, **_direct([route for tag in DIRECT for route in rooms[tag]]))
     app.add_middleware(Counting, observing=observing)
+    add_blobs(app, facade)
     serve_docs(app)
     describe_paths(app)
     return app

@@ -1,4 +1,4 @@
-"""A standalone engine in this process."""
+"""One engine in this process: alone, or as the pod of an environment that a platform manages."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import hashlib
 import signal
 from pathlib import Path
 
+from tenantry.adapters.admin_password import AdminPassword
+from tenantry.adapters.keys import MountedKeys
+from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.logs import configure
@@ -14,17 +17,18 @@ from tenantry.cli.output import write
 from tenantry.cli.serving import serving
 from tenantry.cli.sockets import listening, url_of
 from tenantry.engine.access import Served
+from tenantry.engine.packages.check import Limits
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
-from tenantry.settings import parse_address
+from tenantry.settings import Managed, Settings, parse_address
 
 KEY_FILE = "token-key.jwk"
 INCOMING = "incoming"
 
 
-async def serve_engine(data: Path, listen: str, database: str | None) -> None:
+async def serve_engine(data: Path, listen: str, database: str | None, settings: Settings) -> None:
     """Serves the engine of that folder until a signal comes. Raises Failure, Halt, OSError."""
     try:
         host, port = parse_address(listen)
@@ -33,29 +37,55 @@ async def serve_engine(data: Path, listen: str, database: str | None) -> None:
     configure(say)
     lock = await asyncio.to_thread(FolderLock, data)
     bound = listening(host, port)
-    engine = await Engine.open(data, database_url=database)
+    managed, packages = settings.managed, settings.packages
+    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio)
+    engine = await Engine.open(data, database_url=database or await asyncio.to_thread(_database, managed), limits=limits)
     try:
-        await engine.set_admin_password(await asyncio.to_thread(_password, data))
-        served = Served(engine, data / KEY_FILE)
-        app = engine_app(lambda request: served, Uploads(await asyncio.to_thread(_incoming, data)))
-        async with serving(app, bound):
+        served = await (_managed(engine, data, managed) if managed.uid else _alone(engine, data))
+        uploads = Uploads(await asyncio.to_thread(_incoming, data), packages.size)
+        async with serving(engine_app(lambda request: served, uploads), bound):
             write(f"Ready: {url_of(bound)}")
-            await _signalled()
+            await signalled()
     finally:
         await engine.close()
         lock.release()
 
 
-async def _signalled() -> None:
+async def signalled() -> None:
+    """Returns at SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
     await stop.wait()
 
 
-def _password(data: Path) -> Password:
-    clear = password_file(data)
-    return Password(clear=clear, fingerprint=hashlib.sha256(clear.encode()).hexdigest()[:32])
+async def _alone(engine: Engine, data: Path) -> Served:
+    await engine.set_admin_password(_password(await asyncio.to_thread(password_file, data)))
+    return Served(engine, data / KEY_FILE)
+
+
+async def _managed(engine: Engine, data: Path, managed: Managed) -> Served:
+    async def declared() -> Password | None:
+        try:
+            return _password((await asyncio.to_thread(managed.admin_password.read_text)).strip())
+        except FileNotFoundError:
+            return None
+
+    admin = AdminPassword(engine, declared)
+    await admin.refresh()
+    keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
+    return Served(engine, data / KEY_FILE, managed.uid, managed.facade_url, keys, admin.refresh)
+
+
+def _password(text: str) -> Password:
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:32]
+    if text.startswith(HASH_PREFIX):
+        return Password(hash=text, fingerprint=fingerprint)
+    return Password(clear=text, fingerprint=fingerprint)
+
+
+def _database(managed: Managed) -> str | None:
+    return managed.database_url.read_text().strip() if managed.database_url else None
 
 
 def _incoming(data: Path) -> Path:

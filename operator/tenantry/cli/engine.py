@@ -20,9 +20,13 @@ def engine(
         str | None, typer.Option("--database", help="URL of a database; SQLite in the folder where absent.")
     ] = None,
 ) -> None:
-    """Serves one engine until SIGINT or SIGTERM. The password of `admin` lies in `<data>/admin-password`."""
+    """Serves one engine until SIGINT or SIGTERM. The password of `admin` lies in `<data>/admin-password`.
+
+    In the pod of an environment the platform's settings (TENANTRY_MANAGED__...) say who manages it.
+    """
     import asyncio
 
     from tenantry.cli.alone import serve_engine
+    from tenantry.cli.configuration import load
 
-    asyncio.run(serve_engine(data, listen, database))
+    asyncio.run(serve_engine(data, listen, database, load()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import structlog
 
@@ -47,6 +47,39 @@ def _take(cache: Cache, type_: str, document: Document) -> None:
 def _kept(document: Document) -> bool:
     """Secrets that are nobody's credential are none of our business."""
     return document["kind"] != "Secret" or CREDENTIAL_LABEL in (document["metadata"].get("labels") or {})
+
+
+class Background:
+    """Work that runs until `stop`; that any of it fails is told at once."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def run(self, work: Awaitable[None], name: str) -> None:
+        """Begins work."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda ended: _tell(ended, name))
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """Ends all of it."""
+        for task in self._tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def following(feed: Feed, cache: Cache, kinds: Iterable[str]) -> AsyncIterator[None]:
+    """The cache is complete when the block begins, and kept abreast until it ends."""
+    background = Background()
+    try:
+        versions = {kind: await fill(feed, cache, kind) for kind in kinds}
+        for kind, version in versions.items():
+            background.run(follow(feed, cache, kind, version), f"follow-{kind}")
+        yield
+    finally:
+        await background.stop()
 
 
 class SourceFeed:
@@ -137,33 +170,26 @@ class Standalone:
     """Runs a platform on this machine: follows the store, then the source, and looks at everything again now and then."""
 
     def __init__(self, feed: Feed, cache: Cache, runtime: Runtime, kinds: Iterable[str], resync_s: float) -> None:
-        self._feed = feed
-        self._cache = cache
+        self._following = following(feed, cache, kinds)
         self._runtime = runtime
-        self._kinds = tuple(kinds)
         self._resync_s = resync_s
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = Background()
+        self._held = AsyncExitStack()
 
     async def start(self) -> None:
         """Returns once the cache is complete and passes run."""
-        versions = {kind: await fill(self._feed, self._cache, kind) for kind in self._kinds}
-        for kind, version in versions.items():
-            self.run(follow(self._feed, self._cache, kind, version), f"follow-{kind}")
+        await self._held.enter_async_context(self._following)
         self._runtime.start()
         self.run(self._resync(), "resync")
 
     def run(self, work: Awaitable[None], name: str) -> None:
         """Runs work until the host stops; that it fails is told at once."""
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda ended: _tell(ended, name))
-        self._tasks.append(task)
+        self._background.run(work, name)
 
     async def stop(self) -> None:
         """Ends everything that `start` and `run` began."""
-        for task in self._tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
+        await self._held.aclose()
         await self._runtime.stop()
 
     async def _resync(self) -> None:

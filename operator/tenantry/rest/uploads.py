@@ -35,13 +35,27 @@ class Uploads:
     async def receive(self, request: Request) -> AsyncIterator[Path]:
         """The part `file` of the request as a file, which is gone afterwards. Raises Invalid; answers 413 above the limit."""
         part = _FilePart(_boundary(request), self.limit)
-        descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".part", "upload-", self.folder)
-        path = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
+        async with self._file() as (path, file):
+            with file:
                 await _stream(body_chunks(request, self.limit, "file", OVERHEAD), part, file)
             part.check()
             yield path
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[Path]:
+        """The whole body as a file, which is gone afterwards; answers 413 above the limit."""
+        async with self._file() as (path, file):
+            with file:
+                async for chunk in body_chunks(request, self.limit):
+                    await asyncio.to_thread(_write, file, [chunk])
+            yield path
+
+    @asynccontextmanager
+    async def _file(self) -> AsyncIterator[tuple[Path, BinaryIO]]:
+        descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".part", "upload-", self.folder)
+        path = Path(name)
+        try:
+            yield path, os.fdopen(descriptor, "wb", buffering=0)
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
 

@@ -15,8 +15,11 @@ PAUSES = (0.05, 0.2, 1.0)
 """Seconds before each further attempt."""
 
 
-async def ensure_first_user(store: Store, password: str) -> None:
-    """Makes the User and its Secret, or brings the Secret to that password. Raises Halt when it fails again and again."""
+async def ensure_first_user(store: Store, password: str | None) -> None:
+    """Makes the User and its Secret, or brings the Secret to that password; None: the Secret is somebody else's to make.
+
+    Raises Halt when it fails again and again.
+    """
     for pause in (*PAUSES, None):
         try:
             await _ensure(store, password)
@@ -28,13 +31,7 @@ async def ensure_first_user(store: Store, password: str) -> None:
             return
 
 
-async def _ensure(store: Store, password: str) -> None:
-    secret = {
-        "apiVersion": "v1",
-        "kind": SECRET.kind,
-        "metadata": {"name": SECRET.name, "namespace": SECRET.namespace, "labels": {CREDENTIAL_LABEL: "user"}},
-        "stringData": {"password": password},
-    }
+async def _ensure(store: Store, password: str | None) -> None:
     user = {
         "apiVersion": API_VERSION,
         "kind": "User",
@@ -46,10 +43,21 @@ async def _ensure(store: Store, password: str) -> None:
             "passwordSecretRef": {"name": SECRET.name, "key": "password"},
         },
     }
+    if password is not None:
+        await _ensure_secret(store, password)
+    with suppress(AlreadyExists):
+        await store.create(user)
+
+
+async def _ensure_secret(store: Store, password: str) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": SECRET.kind,
+        "metadata": {"name": SECRET.name, "namespace": SECRET.namespace, "labels": {CREDENTIAL_LABEL: "user"}},
+        "stringData": {"password": password},
+    }
     try:
         held = await store.get(SECRET)
         await store.replace(secret, held["metadata"]["resourceVersion"])
     except NotFound:
         await store.create(secret)
-    with suppress(AlreadyExists):
-        await store.create(user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tenantry.adapters.local.admin_password import AdminPassword
+from tenantry.adapters.admin_password import AdminPassword, in_secret
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
 from tenantry.engine.access import PlatformKeys, Served
@@ -33,6 +33,6 @@ class EngineOpener:
             uid=record.ref.id,
             facade_url=self._facade_url(record.ref.id),
             platform=self._keys,
-            refresh_admin=AdminPassword(engine, self._secrets, record.admin_secret).refresh,
+            refresh_admin=AdminPassword(engine, in_secret(self._secrets, record.admin_secret)).refresh,
         )
         return OpenEngine(served, engine.close)

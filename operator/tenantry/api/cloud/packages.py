@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,8 +17,7 @@ from tenantry.kinds.package.spec import Package
 from tenantry.model.facts import Caller
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Ref, format_time, held_of
 from tenantry.model.verdicts import Conflict, NotFound
-from tenantry.rest.bodies import body_chunks, invalid, json_response
-from tenantry.rest.uploads import Uploads
+from tenantry.rest.bodies import invalid, json_response
 
 _BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 
@@ -43,7 +38,7 @@ class PackageBytes:
         principal = await front.enter(request)
         principal.require_writer()
         tenant = tenancy.chosen_tenant(front, principal, request)
-        async with _received(request, front.facade.uploads) as path:
+        async with front.facade.uploads.body(request) as path:
             facts = await asyncio.to_thread(front.facade.inspect, path)
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
@@ -73,17 +68,3 @@ class PackageBytes:
             except Conflict:
                 continue
             return
-
-
-@asynccontextmanager
-async def _received(request: Request, uploads: Uploads) -> AsyncIterator[Path]:
-    """The body as a file of the upload folder, which is gone afterwards."""
-    descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".part", "push-", uploads.folder)
-    path = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            async for chunk in body_chunks(request, uploads.limit):
-                await asyncio.to_thread(file.write, chunk)
-        yield path
-    finally:
-        await asyncio.to_thread(path.unlink, missing_ok=True)

@@ -1,0 +1,158 @@
+"""Package bytes and logs that the api keeps, as the operator reaches them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from tenantry.engine.packages.check import sha256_of
+from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
+from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
+
+TOKEN_TTL = timedelta(minutes=5)
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+CHUNK = 1 << 20
+KEPT = 16
+"""Fetched packages that are kept for the next environment that installs them."""
+
+
+class Signer(Protocol):
+    """Signs tokens of the platform."""
+
+    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
+        """A token with these claims."""
+
+
+class RemoteBlobs:
+    """ports.Packages and ports.OperationLogs over the api's internal routes. `scratch`: a folder of ours; it exists."""
+
+    def __init__(self, base_url: str, signer: Signer, scratch: Path, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._signer = signer
+        self._scratch = scratch
+        self._client = httpx.AsyncClient(base_url=base_url, timeout=TIMEOUT, transport=transport, trust_env=False)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
+        try:
+            answer = await self._send("GET", f"{_package(tenant, sha256)}/facts")
+        except NotFound:
+            return None
+        return _facts(answer)
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        sha256 = await asyncio.to_thread(sha256_of, package)
+        return _facts(await self._send("PUT", _package(tenant, sha256), content=_chunks(package)))
+
+    async def fetch(self, tenant: str, sha256: str) -> Path:
+        """Asked for at the api each time, for a tenant may have lost it; its bytes come over once."""
+        if await self.inspect(tenant, sha256) is None:
+            raise NotFound(f"package {sha256} is not stored for {tenant or 'all tenants'}")
+        path = self._scratch / f"{sha256}.tapp"
+        if not await asyncio.to_thread(path.exists):
+            await self._download(_package(tenant, sha256), path)
+        return path
+
+    async def remove(self, tenant: str, sha256: str) -> None:
+        await self._send("DELETE", _package(tenant, sha256))
+
+    async def append(self, operation: str, before: str, added: str) -> None:
+        await self._send("POST", f"{LOGS}/{quote(operation)}", content=orjson.dumps({"before": before, "added": added}))
+
+    async def read(self, operation: str) -> str | None:
+        try:
+            return (await self._send("GET", f"{LOGS}/{quote(operation)}")).text
+        except NotFound:
+            return None
+
+    async def forget(self, operation: str) -> None:
+        """Removes a log. Idempotent."""
+        await self._send("DELETE", f"{LOGS}/{quote(operation)}")
+
+    async def _send(self, method: str, path: str, content: Any = None) -> httpx.Response:
+        try:
+            answer = await self._client.request(method, path, content=content, headers=self._headers())
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+        _check(answer)
+        return answer
+
+    async def _download(self, path: str, target: Path) -> None:
+        """By one rename, so that a broken download is none."""
+        part = target.with_suffix(f".{os.urandom(4).hex()}")
+        try:
+            async with self._client.stream("GET", path, headers=self._headers()) as answer:
+                if answer.status_code >= 400:
+                    await answer.aread()
+                    _check(answer)
+                with part.open("wb") as file:
+                    async for chunk in answer.aiter_bytes(CHUNK):
+                        await asyncio.to_thread(file.write, chunk)
+            await asyncio.to_thread(self._take, part, target)
+        except httpx.TransportError as error:
+            raise _unreachable(error) from error
+        finally:
+            await asyncio.to_thread(part.unlink, missing_ok=True)
+
+    def _take(self, part: Path, target: Path) -> None:
+        oldest_first = sorted(self._scratch.glob("*.tapp"), key=lambda path: path.stat().st_mtime)
+        for path in oldest_first[: max(0, len(oldest_first) - KEPT + 1)]:
+            path.unlink(missing_ok=True)
+        part.rename(target)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._signer.sign({'sub': 'operator', 'aud': AUDIENCE}, TOKEN_TTL)}"}
+
+
+class RemoteLogs:
+    """ports.OperationLogs over RemoteBlobs."""
+
+    def __init__(self, blobs: RemoteBlobs) -> None:
+        self.append = blobs.append
+        self.read = blobs.read
+        self.remove = blobs.forget
+
+
+def _package(tenant: str, sha256: str) -> str:
+    return f"{PACKAGES}/{quote(tenant or SHARED)}/{quote(sha256)}"
+
+
+def _facts(answer: httpx.Response) -> PackageFacts:
+    value = answer.json()
+    return PackageFacts(**value | {"roles": tuple(value["roles"])})
+
+
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk
+
+
+def _check(answer: httpx.Response) -> None:
+    """Raises NotFound, Invalid, or a Transient Halt for everything that the api may do better at next time."""
+    if answer.status_code < 400:
+        return
+    try:
+        told = str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        told = f"the api answered {answer.status_code}"
+    if answer.status_code == 404:
+        raise NotFound(told)
+    if answer.status_code in (400, 413):
+        raise Invalid((Problem("package", told),))
+    raise Halt(Transient("ApiUnavailable", told))
+
+
+def _unreachable(error: httpx.TransportError) -> Halt:
+    return Halt(Transient("ApiUnreachable", f"the api keeps packages and logs, and is not reached: {error}"))

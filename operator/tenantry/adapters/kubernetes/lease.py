@@ -1,0 +1,142 @@
+"""Leader election by a coordination.k8s.io Lease: one holder at a time, whatever the clocks of the machines say.
+
+A holder that is seen not to renew for LASTS_S of one's own monotonic time is gone; one that could not renew for RENEWS_WITHIN_S
+gives up before others can think so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from tenantry.adapters.kubernetes.client import Client
+from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, NotFound
+
+LASTS_S = 15.0
+RENEWS_WITHIN_S = 10.0
+EVERY_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class LeaseLost(Exception):  # noqa: N818 - what happened, not what went wrong
+    """Another may act now: this process must not."""
+
+
+class Lease:
+    """One candidate's view of the lease."""
+
+    def __init__(self, client: Client, namespace: str, name: str, holder: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._holder = holder
+        self._seen: tuple[str, float] = ("", 0.0)
+
+    async def acquire(self) -> None:
+        """Returns once this candidate holds the lease."""
+        while not await self._tried():  # noqa: ASYNC110 - it is another process that lets it go
+            await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+
+    async def keep(self) -> None:
+        """Renews without end. Raises LeaseLost."""
+        renewed = time.monotonic()
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                async with asyncio.timeout(max(0.1, renewed + RENEWS_WITHIN_S - time.monotonic())):
+                    if await self._renewed():
+                        renewed = time.monotonic()
+                        continue
+            except TimeoutError:
+                raise LeaseLost(f"the lease could not be renewed for {RENEWS_WITHIN_S:.0f} s") from None
+            raise LeaseLost("another holds the lease")
+
+    async def release(self) -> None:
+        """Lets the next candidate have it at once. For one that holds it."""
+        try:
+            found = await self._get()
+            if found["spec"].get("holderIdentity") == self._holder:
+                await self._put(found, {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
+        except Halt as halt:
+            log.warning("lease not released", error=str(halt))
+
+    async def _tried(self) -> bool:
+        """Whether the lease is ours now."""
+        try:
+            try:
+                found = await self._get()
+            except NotFound:
+                await self._client.request("POST", self._collection, body=self._body(self._spec(0)))
+                return True
+            spec = found.get("spec") or {}
+            if not self._free(found):
+                return False
+            await self._put(found, self._spec(int(spec.get("leaseTransitions") or 0) + 1))
+        except (AlreadyExists, Conflict):
+            return False
+        except Halt as halt:
+            log.warning("lease not reached", error=str(halt))
+            return False
+        return True
+
+    def _free(self, found: dict[str, Any]) -> bool:
+        """Nobody's, ours, or of a holder who has not renewed it in all the time that we have watched."""
+        holder = (found.get("spec") or {}).get("holderIdentity") or ""
+        version, since = self._seen
+        now = time.monotonic()
+        if version != found["metadata"]["resourceVersion"]:
+            self._seen = (found["metadata"]["resourceVersion"], now)
+            since = now
+        return holder in ("", self._holder) or now - since >= LASTS_S
+
+    async def _renewed(self) -> bool:
+        """Whether it is still ours; waits through outages."""
+        while True:
+            try:
+                found = await self._get()
+                spec = found.get("spec") or {}
+                if spec.get("holderIdentity") != self._holder:
+                    return False
+                await self._put(found, {**spec, "renewTime": _now()})
+            except NotFound:
+                return False
+            except Halt as halt:
+                log.warning("lease not renewed", error=str(halt))
+                await asyncio.sleep(EVERY_S / 4)
+                continue
+            return True
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+
+    async def _get(self) -> dict[str, Any]:
+        return await self._client.request("GET", f"{self._collection}/{self._name}")
+
+    async def _put(self, found: dict[str, Any], spec: dict[str, Any]) -> None:
+        body = self._body(spec)
+        body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        await self._client.request("PUT", f"{self._collection}/{self._name}", body=body)
+
+    def _spec(self, transitions: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": int(LASTS_S),
+            "leaseTransitions": transitions,
+            "acquireTime": _now(),
+            "renewTime": _now(),
+        }
+
+    def _body(self, spec: dict[str, Any]) -> dict[str, Any]:
+        metadata = {"name": self._name, "namespace": self._namespace}
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,112 @@
+"""Package bytes and logs for the operator, which keeps none: behind a token that only the platform's own key signs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tenantry.api.facade import Facade
+from tenantry.model.verdicts import NotFound, Unauthorized
+from tenantry.ports import Download
+from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
+from tenantry.rest.bodies import Body, json_response, read_json
+from tenantry.rest.files import file_response
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Appended(Body):
+    """What is added to a log, and what its Operation's status carried so far."""
+
+    before: str
+    added: str
+
+
+def add_blobs(app: FastAPI, facade: Facade) -> None:
+    """Adds the routes, which the described interface does not show."""
+    blobs = Blobs(facade)
+    router = APIRouter(redirect_slashes=False)
+    package, log = f"{PACKAGES}/{{tenant}}/{{sha256}}", f"{LOGS}/{{operation}}"
+    rows: tuple[tuple[str, str, Endpoint], ...] = (
+        ("GET", f"{package}/facts", blobs.facts),
+        ("GET", package, blobs.bytes),
+        ("PUT", package, blobs.put),
+        ("DELETE", package, blobs.remove),
+        ("GET", log, blobs.log),
+        ("POST", log, blobs.append),
+        ("DELETE", log, blobs.forget),
+    )
+    for method, path, endpoint in rows:
+        router.add_api_route(path, blobs.guarded(endpoint), methods=[method], include_in_schema=False, response_model=None)
+    app.include_router(router)
+
+
+class Blobs:
+    """ports.Packages and ports.OperationLogs as requests."""
+
+    def __init__(self, facade: Facade) -> None:
+        self._facade = facade
+        self._packages = facade.packages
+        self._logs = facade.logs
+
+    def guarded(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint behind the operator's token. Raises Unauthorized."""
+
+        async def checked(request: Request) -> Response:
+            scheme, _, token = request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer":
+                raise Unauthorized("only the operator may ask this")
+            self._facade.keys.verify(token.strip(), AUDIENCE)
+            return await endpoint(request)
+
+        return checked
+
+    async def facts(self, request: Request) -> Response:
+        """What a stored package says of itself."""
+        found = await self._packages.inspect(*_about(request))
+        if found is None:
+            raise NotFound("the package is not stored")
+        return json_response(asdict(found))
+
+    async def bytes(self, request: Request) -> Response:
+        """The package file."""
+        tenant, sha256 = _about(request)
+        path = await self._packages.fetch(tenant, sha256)
+        return await file_response(request, Download(path, path.name, path.stat().st_size, sha256))
+
+    async def put(self, request: Request) -> Response:
+        """Stores a package file."""
+        async with self._facade.uploads.body(request) as path:
+            return json_response(asdict(await self._packages.put(_about(request)[0], path)))
+
+    async def remove(self, request: Request) -> Response:
+        """Forgets a package."""
+        await self._packages.remove(*_about(request))
+        return Response(status_code=204)
+
+    async def log(self, request: Request) -> Response:
+        """The whole log of an Operation."""
+        text = await self._logs.read(request.path_params["operation"])
+        if text is None:
+            raise NotFound("the Operation's status carries the whole log")
+        return Response(text, media_type="text/plain; charset=utf-8")
+
+    async def append(self, request: Request) -> Response:
+        """Adds lines."""
+        lines = await read_json(request, Appended)
+        await self._logs.append(request.path_params["operation"], lines.before, lines.added)
+        return Response(status_code=204)
+
+    async def forget(self, request: Request) -> Response:
+        """Removes a log."""
+        await self._logs.remove(request.path_params["operation"])
+        return Response(status_code=204)
+
+
+def _about(request: Request) -> tuple[str, str]:
+    tenant = request.path_params["tenant"]
+    return "" if tenant == SHARED else tenant, request.path_params["sha256"]

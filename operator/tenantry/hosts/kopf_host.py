@@ -1,0 +1,194 @@
+"""The host on Kubernetes: kopf logs in, watches and answers probes; its events fill the cache, which wakes the runtime.
+
+kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. What its watches cannot tell,
+an object that went while a watch was broken, a complete list tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import kopf
+import structlog
+
+from tenantry.hosts.standalone import fill
+from tenantry.model.resource import Document, ref_of
+from tenantry.model.verdicts import Halt
+from tenantry.ports import Feed
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.runtime import Runtime
+
+log = structlog.get_logger(__name__)
+
+RELIST_SETTLES_S = 2.0
+"""A list anew comes as one event an object: the complete list is asked for once they have come."""
+STOPS_WITHIN_S = 10.0
+
+
+class Watched(NamedTuple):
+    """A kind as kopf finds it. selector: the labels by which the server filters; api_version: `v1` or `group/version`."""
+
+    kind: str
+    api_version: str
+    plural: str
+    selector: str = ""
+
+
+class Backoffs:
+    """Seconds before each further attempt of a request, without end: an outage is waited through. With jitter."""
+
+    def __iter__(self) -> Iterator[float]:
+        for attempt in itertools.count():
+            yield min(15.0, 0.5 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+
+
+class KopfHost:
+    """Follows kinds by kopf, and runs the runtime while it leads.
+
+    normal: a received object as the store serves it. health: `http://HOST:PORT/PATH` of the probe.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        cache: Cache,
+        runtime: Runtime,
+        watched: Iterable[Watched],
+        normal: Callable[[Mapping[str, Any], str], Document],
+        *,
+        health: str,
+        resync_s: float,
+    ) -> None:
+        self._feed = feed
+        self._cache = cache
+        self._runtime = runtime
+        self._watched = tuple(watched)
+        self._normal = normal
+        self._health = health
+        self._resync_s = resync_s
+        self._stop = asyncio.Event()
+        self._relisted: set[str] = set()
+        self._leads = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns once the cache is complete and followed: a warm standby."""
+        ready = asyncio.Event()
+        self._tasks.append(asyncio.create_task(self._kopf(ready), name="kopf"))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait((waiting, self._tasks[0]), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._tasks[0].done():
+            await self._tasks[0]
+        for kind in self._watched:
+            await fill(self._feed, self._cache, kind.kind)
+        self._tasks.append(asyncio.create_task(self._resync(), name="resync"))
+
+    async def lead(self) -> None:
+        """Passes run from now on. Returns, or raises, when watching ends."""
+        self._runtime.start()
+        self._leads = True
+        await self._tasks[0]
+
+    async def stop(self) -> None:
+        """Ends passes first, then watching."""
+        if self._leads:
+            await self._runtime.stop()
+        self._stop.set()
+        for task in self._tasks[1:]:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOPS_WITHIN_S)
+
+    async def _kopf(self, ready: asyncio.Event) -> None:
+        await kopf.operator(
+            registry=self._registry(),
+            settings=_settings(self._watched),
+            standalone=True,
+            clusterwide=True,
+            liveness_endpoint=self._health,
+            stop_flag=self._stop,
+            ready_flag=ready,
+        )
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(_login)
+        kopf.on.probe(id="leads", registry=registry)(self._probe)
+        for watched in self._watched:
+            group, _, version = watched.api_version.rpartition("/")
+            event = kopf.on.event(group=group, version=version, plural=watched.plural, id=watched.kind, registry=registry)
+            event(self._handler(watched.kind))
+        return registry
+
+    def _handler(self, kind: str) -> Callable[..., Any]:
+        async def seen(event: Any, **_: Any) -> None:
+            self._take(kind, event["type"], self._normal(event["object"], kind))
+
+        return seen
+
+    def _probe(self, **_: Any) -> bool:
+        return self._leads
+
+    def _take(self, kind: str, type_: str | None, document: Document) -> None:
+        """type_: None for an object of a list, whose missing objects nobody tells."""
+        if type_ is None:
+            self._relisted.add(kind)
+        if type_ == "DELETED":
+            self._cache.remove(document)
+            self._cache.settle(ref_of(document))
+        else:
+            self._cache.absorb(document)
+
+    async def _resync(self) -> None:
+        """Complete lists: soon after kopf listed anew, and of everything now and then."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._resync_s
+        while True:
+            await asyncio.sleep(RELIST_SETTLES_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+            if loop.time() >= due:
+                self._relisted.update(each.kind for each in self._watched)
+                if self._leads:
+                    self._runtime.resync()
+                due = loop.time() + self._resync_s
+            for kind in tuple(self._relisted):
+                self._relisted.discard(kind)
+                try:
+                    await fill(self._feed, self._cache, kind)
+                except Halt as halt:
+                    self._relisted.add(kind)
+                    log.warning("list failed", kind=kind, error=str(halt))
+
+
+def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.process.ultimate_exiting_timeout = None
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.queueing.worker_limit = None
+    settings.watching.server_timeout = 290
+    settings.watching.client_timeout = 320
+    settings.watching.connect_timeout = 5
+    settings.watching.reconnect_backoff = 0.5
+    settings.networking.connect_timeout = 5
+    settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = Backoffs()
+    # A finalizer of this name is nowhere: kopf takes its own off whatever it meets.
+    settings.persistence.finalizer = "tenantry.dev/kopf-unused"
+    for each in watched:
+        if each.selector:
+            settings.watching.label_selectors[each.plural] = each.selector
+    return settings
+
+
+async def _login(settings: kopf.OperatorSettings, **arguments: Any) -> Any:
+    with suppress(FileNotFoundError):
+        account = kopf.login_with_service_account(settings=settings, **arguments)
+        if account is not None:
+            return account
+    return kopf.login_with_kubeconfig(settings=settings, **arguments)
