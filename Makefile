@@ -26,7 +26,7 @@ slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, whole cam
 	$(BIN)/pytest -n 2 -m 'slow and not cluster' tests
 
 cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
-	$(BIN)/pytest -n 2 --dist loadgroup -m cluster tests
+	$(BIN)/pytest -n 2 -m cluster tests
 
 lint: $(READY) types ## Check style, layers and types
 	$(BIN)/ruff check operator tests

@@ -9,12 +9,12 @@ import socket
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -43,10 +43,14 @@ AUDIT_POLICY = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster to test against. kubeconfig: that of an administrator; audit: the API server's audit log, where we run it."""
+    """A cluster to test against. kubeconfig: that of an administrator; audit: the API server's audit log, where we run it.
+
+    controllers: whether namespaces are emptied and workloads worked off; envtest's assets have no program for that.
+    """
 
     kubeconfig: Path
     kubectl: Path | None
+    controllers: bool = True
     audit: Path | None = None
     control_plane: ControlPlane | None = None
 
@@ -83,7 +87,7 @@ class ControlPlane:
     def start(self) -> None:
         """Starts what does not run, and returns when it is ready."""
         for name, command in self._commands().items():
-            if name not in self.running:
+            if name not in self.running and (self.programs / name).exists():
                 log = (self.folder / f"{name}.log").open("ab")
                 self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             if name == "kube-apiserver":
@@ -100,9 +104,21 @@ class ControlPlane:
                 process.kill()
                 process.wait()
 
+    def compact(self) -> None:
+        """Forgets every version but the newest of each object, as etcd does in time."""
+        newest = self._ask_etcd("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
+        self._ask_etcd("/v3/kv/compaction", {"revision": newest, "physical": True})
+
+    def _ask_etcd(self, path: str, body: dict[str, Any]) -> Any:
+        with urllib.request.urlopen(f"{self._etcd}{path}", json.dumps(body).encode(), timeout=10) as answer:
+            return json.load(answer)
+
+    @property
+    def _etcd(self) -> str:
+        return f"http://127.0.0.1:{self.ports['etcd']}"
+
     def _commands(self) -> dict[str, list[str]]:
-        etcd = f"http://127.0.0.1:{self.ports['etcd']}"
-        own = self.folder
+        etcd, own = self._etcd, self.folder
         return {
             "etcd": [
                 f"{self.programs}/etcd",
@@ -187,7 +203,8 @@ def control_plane(programs: Path, folder: Path) -> Iterator[Cluster]:
     try:
         plane.start()
         kubectl = programs / "kubectl"
-        yield Cluster(plane.kubeconfig, kubectl if kubectl.exists() else None, folder / "audit.log", plane)
+        controllers = (programs / "kube-controller-manager").exists()
+        yield Cluster(plane.kubeconfig, kubectl if kubectl.exists() else None, controllers, folder / "audit.log", plane)
     finally:
         plane.stop()
 

@@ -28,7 +28,7 @@ ESTABLISHED_S = 30.0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real API server; where none can be had, the test is skipped and says why."""
     with _found(tmp_path_factory.mktemp("cluster")) as found:
-        asyncio.run(_install(found))
+        asyncio.run(install(found))
         yield replace(found, kubectl=found.kubectl or _path_of("kubectl"))
 
 
@@ -61,7 +61,7 @@ async def client_of(cluster: Cluster) -> AsyncIterator[Client]:
         await client.close()
 
 
-async def _install(cluster: Cluster) -> None:
+async def install(cluster: Cluster) -> None:
     definitions = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
     policies = list(yaml.safe_load_all(POLICIES.read_text()))
     async with client_of(cluster) as client:
