@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.bench import p14, p15, p16, p17
+from tests.bench import p14, p15, p16, p17, reads, start, transfers
 from tests.bench.row import Row, Scale
 
 BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
+    "p07": reads.p07,
+    "p09": reads.p09,
+    "p12": transfers.p12,
+    "p13": transfers.p13,
     "p14": p14.measure,
     "p15": p15.measure,
     "p16": p16.measure,
     "p17": p17.measure,
+    "p18": start.measure,
 }
