@@ -85,11 +85,11 @@ class Running:
 
 
 @contextmanager
-def serving(*arguments: str | Path, cwd: Path) -> Iterator[Running]:
+def serving(*arguments: str | Path, cwd: Path, **variables: str) -> Iterator[Running]:
     """A command that runs until it is ended; entered when it has printed where it serves."""
     errors = (cwd / "stderr").open("w+")
     process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=errors, text=True
+        [*COMMAND, *map(str, arguments)], cwd=cwd, env=environment() | variables, stdout=subprocess.PIPE, stderr=errors, text=True
     )
     try:
         printed = list(_until_url(process))

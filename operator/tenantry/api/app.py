@@ -59,7 +59,7 @@ def create_app(facade: Facade) -> FastAPI:
     answer_plans(app)
     app.add_middleware(DirectReads, **_direct([route for tag in DIRECT for route in rooms[tag]]))
     app.add_middleware(Counting, observing=observing)
-    add_blobs(app, facade)
+    add_blobs(app, facade.packages, facade.logs, facade.uploads, facade.keys)
     serve_docs(app)
     describe_paths(app)
     return app

@@ -9,12 +9,13 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.api.facade import Facade
+from tenantry.api.facade import Keys
 from tenantry.model.verdicts import NotFound, Unauthorized
-from tenantry.ports import Download
+from tenantry.ports import Download, OperationLogs, Packages
 from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
 from tenantry.rest.bodies import Body, json_response, read_json
 from tenantry.rest.files import file_response
+from tenantry.rest.uploads import Uploads
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -26,9 +27,9 @@ class Appended(Body):
     added: str
 
 
-def add_blobs(app: FastAPI, facade: Facade) -> None:
+def add_blobs(app: FastAPI, packages: Packages, logs: OperationLogs, uploads: Uploads, keys: Keys) -> None:
     """Adds the routes, which the described interface does not show."""
-    blobs = Blobs(facade)
+    blobs = Blobs(packages, logs, uploads)
     router = APIRouter(redirect_slashes=False)
     package, log = f"{PACKAGES}/{{tenant}}/{{sha256}}", f"{LOGS}/{{operation}}"
     rows: tuple[tuple[str, str, Endpoint], ...] = (
@@ -41,29 +42,17 @@ def add_blobs(app: FastAPI, facade: Facade) -> None:
         ("DELETE", log, blobs.forget),
     )
     for method, path, endpoint in rows:
-        router.add_api_route(path, blobs.guarded(endpoint), methods=[method], include_in_schema=False, response_model=None)
+        router.add_api_route(path, _guarded(endpoint, keys), methods=[method], include_in_schema=False, response_model=None)
     app.include_router(router)
 
 
 class Blobs:
     """ports.Packages and ports.OperationLogs as requests."""
 
-    def __init__(self, facade: Facade) -> None:
-        self._facade = facade
-        self._packages = facade.packages
-        self._logs = facade.logs
-
-    def guarded(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint behind the operator's token. Raises Unauthorized."""
-
-        async def checked(request: Request) -> Response:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer":
-                raise Unauthorized("only the operator may ask this")
-            self._facade.keys.verify(token.strip(), AUDIENCE)
-            return await endpoint(request)
-
-        return checked
+    def __init__(self, packages: Packages, logs: OperationLogs, uploads: Uploads) -> None:
+        self._packages = packages
+        self._logs = logs
+        self._uploads = uploads
 
     async def facts(self, request: Request) -> Response:
         """What a stored package says of itself."""
@@ -80,7 +69,7 @@ class Blobs:
 
     async def put(self, request: Request) -> Response:
         """Stores a package file."""
-        async with self._facade.uploads.body(request) as path:
+        async with self._uploads.body(request) as path:
             return json_response(asdict(await self._packages.put(_about(request)[0], path)))
 
     async def remove(self, request: Request) -> Response:
@@ -105,6 +94,19 @@ class Blobs:
         """Removes a log."""
         await self._logs.remove(request.path_params["operation"])
         return Response(status_code=204)
+
+
+def _guarded(endpoint: Endpoint, keys: Keys) -> Endpoint:
+    """The endpoint behind the operator's token; without it Unauthorized is raised."""
+
+    async def checked(request: Request) -> Response:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Unauthorized("only the operator may ask this")
+        keys.verify(token.strip(), AUDIENCE)
+        return await endpoint(request)
+
+    return checked
 
 
 def _about(request: Request) -> tuple[str, str]:

@@ -1,0 +1,149 @@
+"""Package bytes and logs: one suite for the folder, and for the api through which the operator reaches it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.blobs_http import KEPT, RemoteBlobs, RemoteLogs
+from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.logs import BlobLogs
+from tenantry.api.blobs import add_blobs
+from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Unauthorized
+from tenantry.ports import OperationLogs, Packages
+from tenantry.rest.blobs import AUDIENCE, PACKAGES
+from tenantry.rest.problems import answer_problems
+from tenantry.rest.uploads import Uploads
+
+BYTES = b"the bytes of a package"
+SHA256 = hashlib.sha256(BYTES).hexdigest()
+
+
+def check(path: Path) -> PackageFacts:
+    """Takes any bytes for a package, but those that start with `bad`."""
+    data = path.read_bytes()
+    if data.startswith(b"bad"):
+        raise Invalid((Problem("app.yaml", "is missing"),))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return PackageFacts("crm", "1", "CRM", "Example", sha256, len(data), tables=0, symbols=False, roles=("reader",))
+
+
+class Kept(NamedTuple):
+    """One way to the same things."""
+
+    packages: Packages
+    logs: OperationLogs
+
+
+def served(tmp_path: Path) -> tuple[FastAPI, KeyRing]:
+    folder = FolderBlobs(tmp_path / "packages", check)
+    keys = KeyRing(tmp_path / "keys", "tenantry")
+    app = FastAPI()
+    add_blobs(app, folder, BlobLogs(folder), Uploads(folder.incoming, 1 << 20), keys)
+    answer_problems(app)
+    return app, keys
+
+
+@pytest.fixture(params=["folder", "api"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
+    if request.param == "folder":
+        folder = FolderBlobs(tmp_path / "packages", check)
+        yield Kept(folder, BlobLogs(folder))
+        return
+    app, keys = served(tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    remote = RemoteBlobs("http://api", keys, scratch, httpx.ASGITransport(app=app))
+    yield Kept(remote, RemoteLogs(remote))
+    await remote.aclose()
+
+
+def package(folder: Path, data: bytes = BYTES) -> Path:
+    path = folder / "given.tapp"
+    path.write_bytes(data)
+    return path
+
+
+async def test_what_is_put_is_told_and_fetched(kept: Kept, tmp_path: Path) -> None:
+    facts = await kept.packages.put("acme", package(tmp_path))
+    assert (facts.app, facts.sha256, facts.size, facts.roles) == ("crm", SHA256, len(BYTES), ("reader",))
+    assert await kept.packages.inspect("acme", SHA256) == facts
+    assert (await kept.packages.fetch("acme", SHA256)).read_bytes() == BYTES
+
+
+async def test_it_is_the_tenants_alone(kept: Kept, tmp_path: Path) -> None:
+    await kept.packages.put("acme", package(tmp_path))
+    for tenant in ("umbra", ""):
+        assert await kept.packages.inspect(tenant, SHA256) is None
+        with pytest.raises(NotFound):
+            await kept.packages.fetch(tenant, SHA256)
+
+
+async def test_what_all_share(kept: Kept, tmp_path: Path) -> None:
+    await kept.packages.put("", package(tmp_path))
+    assert await kept.packages.inspect("", SHA256) is not None
+
+
+async def test_a_refused_package_names_field_and_reason(kept: Kept, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"app\.yaml: is missing"):
+        await kept.packages.put("acme", package(tmp_path, b"bad"))
+
+
+async def test_what_is_removed_is_gone_and_may_be_removed_again(kept: Kept, tmp_path: Path) -> None:
+    await kept.packages.put("acme", package(tmp_path))
+    await kept.packages.fetch("acme", SHA256)
+    await kept.packages.remove("acme", SHA256)
+    await kept.packages.remove("acme", SHA256)
+    with pytest.raises(NotFound):
+        await kept.packages.fetch("acme", SHA256)
+
+
+async def test_a_log_begins_with_what_the_status_carried(kept: Kept) -> None:
+    assert await kept.logs.read("op-1") is None
+    await kept.logs.append("op-1", "first\n", "second\n")
+    await kept.logs.append("op-1", "unheeded\n", "third\n")
+    assert await kept.logs.read("op-1") == "first\nsecond\nthird\n"
+    await kept.logs.remove("op-1")
+    await kept.logs.remove("op-1")
+    assert await kept.logs.read("op-1") is None
+
+
+@pytest.mark.parametrize("audience", ["", "tenantry", "engine:1"])
+async def test_no_other_token_opens_the_api(tmp_path: Path, audience: str) -> None:
+    app, keys = served(tmp_path)
+    headers = {"Authorization": f"Bearer {keys.sign({'sub': 'x', 'aud': audience}, timedelta(minutes=1))}"} if audience else {}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://api", headers=headers) as client:
+        answer = await client.get(f"{PACKAGES}/acme/{SHA256}/facts")
+    assert (answer.status_code, set(answer.json())) == (401, {"error"})
+    with pytest.raises(Unauthorized):
+        keys.verify("", AUDIENCE)
+
+
+async def test_an_api_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused", request=request)
+
+    remote = RemoteBlobs("http://api", KeyRing(tmp_path / "keys", "tenantry"), tmp_path, httpx.MockTransport(away))
+    with pytest.raises(Halt, match="connection refused") as halt:
+        await remote.inspect("acme", SHA256)
+    assert halt.value.verdict.reason == "ApiUnreachable"
+
+
+async def test_only_so_many_fetched_packages_are_kept(tmp_path: Path) -> None:
+    app, keys = served(tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    remote = RemoteBlobs("http://api", keys, scratch, httpx.ASGITransport(app=app))
+    for number in range(KEPT + 3):
+        facts = await remote.put("acme", package(tmp_path, b"package %d" % number))
+        await remote.fetch("acme", facts.sha256)
+    assert len(list(scratch.iterdir())) == KEPT
