@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-import orjson
-
-from tenantry.model.resource import Ref, Resource
+from tenantry.model.resource import Ref, Resource, kept_json
 from tenantry.runtime.cache import Cache, Name, Seen
 
 
@@ -102,7 +100,7 @@ class Fragments:
 
     def _row(self, resource: Resource[Any, Any], name: Name) -> Row:
         rendered = self._render(resource)
-        body = orjson.dumps(rendered.body)
+        body = kept_json(rendered.body)
         etag = f'"{resource.metadata.generation}.{_digest(body)}"'
         return Row(rendered.created, rendered.id, body, etag, name, rendered.shown)
 

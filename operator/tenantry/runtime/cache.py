@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, ref_of
+from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, kept_json, ref_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Cache:
 
     def _entry_of(self, ref: Ref, document: Document, version: int) -> Entry:
         type_ = self._kinds.get(document["kind"])
-        raw, uid = orjson.dumps(document), document["metadata"]["uid"]
+        raw, uid = kept_json(document), document["metadata"]["uid"]
         if type_ is None:
             return Entry(raw, version, uid, frozenset(), version)
         resource = type_.model_validate(document)

@@ -27,7 +27,7 @@ from tenantry.adapters.store.semantics import (
     placed,
 )
 from tenantry.model.facts import Caller
-from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, Ref, format_time, ref_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, Ref, format_time, kept_json, ref_of
 from tenantry.model.verdicts import Expired, Forbidden, Invalid, NotFound, Problem
 from tenantry.ports import Event, Store
 
@@ -56,7 +56,7 @@ class JsonCodec:
 
     def encode(self, document: Document) -> bytes:
         try:
-            return orjson.dumps(document)
+            return kept_json(document)
         except orjson.JSONEncodeError as error:
             raise Invalid((Problem("", f"cannot be written as JSON: {error}"),)) from error
 
