@@ -10,7 +10,7 @@ import re
 import sys
 import time
 
-from tenantry.cli.serving import loop_factory
+import uvloop
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
@@ -66,5 +66,5 @@ async def run(port: int, path: str, token: str, count: int, clients: int) -> flo
 
 if __name__ == "__main__":
     _, port, path, token, count, clients = sys.argv
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(runner.run(run(int(port), path, token, int(count), int(clients))))

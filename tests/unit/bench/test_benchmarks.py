@@ -1,0 +1,71 @@
+"""Each benchmark runs, at a tiny size; its figures mean nothing then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.catalogue import BENCHMARKS
+from tests.bench.row import Row, Scale, Times, Took, interleaved, row
+from tests.bench.table import markdown
+
+TINY = 0.004
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_measures_both_sides(name: str, tmp_path: Path) -> None:
+    rows = BENCHMARKS[name](Scale(tmp_path, share=TINY, repetitions=1))
+
+    assert rows
+    for each in rows:
+        assert each.spread[0] <= each.ratio <= each.spread[1]
+        assert all(each.figures)
+
+
+def test_a_rate_is_better_when_it_is_higher_and_a_time_when_it_is_lower() -> None:
+    twice_as_long = Times([Took(2.0, 3.0)] * 3, [Took(1.0, 2.0)] * 3)
+
+    assert row("P", "work", "bare", twice_as_long, "lower", 1.9).ratio == 2.0
+    assert row("P", "work", "bare", twice_as_long, "higher", 0.4, amount=10).ratio == 0.5
+
+
+@pytest.mark.parametrize(
+    ("better", "ratio", "gate", "passed"),
+    [
+        ("lower", 3.0, 3.0, True),
+        ("lower", 3.1, 3.0, False),
+        ("higher", 0.4, 0.4, True),
+        ("higher", 0.39, 0.4, False),
+        ("lower", 99.0, None, True),
+    ],
+)
+def test_a_gate_is_kept_up_to_its_bound(better: str, ratio: float, gate: float | None, passed: bool) -> None:
+    assert Row("P", "work", "bare", ratio, (ratio, ratio), better, gate).passed is passed  # type: ignore[arg-type]
+
+
+def test_the_ratio_is_of_medians_and_the_spread_of_single_repetitions() -> None:
+    times = Times([Took(1.0), Took(2.0), Took(9.0)], [Took(1.0), Took(1.0), Took(3.0)])
+
+    measured = row("P", "work", "bare", times, "lower", None)
+
+    assert (measured.ratio, measured.spread) == (2.0, (1.0, 3.0))
+
+
+def test_both_sides_take_turns_and_the_first_pair_warms_up() -> None:
+    ran: list[str] = []
+
+    def side(name: str) -> Took:
+        ran.append(name)
+        return Took(float(len(ran)))
+
+    times = interleaved(lambda: side("ours"), lambda: side("theirs"), 2)
+
+    assert ran == ["theirs", "ours", "ours", "theirs", "theirs", "ours"]
+    assert [took.wall for took in times.subject] == [3.0, 6.0]
+
+
+def test_a_missed_gate_is_told_in_the_table() -> None:
+    missed = Row("P16", "YAML to Ready", "libyaml", 3.5, (3.0, 4.0), "lower", 3.0, ("1 s", "2 s"))
+
+    assert "| <= 3x missed |" in markdown([missed])
