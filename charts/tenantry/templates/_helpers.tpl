@@ -1,0 +1,134 @@
+{{- define "tenantry.guard" -}}
+{{- if ne .Release.Namespace "tenantry-system" }}
+{{- fail (printf "Tenantry runs in the namespace tenantry-system, not %s: helm install tenantry ... --namespace tenantry-system --create-namespace" .Release.Namespace) }}
+{{- end }}
+{{- end }}
+
+{{- define "tenantry.selector" -}}
+app.kubernetes.io/name: tenantry
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "tenantry.labels" -}}
+app.kubernetes.io/name: tenantry
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/part-of: tenantry
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
+{{- end }}
+
+{{- define "tenantry.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "tenantry.adminSecret" -}}
+{{ .Values.admin.existingSecret | default "tenantry-admin" }}
+{{- end }}
+
+{{- define "tenantry.account" -}}
+system:serviceaccount:{{ .root.Release.Namespace }}:tenantry-{{ .name }}
+{{- end }}
+
+{{- /* What every pod of the chart has alike: the restricted Pod Security Standard. */}}
+{{- define "tenantry.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65534
+runAsGroup: 65534
+fsGroup: 65534
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "tenantry.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65534
+runAsGroup: 65534
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- /* Settings of both processes. */}}
+{{- define "tenantry.env" -}}
+- name: TENANTRY_CLUSTER__NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: TENANTRY_CLUSTER__POD
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: TENANTRY_CLUSTER__LEASE
+  value: tenantry-operator
+- name: TENANTRY_CLUSTER__API_URL
+  value: http://tenantry-api.{{ .Release.Namespace }}.svc:8080
+- name: TENANTRY_CLUSTER__BLOBS
+  value: {{ .Values.blobs.s3.url | default "file:///data" | quote }}
+- name: TENANTRY_CLUSTER__IMAGE
+  value: {{ include "tenantry.image" . | quote }}
+- name: TENANTRY_CLUSTER__IMAGE_PULL_POLICY
+  value: {{ .Values.image.pullPolicy }}
+- name: TENANTRY_CLUSTER__ADMIN_SECRET
+  value: {{ include "tenantry.adminSecret" . }}
+- name: TENANTRY_PUBLIC_URL
+  value: {{ .Values.publicUrl | default (printf "http://tenantry-api.%s.svc:8080" .Release.Namespace) | quote }}
+{{- range $name, $value := .Values.settings }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "tenantry.spread" -}}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- include "tenantry.selector" . | nindent 6 }}
+- maxSkew: 1
+  topologyKey: topology.kubernetes.io/zone
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels: {{- include "tenantry.selector" . | nindent 6 }}
+{{- end }}
+
+{{- /* Where pods of one component run. */}}
+{{- define "tenantry.placement" -}}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "tenantry.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The kinds that live in a tenant's namespace and are the tenant's to declare: no users, no operations. */}}
+{{- define "tenantry.tenantKinds" -}}
+[apps, environments, identities, identityproviders, packages]
+{{- end }}
+
+{{- define "tenantry.allKinds" -}}
+[apps, environments, identities, identityproviders, operations, packages, regions, tenants, users]
+{{- end }}
+
+{{- define "tenantry.hasVolume" -}}
+{{- if not .Values.blobs.s3.url }}true{{ end }}
+{{- end }}
