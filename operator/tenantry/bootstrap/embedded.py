@@ -119,21 +119,11 @@ class Platform:
         folders = await asyncio.to_thread(EngineFolders, state)
         fingerprint_key, mark_key = derive(master, "fingerprint"), derive(master, "request")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings))
-        hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
+        hosting = _hosting(base_url, folders, secrets, keys, settings)
         deployer = LocalDeployer(folders, state / "backups", base_url, hosting.closed)
         engines = HttpEngines(keys, secrets, inspect, state / "incoming", _in_process(hosting, base_url))
-        ports = Ports(
-            store=writing,
-            tenancy=lambda through: EmbeddedTenancy(through, store.inside),
-            fingerprint_key=fingerprint_key,
-            deployer=deployer,
-            engines=engines,
-            packages=packages,
-            logs=BlobLogs(packages),
-        )
-        cycle = Cycle(KINDS, cache, ports, now, settings.operations.deadline)
-        runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
+        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages)
+        runtime = _runtime(cache, ports, settings)
         host = Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds())
         return cls(
             state,
@@ -222,6 +212,35 @@ class Platform:
 
     def _admit(self, document: Document) -> Document:
         return self.admission.admit(document, None)
+
+
+def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
+    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings))
+    return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
+
+
+def _ports(
+    writing: WritingStore,
+    store: EmbeddedStore,
+    fingerprint_key: bytes,
+    deployer: LocalDeployer,
+    engines: HttpEngines,
+    packages: FolderBlobs,
+) -> Ports:
+    return Ports(
+        store=writing,
+        tenancy=lambda through: EmbeddedTenancy(through, store.inside),
+        fingerprint_key=fingerprint_key,
+        deployer=deployer,
+        engines=engines,
+        packages=packages,
+        logs=BlobLogs(packages),
+    )
+
+
+def _runtime(cache: Cache, ports: Ports, settings: Settings) -> Runtime:
+    cycle = Cycle(KINDS, cache, ports, now, settings.operations.deadline)
+    return Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
 
 
 def _inspect(settings: Settings) -> Callable[[Path], PackageFacts]:

@@ -47,6 +47,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
+    """The next step towards the declared versions: upload, install or uninstall, tidy up."""
     if seen.app.deleting:
         return _deletion(seen)
     if seen.environment != "Present":

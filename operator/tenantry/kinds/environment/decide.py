@@ -68,6 +68,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
+    """The admin's password, then an engine as declared; at its end what depends on it, then the engine."""
     if seen.environment.deleting:
         return _deletion(seen, now)
     action, request = _action(seen)

@@ -27,6 +27,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
+    """The user in the engine, with the declared password and roles; at its end none."""
     if seen.identity.deleting:
         return _deletion(seen, now)
     refusal = _refusal(seen, now)

@@ -28,6 +28,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
+    """The record in the engine, as declared; at its end none."""
     provider = seen.provider
     if provider.deleting:
         return _deletion(seen, now)

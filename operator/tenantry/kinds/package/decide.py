@@ -30,6 +30,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[PackageStatus]:
+    """Ready once its bytes are here, are what it says, and no other Package of the tenant is that version."""
     package = seen.package
     if package.deleting:
         return _deletion(seen, now)

@@ -21,6 +21,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
+    """Ready while it is declared; gone once no environment uses it."""
     region = seen.region
     provider = seen.host_provider if region.spec.provider == "Host" else region.spec.provider
     status = region.status.model_copy(update={"provider": provider, "environments": seen.environments, "deletion": None})

@@ -44,6 +44,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
+    """Its slug, then its namespace; at its end what the namespace holds, then the namespace."""
     tenant = seen.tenant
     if tenant.deleting:
         return _deletion(seen, now)

@@ -25,6 +25,7 @@ class Observed:
 
 
 def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
+    """Ready once its username is its own and its password is there."""
     user = seen.user
     verdict = _refusal(seen, now) or Ready()
     if not isinstance(verdict, Ready):
