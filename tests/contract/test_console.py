@@ -20,12 +20,12 @@ from tenantry.cli.serving import serving
 from tenantry.cli.sockets import answers, control_path, controlling
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
-from tenantry.hosts.console import About, Console
+from tenantry.hosts.console import About, Console, KeptBack
 from tenantry.hosts.control import control_app, halt_from_json, halt_to_json
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Ref
+from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Held, Ref
 from tenantry.model.verdicts import (
     AlreadyExists,
     Conflict,
@@ -42,6 +42,7 @@ from tenantry.model.verdicts import (
 )
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.plan import Planned
+from tenantry.runtime.pruning import Kept
 from tenantry.runtime.writing import WritingStore
 
 Json = dict[str, Any]
@@ -59,7 +60,8 @@ async def token_of(username: str, ttl: timedelta) -> str:
 
 
 async def nothing_planned(root: Path, name: str) -> Planned:
-    return Planned((), (), ((Ref("Tenant", "", name), Waiting("Busy", str(root))),), ("a.yaml:1: is broken",))
+    kept = Kept(Held(Ref("Tenant", "", "old"), "u", "1"), "holds data")
+    return Planned((), (), ((Ref("Tenant", "", name), Waiting("Busy", str(root))),), ("a.yaml:1: is broken",), (kept,))
 
 
 @pytest.fixture
@@ -224,10 +226,11 @@ async def test_a_package_that_is_none_is_refused_and_leaves_nothing(console: Con
     assert not list((tmp_path / "packages" / "_incoming").iterdir())
 
 
-async def test_a_plan_carries_its_verdicts_and_problems(console: Console) -> None:
+async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(console: Console) -> None:
     report = await console.plan(Path("/src"), "acme")
     assert report.verdicts == (("Tenant/acme", "Busy", "/src"),)
     assert report.problems == ("a.yaml:1: is broken",)
+    assert report.kept == (KeptBack("Tenant/old", "holds data", True),)
     assert report.changes == ()
 
 

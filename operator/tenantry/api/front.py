@@ -27,7 +27,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Document, Ref
 from tenantry.rest.bodies import json_response
-from tenantry.runtime.plan import Settle, WhatIf
+from tenantry.runtime.plan import Remarks, Settle, WhatIf
 
 Write = Callable[[Desk], Awaitable[object]]
 
@@ -73,10 +73,10 @@ class Front:
     async def planned(self, write: Write) -> Response:
         """What the write would do, as PlanResponse. Nothing is done. Raises what the write raises."""
 
-        async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
+        async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
             packages = what_if.seat.hands(Ref("", "", "")).packages
             await write(Desk(what_if.store, what_if.cache, packages))
-            return ()
+            return Remarks()
 
         return json_response((await self.facade.plan(edit)).to_json())
 

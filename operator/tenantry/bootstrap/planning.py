@@ -24,7 +24,7 @@ from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.plan import Edit, Planned, Settle, WhatIf, plan
+from tenantry.runtime.plan import Edit, Planned, Remarks, Settle, WhatIf, plan
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -50,7 +50,7 @@ class Planner:
             files = PackageFiles(packages, build, incoming)
             directory = Directory(root, lambda document: self.admission.admit(document, None), files)
 
-            async def edit(what_if: WhatIf, settle: Settle) -> tuple[str, ...]:
+            async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
                 syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, budget)
                 synced = await syncer.sync(await directory.read())
                 waiting: frozenset[str] = frozenset()
@@ -59,7 +59,7 @@ class Planner:
                     await settle()
                     for namespace in waiting:
                         await syncer.resume(namespace)
-                return tuple(map(str, synced.problems))
+                return Remarks(tuple(map(str, synced.problems)), synced.kept)
 
             return await self._plan(packages, edit)
 

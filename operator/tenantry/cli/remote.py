@@ -84,7 +84,8 @@ class RemoteConsole:
     async def plan(self, root: Path, name: str) -> PlanReport:
         body = await self._call("POST", "/plan", content=orjson.dumps({"root": str(root), "name": name}))
         verdicts = tuple((each[0], each[1], each[2]) for each in body["verdicts"])
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]))
+        kept = tuple(KeptBack(*each) for each in body["kept"])
+        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]), kept)
 
     async def approve(self, source: str) -> Sequence[str]:
         approved: list[str] = await self._call("POST", f"/sources/{source}/approval")

@@ -82,6 +82,8 @@ def _print_plan(report: PlanReport, output: Format) -> None:
         write(change)
     for object_, reason, message in report.verdicts:
         write(f"! {object_}: {reason}: {message}")
+    for kept in report.kept:
+        write(f"= {kept.object}: is kept: {kept.reason}")
     signs = [change[:1] for change in report.changes]
     created, changed, deleted = (signs.count(sign) for sign in "+~-")
     say(f"{created} to create, {changed} to change, {deleted} to delete" if report.changes else "no changes")

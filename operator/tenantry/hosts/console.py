@@ -54,17 +54,20 @@ class SourceReport:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What a source would change: its lines, (object, reason, message) of what would not be Ready, and a digest of both."""
+    """What a source would change: its lines, (object, reason, message) of what would not be Ready, and a digest of both; and
+    what left the source and would be kept."""
 
     changes: tuple[str, ...]
     verdicts: tuple[tuple[str, str, str], ...]
     digest: str
     problems: tuple[str, ...] = ()
+    kept: tuple[KeptBack, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As REST's dryRun answers, with the problems of the source."""
+        """As REST's dryRun answers, with the problems of the source and what it keeps."""
         verdicts = [{"object": object_, "reason": reason, "message": message} for object_, reason, message in self.verdicts]
-        return {"changes": list(self.changes), "verdicts": verdicts, "digest": self.digest, "problems": list(self.problems)}
+        body = {"changes": list(self.changes), "verdicts": verdicts, "digest": self.digest}
+        return body | {"problems": list(self.problems), "kept": [each._asdict() for each in self.kept]}
 
 
 class Console(Protocol):

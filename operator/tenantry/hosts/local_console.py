@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +28,7 @@ from tenantry.model.resource import (
 from tenantry.model.verdicts import Conflict, Forbidden, NotFound
 from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
 from tenantry.runtime.plan import Planned
+from tenantry.runtime.pruning import Kept
 
 OPERATOR = "admin"
 """On whose behalf a console's writes are recorded: the bootstrap SUPERUSER."""
@@ -116,7 +117,7 @@ class LocalConsole:
         return SourceReport(
             self.facts.source,
             tuple(map(str, last.problems)),
-            tuple(KeptBack(str(kept.held.ref), kept.reason, kept.approvable) for kept in last.kept),
+            _kept_back(last.kept),
             tuple(
                 (str(wait.ref), wait.reason)
                 for wait in last.waiting
@@ -128,7 +129,7 @@ class LocalConsole:
         planned = await self.plans(root, name)
         body = planned.to_json()
         verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems)
+        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, _kept_back(planned.kept))
 
     async def approve(self, source: str) -> Sequence[str]:
         feed = self._followed()
@@ -193,6 +194,10 @@ def _over(document: Document, current: Document) -> dict[str, Any]:
         return body
     held["annotations"] = {**held["annotations"], REQUESTED_BY: OPERATOR}
     return body
+
+
+def _kept_back(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:
+    return tuple(KeptBack(str(each.held.ref), each.reason, each.approvable) for each in kept)
 
 
 def _declared(document: Document) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tenantry.model.verdicts import Gone, Ready, Verdict
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.cycle import Cycle, Ended, Seat
+from tenantry.runtime.pruning import Kept
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Lists
 from tenantry.runtime.writing import WritingStore
@@ -35,12 +36,14 @@ class Edited:
 
 @dataclass(frozen=True)
 class Planned:
-    """What an edit would come to. effects: in order, each with its object; verdicts: how objects that are not Ready would end."""
+    """What an edit would come to. effects: in order, each with its object; verdicts: how objects that are not Ready would end;
+    problems: what it could not do, as sentences; kept: what left its source and would stay."""
 
     edits: tuple[Edited, ...]
     effects: tuple[tuple[Ref, Change], ...]
     verdicts: tuple[tuple[Ref, Verdict], ...]
     problems: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -70,9 +73,17 @@ class WhatIf:
     seat: Seat
 
 
+@dataclass(frozen=True)
+class Remarks:
+    """What an edit did not do. problems: refusals, as sentences; kept: what left its source and stays for now."""
+
+    problems: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
+
+
 Settle = Callable[[], Awaitable[None]]
-Edit = Callable[[WhatIf, Settle], Awaitable[tuple[str, ...]]]
-"""Makes an edit on a what-if store, and returns what it refused, as sentences. Settle waits for the passes that it woke."""
+Edit = Callable[[WhatIf, Settle], Awaitable[Remarks]]
+"""Makes an edit on a what-if store. Settle waits for the passes that it woke."""
 
 
 async def plan(
@@ -84,38 +95,47 @@ async def plan(
     now: Callable[[], datetime],
 ) -> Planned:
     """Makes the edit on what-if ports and runs passes until nothing is left."""
-    edits: dict[Ref, Edited] = {}
-    effects: list[tuple[Ref, Change]] = []
-    verdicts: dict[Ref, Verdict] = {}
-
-    def seen(change: Seen) -> None:
-        found = _edit_of(change)
-        if found is not None and change.origin is None:
-            edits[change.ref] = found
-
-    def told(ref: Ref, ended: Ended) -> None:
-        effects.extend((ref, change) for change in ended.changes)
-        verdicts.pop(ref, None)
-        if ended.verdict is not None and not isinstance(ended.verdict, Ready | Gone):
-            verdicts[ref] = ended.verdict
-
-    runtime = Runtime(
-        kinds, what_if.cache, Cycle(kinds, what_if.cache, what_if.seat, now), time=time, now=now, workers=1, told=told
-    )
+    notes = _Notes()
+    cycle = Cycle(kinds, what_if.cache, what_if.seat, now)
+    runtime = Runtime(kinds, what_if.cache, cycle, time=time, now=now, workers=1, told=notes.told)
 
     async def settle() -> None:
         await runtime.idle(within=0.1)
 
-    what_if.cache.listen(seen)
+    what_if.cache.listen(notes.seen)
     runtime.start()
     try:
         await settle()
-        effects.clear()
-        problems = await edit(what_if, settle)
+        notes.effects.clear()
+        remarks = await edit(what_if, settle)
         await settle()
     finally:
         await runtime.stop()
-    return Planned(tuple(edits.values()), tuple(effects), tuple(sorted(verdicts.items(), key=lambda item: item[0])), problems)
+    return notes.planned(remarks)
+
+
+class _Notes:
+    """What is seen and told while the passes run."""
+
+    def __init__(self) -> None:
+        self.edits: dict[Ref, Edited] = {}
+        self.effects: list[tuple[Ref, Change]] = []
+        self.verdicts: dict[Ref, Verdict] = {}
+
+    def seen(self, change: Seen) -> None:
+        found = _edit_of(change)
+        if found is not None and change.origin is None:
+            self.edits[change.ref] = found
+
+    def told(self, ref: Ref, ended: Ended) -> None:
+        self.effects.extend((ref, change) for change in ended.changes)
+        self.verdicts.pop(ref, None)
+        if ended.verdict is not None and not isinstance(ended.verdict, Ready | Gone):
+            self.verdicts[ref] = ended.verdict
+
+    def planned(self, remarks: Remarks) -> Planned:
+        verdicts = sorted(self.verdicts.items(), key=lambda item: item[0])
+        return Planned(tuple(self.edits.values()), tuple(self.effects), tuple(verdicts), remarks.problems, remarks.kept)
 
 
 def _edit_of(change: Seen) -> Edited | None:
