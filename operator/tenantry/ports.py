@@ -27,6 +27,7 @@ from tenantry.model.facts import (
     PackageFacts,
     Password,
     SecretFacts,
+    TenantAccess,
 )
 from tenantry.model.resource import Document, Held, Ref, Resource
 
@@ -86,8 +87,10 @@ class Feed(Protocol):
 class Tenancy(Protocol):
     """Namespaces, roles and quota of a tenant."""
 
-    async def ensure(self, namespace: str, tenant: str, tenant_uid: str) -> None:
-        """Idempotent. Raises a Stalled Halt (NamespaceTaken) for a foreign namespace without consent."""
+    async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
+        """Idempotent. The namespace carries the access's mark once it is whole.
+
+        Raises a Stalled Halt (NamespaceTaken) for a foreign namespace without consent."""
 
     async def remove(self, namespace: str, uid: str) -> None:
         """Deletes what we made, releases what we adopted. Idempotent."""

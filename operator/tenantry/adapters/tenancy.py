@@ -1,10 +1,13 @@
-"""The namespaces of tenants on the embedded host: made, adopted by consent, removed with what is left in them."""
+"""The namespaces of tenants: made, adopted by consent, opened to the tenant's people, removed with what is left in them."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
+from tenantry.model.facts import TenantAccess
 from tenantry.model.resource import (
+    ACCESS_MARK,
     FINALIZER,
     GROUP,
     SYSTEM_NAMESPACE,
@@ -21,34 +24,94 @@ MADE_FOR = f"{GROUP}/made-for"
 """Annotation: the uid of the Tenant for which Tenantry made the namespace. An adopted namespace lacks it."""
 
 
+class TenantNamespaces:
+    """The namespaces of tenants in any store: whose they are, and what is noted on them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def claim(self, namespace: str, tenant: str, tenant_uid: str, **born_with: Any) -> Document:
+        """The tenant's namespace: made (with what is given of its metadata), made before, or adopted by consent.
+
+        Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
+        if _is_reserved(namespace):
+            raise _taken(f"namespace {namespace} is reserved and cannot be a tenant's")
+        made = await self._make(namespace, tenant, tenant_uid, born_with)
+        found = made or await self.find(namespace)
+        if found is None:
+            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} was removed just now"))
+        if "deletionTimestamp" in found["metadata"]:
+            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is still being deleted"))
+        if made_for(found) != tenant_uid and _consent(found) != tenant:
+            raise _taken(
+                f"namespace {namespace} exists and is not {tenant}'s: label it {TENANT_LABEL}={tenant} to have it adopted"
+            )
+        return found
+
+    async def note(self, namespace: Document, tenant: str, access: TenantAccess) -> None:
+        """Notes the access that is given, and the tenant's label where somebody took it off."""
+        metadata = namespace["metadata"]
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        if annotations.get(ACCESS_MARK) == access.mark and labels.get(TENANT_LABEL) == tenant:
+            return
+        noted = {
+            **metadata,
+            "labels": {**labels, TENANT_LABEL: tenant},
+            "annotations": {**annotations, ACCESS_MARK: access.mark},
+        }
+        await self._store.replace({**namespace, "metadata": noted}, metadata["resourceVersion"])
+
+    async def release(self, namespace: Document) -> None:
+        """Takes what was noted off a namespace that was adopted."""
+        metadata = namespace["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if ACCESS_MARK in annotations:
+            left = {key: value for key, value in annotations.items() if key != ACCESS_MARK}
+            released = {**namespace, "metadata": {**metadata, "annotations": left}}
+            await self._store.replace(released, metadata["resourceVersion"])
+
+    async def find(self, namespace: str) -> Document | None:
+        """The namespace, or None."""
+        try:
+            return await self._store.get(Ref("Namespace", "", namespace))
+        except NotFound:
+            return None
+
+    async def _make(self, namespace: str, tenant: str, tenant_uid: str, born_with: Mapping[str, Any]) -> Document | None:
+        """None when there is one of that name."""
+        annotations = {MADE_FOR: tenant_uid, **born_with.get("annotations", {})}
+        metadata = {**born_with, "name": namespace, "labels": {TENANT_LABEL: tenant}, "annotations": annotations}
+        try:
+            return await self._store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        except AlreadyExists:
+            return None
+
+
 class EmbeddedTenancy:
     """ports.Tenancy over an embedded store, whose namespaces have no controller of their own."""
 
     def __init__(self, store: Store, inside: Callable[[str], Awaitable[list[Ref]]]) -> None:
         """inside: everything that a namespace holds, of any kind."""
         self._store = store
+        self._namespaces = TenantNamespaces(store)
         self._inside = inside
 
-    async def ensure(self, namespace: str, tenant: str, tenant_uid: str) -> None:
-        """Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
-        if _is_reserved(namespace):
-            raise _taken(f"namespace {namespace} is reserved and cannot be a tenant's")
-        if await self._make(namespace, tenant, tenant_uid):
-            return
-        found = await self._find(namespace)
-        if found is None:
-            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} was removed just now"))
-        if "deletionTimestamp" in found["metadata"]:
-            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is still being deleted"))
-        if _made_for(found) != tenant_uid and _consent(found) != tenant:
-            raise _taken(
-                f"namespace {namespace} exists and is not {tenant}'s: label it {TENANT_LABEL}={tenant} to have it adopted"
-            )
+    async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
+        """The finalizer keeps the namespace, closed to new objects, until it has been emptied.
+
+        Who may come in is the store's own rule here. Raises a Halt: Stalled (NamespaceTaken) or Waiting (NamespaceDeleting).
+        """
+        born_with = {"finalizers": [FINALIZER], "annotations": {ACCESS_MARK: access.mark}}
+        found = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
+        await self._namespaces.note(found, tenant, access)
 
     async def remove(self, namespace: str, uid: str) -> None:
         """`uid`: the namespace's. Raises a Waiting Halt (NamespaceNotEmpty) while something in it holds on."""
-        found = await self._find(namespace)
-        if found is None or found["metadata"]["uid"] != uid or not _made_for(found):
+        found = await self._namespaces.find(namespace)
+        if found is None or found["metadata"]["uid"] != uid:
+            return
+        if not made_for(found):
+            await self._namespaces.release(found)
             return
         held = held_of(await self._store.delete(held_of(found)._replace(version="")))
         for ref in await self._inside(namespace):
@@ -59,44 +122,19 @@ class EmbeddedTenancy:
             raise Halt(Waiting("NamespaceNotEmpty", f"namespace {namespace} still holds {named}"))
         await self._store.set_finalizers(held, ())
 
-    async def _make(self, namespace: str, tenant: str, tenant_uid: str) -> bool:
-        """False when there is one of that name.
-
-        The finalizer keeps the namespace, closed to new objects, until it has been emptied."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": namespace,
-                "labels": {TENANT_LABEL: tenant},
-                "annotations": {MADE_FOR: tenant_uid},
-                "finalizers": [FINALIZER],
-            },
-        }
-        try:
-            await self._store.create(document)
-        except AlreadyExists:
-            return False
-        return True
-
     async def _delete(self, ref: Ref) -> None:
         try:
             await self._store.delete(Held(ref, "", ""))
         except NotFound:
             return
 
-    async def _find(self, namespace: str) -> Document | None:
-        try:
-            return await self._store.get(Ref("Namespace", "", namespace))
-        except NotFound:
-            return None
-
 
 def _is_reserved(namespace: str) -> bool:
     return namespace in ("default", SYSTEM_NAMESPACE) or namespace.startswith("kube-")
 
 
-def _made_for(namespace: Document) -> str:
+def made_for(namespace: Document) -> str:
+    """The uid of the Tenant for which it was made, `""` for one that was adopted."""
     return str((namespace["metadata"].get("annotations") or {}).get(MADE_FOR, ""))
 
 

@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings
+from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, TenantAccess
 from tenantry.model.resource import Ref
+
+NO_GROUPS = TenantAccess()
 
 
 @dataclass(frozen=True)
 class EnsureNamespace:
-    """Makes the tenant's namespace, or adopts one that carries the tenant's label."""
+    """Makes the tenant's namespace, or adopts one that carries the tenant's label, and opens it to the tenant's people.
+
+    exists: it is the tenant's already, only who may come in changes.
+    """
 
     namespace: str
     tenant: str
     tenant_uid: str
+    access: TenantAccess = NO_GROUPS
+    exists: bool = False
 
     def __str__(self) -> str:
-        return f"namespace {self.namespace}: create"
+        return f"namespace {self.namespace}: {'set access' if self.exists else 'create'}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -153,6 +154,20 @@ class SecretFacts:
 
     state: str
     fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class TenantAccess:
+    """The groups of people that a tenant's namespace is open to."""
+
+    admins: tuple[str, ...] = ()
+    viewers: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """Tells one access from another; on the namespace once it is given. A new form of the roles takes a new number."""
+        groups = "\n".join((*sorted(self.admins), "", *sorted(self.viewers)))
+        return f"1-{hashlib.sha256(groups.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ async def _apply_to_objects(
     change: EnsureNamespace | RemoveNamespace | DeleteObject | EnsureAdminSecret | DeleteSecret, hands: Hands
 ) -> None:
     match change:
-        case EnsureNamespace(namespace, tenant, uid):
-            await hands.tenancy.ensure(namespace, tenant, uid)
+        case EnsureNamespace(namespace, tenant, uid, access):
+            await hands.tenancy.ensure(namespace, tenant, uid, access)
         case RemoveNamespace(namespace, uid):
             await hands.tenancy.remove(namespace, uid)
         case DeleteObject(ref, uid):

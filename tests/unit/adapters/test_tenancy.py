@@ -4,9 +4,12 @@ import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
-from tenantry.model.resource import FINALIZER, TENANT_LABEL, Document, Ref, held_of
+from tenantry.model.facts import TenantAccess
+from tenantry.model.resource import ACCESS_MARK, FINALIZER, TENANT_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Stalled, Waiting
 from tests.unit.adapters.store.documents import ADMISSION, environment, namespace, secret
+
+ACCESS = TenantAccess(admins=("people",))
 
 
 class Kit:
@@ -26,11 +29,17 @@ def kit() -> Kit:
     return Kit()
 
 
+async def test_the_namespace_tells_the_access_that_it_gives(kit: Kit) -> None:
+    for access in (ACCESS, TenantAccess(admins=("acme-admins",))):
+        await kit.tenancy.ensure("t-acme", "acme", "u1", access)
+        assert (await kit.namespace("t-acme"))["metadata"]["annotations"][ACCESS_MARK] == access.mark
+
+
 async def test_a_missing_namespace_is_made_once(kit: Kit) -> None:
-    await kit.tenancy.ensure("t-acme", "acme", "u1")
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     made = await kit.namespace("t-acme")
     assert made["metadata"]["labels"] == {TENANT_LABEL: "acme"}
-    await kit.tenancy.ensure("t-acme", "acme", "u1")
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     assert await kit.namespace("t-acme") == made
 
 
@@ -39,7 +48,7 @@ async def test_reserved_namespaces_are_refused_even_with_consent(kit: Kit, name:
     if name != "tenantry-system":
         await kit.store.create(namespace(name, labels={TENANT_LABEL: "acme"}))
     with pytest.raises(Halt) as halt:
-        await kit.tenancy.ensure(name, "acme", "u1")
+        await kit.tenancy.ensure(name, "acme", "u1", ACCESS)
     assert isinstance(halt.value.verdict, Stalled)
     assert halt.value.verdict.reason == "NamespaceTaken"
 
@@ -48,21 +57,23 @@ async def test_reserved_namespaces_are_refused_even_with_consent(kit: Kit, name:
 async def test_a_foreign_namespace_is_not_taken_without_consent(kit: Kit, labels: dict[str, str]) -> None:
     before = await kit.store.create(namespace("theirs", labels=labels))
     with pytest.raises(Halt, match=f"{TENANT_LABEL}=acme"):
-        await kit.tenancy.ensure("theirs", "acme", "u1")
+        await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
     assert await kit.namespace("theirs") == before
 
 
 async def test_an_adopted_namespace_is_released_with_what_is_in_it(kit: Kit) -> None:
     before = await kit.store.create(namespace("theirs", labels={TENANT_LABEL: "acme"}))
     await kit.store.create(secret("s", "x", "theirs"))
-    await kit.tenancy.ensure("theirs", "acme", "u1")
+    await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
     await kit.tenancy.remove("theirs", await kit.uid("theirs"))
-    assert await kit.namespace("theirs") == before
+    after = await kit.namespace("theirs")
+    assert after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert await kit.store.get(Ref("Secret", "theirs", "s"))
 
 
 async def test_removal_takes_the_namespace_and_its_leftover_secrets(kit: Kit) -> None:
-    await kit.tenancy.ensure("t-acme", "acme", "u1")
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     await kit.store.create(secret("s", "x", "t-acme"))
     uid = await kit.uid("t-acme")
     await kit.tenancy.remove("t-acme", uid)
@@ -73,7 +84,7 @@ async def test_removal_takes_the_namespace_and_its_leftover_secrets(kit: Kit) ->
 
 
 async def test_removal_waits_for_what_a_finalizer_holds_and_lets_nothing_in(kit: Kit) -> None:
-    await kit.tenancy.ensure("t-acme", "acme", "u1")
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     await kit.store.create(environment("dev", "t-acme", finalizers=[FINALIZER]))
     uid = await kit.uid("t-acme")
     with pytest.raises(Halt, match="Environment/t-acme/dev") as halt:
@@ -82,7 +93,7 @@ async def test_removal_waits_for_what_a_finalizer_holds_and_lets_nothing_in(kit:
     with pytest.raises(Forbidden):
         await kit.store.create(secret("late", "x", "t-acme"))
     with pytest.raises(Halt, match="still being deleted"):
-        await kit.tenancy.ensure("t-acme", "acme", "u1")
+        await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     await kit.store.set_finalizers(held_of(await kit.store.get(Ref("Environment", "t-acme", "dev"))), ())
     await kit.tenancy.remove("t-acme", uid)
     with pytest.raises(NotFound):
@@ -90,7 +101,7 @@ async def test_removal_waits_for_what_a_finalizer_holds_and_lets_nothing_in(kit:
 
 
 async def test_another_incarnation_is_left_alone(kit: Kit) -> None:
-    await kit.tenancy.ensure("t-acme", "acme", "u1")
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
     await kit.tenancy.remove("t-acme", "an older uid")
     assert await kit.namespace("t-acme")
 

@@ -10,6 +10,7 @@ from tenantry.kinds.tenant.observe import observe
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import DeleteObject, EnsureNamespace, RemoveNamespace
 from tenantry.model.claims import Claim
+from tenantry.model.facts import TenantAccess
 from tests.unit.kinds.factories import (
     BORN,
     DELETED,
@@ -34,7 +35,7 @@ from tests.unit.kinds.factories import (
     world,
 )
 
-OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=True)
+OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=True, access=TenantAccess().mark)
 DEV = Child(environment().held, deleting=False)
 CRM = Child(package().held, deleting=False)
 MADE = ("namespace tenant-acme: create",)

@@ -29,7 +29,7 @@ from tenantry.model.changes import (
     UninstallApp,
     UploadPackage,
 )
-from tenantry.model.facts import EngineIdentity, EngineRef, EngineSpec, IdentityProviderSettings, Password
+from tenantry.model.facts import EngineIdentity, EngineRef, EngineSpec, IdentityProviderSettings, Password, TenantAccess
 from tenantry.model.resource import Held, Ref
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Hands
@@ -80,7 +80,7 @@ def hands(port: Port) -> Hands:
 PUT = PutIdentity(ENGINE, "ann", SECRET, "password", (("crm", "reader"),))
 PUT_CORP = PutIdentityProvider(ENGINE, CORP, None, "")
 EFFECTS: dict[str, tuple[Change, list[Call]]] = {
-    "a namespace": (EnsureNamespace("tenant-acme", "acme", "uid"), [("ensure", "tenant-acme", "acme", "uid")]),
+    "a namespace": (EnsureNamespace("tenant-acme", "acme", "uid"), [("ensure", "tenant-acme", "acme", "uid", TenantAccess())]),
     "no namespace": (RemoveNamespace("tenant-acme", "uid"), [("remove", "tenant-acme", "uid")]),
     "no object, whatever its version": (DeleteObject(HELD, "uid"), [("delete", Held(HELD, "uid", ""))]),
     "an admin's password": (EnsureAdminSecret(SECRET, "dev"), [("ensure", SECRET, "environment")]),

@@ -18,7 +18,7 @@ from tenantry.kinds.registry import TYPES
 from tenantry.kinds.tenant.spec import Tenant, TenantStatus
 from tenantry.model.changes import Change, DropAppData, EnsureNamespace
 from tenantry.model.decision import Decision
-from tenantry.model.facts import Caller
+from tenantry.model.facts import Caller, TenantAccess
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of
 from tenantry.model.verdicts import Conflict, Gone, Halt, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import Hands, Kind, World
@@ -75,9 +75,9 @@ class Stage:
         none = cast(Any, None)
         return Hands(store, cast(Any, self), none, none, cast(Any, self), none, NoLogs())
 
-    async def ensure(self, namespace: str, tenant: str, tenant_uid: str) -> None:
+    async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """ports.Tenancy."""
-        self._acts(EnsureNamespace(namespace, tenant, tenant_uid))
+        self._acts(EnsureNamespace(namespace, tenant, tenant_uid, access))
 
     def at(self, endpoint: Any) -> Stage:
         """ports.Engines."""

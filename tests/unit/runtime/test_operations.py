@@ -130,6 +130,13 @@ async def test_the_same_pass_again_leaves_no_second_one(book: Book) -> None:
     assert book.told == [("CREATE_TENANT", "1", *FAILED)]
 
 
+async def test_what_was_made_and_is_refused_later_is_no_change_of_its_own(book: Book) -> None:
+    await book.passes(tenant(), Ready(), MAKE)
+    refused = telling(bound_tenant(), conditions=[{"type": "Ready", "status": "False"}])
+    await book.passes(refused, Stalled("RegionNotAllowed", "m"), action="UPDATE_TENANT")
+    assert book.told == [("CREATE_TENANT", "1", *DONE)]
+
+
 async def test_what_failed_and_then_succeeds_is_a_second_attempt(book: Book) -> None:
     await book.passes(tenant(), Stalled("SlugTaken", "m"))
     await book.passes(tenant(), Ready(), MAKE)

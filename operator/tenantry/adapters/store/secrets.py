@@ -39,7 +39,7 @@ class StoreSecrets:
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
         state, value = _value(self._peek(Ref("Secret", namespace, name)), key, for_kind)
-        return SecretFacts(state, self._fingerprint(namespace, value) if state == "Present" else "")
+        return SecretFacts(state, self.fingerprint(namespace, value) if state == "Present" else "")
 
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
         """Raises a Waiting Halt: SecretMissing, SecretNotLabelled, SecretKeyMissing, SecretNotText."""
@@ -53,7 +53,7 @@ class StoreSecrets:
             text = value.decode()
         except UnicodeDecodeError:
             raise Halt(Waiting("SecretNotText", f"key {key} of Secret {place} is not UTF-8 text")) from None
-        fingerprint = self._fingerprint(namespace, value)
+        fingerprint = self.fingerprint(namespace, value)
         if text.startswith(HASH_PREFIX):
             return Password(hash=text, fingerprint=fingerprint)
         return Password(clear=text, fingerprint=fingerprint)
@@ -86,7 +86,7 @@ class StoreSecrets:
         except NotFound:
             return None
 
-    def _fingerprint(self, namespace: str, value: bytes) -> str:
+    def fingerprint(self, namespace: str, value: bytes) -> str:
         """Equal values of one namespace are equal marks; those of two namespaces cannot be told to be equal."""
         mark = hmac.new(self._key, namespace.encode() + b"/" + value, hashlib.sha256)
         return mark.hexdigest()[:FINGERPRINT_LENGTH]

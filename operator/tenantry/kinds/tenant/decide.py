@@ -15,12 +15,13 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 @dataclass(frozen=True)
 class SeenNamespace:
-    """The namespace of the wanted name. consents: it carries this tenant's label."""
+    """The namespace of the wanted name. consents: it carries this tenant's label. access: the mark of who may come in."""
 
     name: str
     uid: str
     consents: bool
     deleting: bool = False
+    access: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,16 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     if tenant.deleting:
         return _deletion(seen, now)
     action = "CREATE_TENANT" if tenant.status.namespace is None else "UPDATE_TENANT"
-    action = "" if tenant.ready and _bound(seen) else action
+    action = "" if tenant.ready and _whole(seen) else action
     refusal = _refusal(seen, now)
     if refusal is not None:
         return Decision(tenant.status, refusal, action)
     status = tenant.status.model_copy(update={"phase": "READY", "slug": tenant.wanted_slug, "deletion": None})
     namespace = seen.namespace
-    if namespace is None or namespace.deleting or not namespace.consents:
-        ensure = EnsureNamespace(tenant.namespace, tenant.metadata.name, tenant.metadata.uid)
+    if namespace is None or not _whole(seen):
+        ensure = EnsureNamespace(
+            tenant.namespace, tenant.metadata.name, tenant.metadata.uid, tenant.spec.access.facts, exists=_bound(seen)
+        )
         return Decision(status, Waiting("NamespaceMissing", f"namespace {tenant.namespace}"), action, changes=(ensure,))
     bound = BoundNamespace(name=namespace.name, uid=namespace.uid)
     return Decision(status.model_copy(update={"namespace": bound}), Ready(), action)
@@ -64,6 +67,11 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
 
 def _bound(seen: Observed) -> bool:
     return seen.namespace is not None and seen.namespace.consents and not seen.namespace.deleting
+
+
+def _whole(seen: Observed) -> bool:
+    """Is the namespace there, and open to those whom the tenant names?"""
+    return _bound(seen) and seen.namespace is not None and seen.namespace.access == seen.tenant.spec.access.facts.mark
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:

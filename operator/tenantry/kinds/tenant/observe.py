@@ -13,7 +13,7 @@ from tenantry.kinds.package.spec import Package
 from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.claims import Claim
-from tenantry.model.resource import TENANT_LABEL, Resource
+from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Resource
 from tenantry.ports import View, World
 
 CONTENTS: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider, Package)
@@ -26,7 +26,8 @@ async def observe(tenant: Tenant, world: World) -> Observed:
     namespace = None
     if found is not None:
         consents = found.metadata.labels.get(TENANT_LABEL) == tenant.metadata.name
-        namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents, found.deleting)
+        opened = found.metadata.annotations.get(ACCESS_MARK, "")
+        namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents, found.deleting, opened)
     owned = tenant.status.namespace.name if tenant.status.namespace else ""
     contents = tenant.deleting and owned != ""
     return Observed(

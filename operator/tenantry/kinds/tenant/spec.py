@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from tenantry.model.facts import TenantAccess
 from tenantry.model.fields import IMMUTABLE, DeclaredId, DisplayName, Group, NamespaceName, Slug
 from tenantry.model.resource import Resource, Status, Value
 
@@ -15,6 +16,10 @@ class Access(Value):
 
     admins: list[Group] = Field(default_factory=list, max_length=50)
     viewers: list[Group] = Field(default_factory=list, max_length=50)
+
+    @property
+    def facts(self) -> TenantAccess:
+        return TenantAccess(tuple(self.admins), tuple(self.viewers))
 
 
 class Quota(Value):

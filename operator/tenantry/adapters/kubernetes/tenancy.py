@@ -1,0 +1,95 @@
+"""The namespaces of tenants on a cluster: with the facade's accounts, and the roles of the tenant's people."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
+from tenantry.adapters.kubernetes.objects import reference
+from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT
+from tenantry.adapters.tenancy import TenantNamespaces, made_for
+from tenantry.model.facts import TenantAccess
+from tenantry.model.resource import FIELD_MANAGER, TENANT_LABEL, Document, Held, Ref
+from tenantry.model.verdicts import Halt, NotFound, Waiting
+from tenantry.ports import Store
+
+ADMIN_ROLE = "tenantry-tenant-admin"
+VIEWER_ROLE = "tenantry-tenant-viewer"
+FACADE_ACCOUNT = "tenantry-api"
+IMPERSONATION = "tenantry-impersonation"
+AGAIN_S = 1.0
+_RBAC = "rbac.authorization.k8s.io"
+_OURS = {"app.kubernetes.io/managed-by": "tenantry"}
+
+
+class KubernetesTenancy:
+    """ports.Tenancy. system_namespace: where the facade's own account is."""
+
+    def __init__(self, store: Store, client: Client, system_namespace: str) -> None:
+        self._store = store
+        self._namespaces = TenantNamespaces(store)
+        self._client = client
+        self._system_namespace = system_namespace
+
+    async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
+        """Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
+        found = await self._namespaces.claim(namespace, tenant, tenant_uid)
+        for wanted in tenant_objects(namespace, tenant, access, self._system_namespace):
+            query = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+            await self._client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
+        # Last: an interrupted pass is done again.
+        await self._namespaces.note(found, tenant, access)
+
+    async def remove(self, namespace: str, uid: str) -> None:
+        """Raises a Waiting Halt (NamespaceDeleting) until the cluster has emptied it. What was adopted is released."""
+        found = await self._namespaces.find(namespace)
+        if found is None or found["metadata"]["uid"] != uid:
+            return
+        if not made_for(found):
+            await self._release(found)
+            return
+        await self._store.delete(Held(Ref("Namespace", "", namespace), uid, ""))
+        if await self._namespaces.find(namespace) is not None:
+            again = datetime.now(UTC) + timedelta(seconds=AGAIN_S)
+            raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is being deleted", again))
+
+    async def _release(self, namespace: Document) -> None:
+        for ours in reversed(tenant_objects(namespace["metadata"]["name"], "", TenantAccess(), self._system_namespace)):
+            with suppress(NotFound):
+                await self._client.request("DELETE", reference(ours))
+        await self._namespaces.release(namespace)
+
+
+def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_namespace: str) -> tuple[Document, ...]:
+    """The two accounts, who is what, and the facade's right to act as these two and nobody else."""
+
+    def made(kind: str, name: str, **body: Any) -> Document:
+        api_version = "v1" if kind == "ServiceAccount" else f"{_RBAC}/v1"
+        metadata = {"name": name, "namespace": namespace, "labels": {**_OURS, TENANT_LABEL: tenant}}
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
+
+    def bound(account: str, role: str, groups: tuple[str, ...]) -> Document:
+        people = [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in groups]
+        return made(
+            "RoleBinding",
+            account,
+            roleRef={"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+            subjects=[{"kind": "ServiceAccount", "name": account, "namespace": namespace}, *people],
+        )
+
+    accounts = (ADMIN_ACCOUNT, VIEWER_ACCOUNT)
+    impersonate = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": list(accounts), "verbs": ["impersonate"]}
+    return (
+        *(made("ServiceAccount", account, automountServiceAccountToken=False) for account in accounts),
+        bound(ADMIN_ACCOUNT, ADMIN_ROLE, access.admins),
+        bound(VIEWER_ACCOUNT, VIEWER_ROLE, access.viewers),
+        made("Role", IMPERSONATION, rules=[impersonate]),
+        made(
+            "RoleBinding",
+            IMPERSONATION,
+            roleRef={"apiGroup": _RBAC, "kind": "Role", "name": IMPERSONATION},
+            subjects=[{"kind": "ServiceAccount", "name": FACADE_ACCOUNT, "namespace": system_namespace}],
+        ),
+    )

@@ -1,0 +1,347 @@
+"""The objects of one engine on Kubernetes, and what they tell of it. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.model.resource import GROUP, Document
+
+NAME = "engine"
+PORT = 8080
+USER = 65534
+MANAGED_BY = {"app.kubernetes.io/managed-by": "tenantry", "app.kubernetes.io/name": "tenantry-engine"}
+ID_LABEL = f"{GROUP}/environment-id"
+SPEC_ANNOTATION = f"{GROUP}/engine-spec"
+INGRESS_LABEL = f"{GROUP}/ingress"
+"""On a namespace whose pods may reach engines from outside: that of the ingress controller."""
+PASSWORD_KEY = "password"  # noqa: S105 - a key's name
+DEFAULT_STORAGE = "1Gi"
+SIZES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "small": {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}},
+    "medium": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+    "large": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}},
+}
+DEFAULT_SIZE = "small"
+KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
+_STARTS_ANEW_S = 10
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What the host and the region say of engines. facade_url: where declared things are changed, by environment id."""
+
+    image: str
+    pull_policy: str
+    issuer: str
+    facade_url: str
+    system_namespace: str
+    subdomain: str = ""
+    ingress_class: str = ""
+    tls: bool = True
+    storage_class: str = ""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What an engine is given. admin_password: clear text or an argon2id hash; database_url: `""` for SQLite in its volume."""
+
+    admin_password: str
+    jwks: Mapping[str, Any]
+    database_url: str = ""
+
+
+def namespace_of(id_: str) -> str:
+    """The namespace of the engine of the environment with that id."""
+    return f"env-{id_.lower()[:13].rstrip('-')}"
+
+
+def service_url(id_: str) -> str:
+    """Where the engine is reached within its cluster."""
+    return f"http://{NAME}.{namespace_of(id_)}.svc:{PORT}"
+
+
+def public_host(placement: Placement, tenant_slug: str, slug: str) -> str:
+    """The host name of an environment, `""` where the region publishes none."""
+    if not placement.ingress_class or not placement.subdomain:
+        return ""
+    return f"{slug}--{tenant_slug}.{placement.subdomain}"
+
+
+def url_of(placement: Placement, ref: EngineRef) -> str:
+    """Where people reach the engine."""
+    host = public_host(placement, ref.tenant_slug, ref.slug)
+    if not host:
+        return service_url(ref.id)
+    return f"{'https' if placement.tls else 'http'}://{host}"
+
+
+def image_of(image: str, version: str) -> str:
+    """The platform's image, or the same of another version."""
+    if not version:
+        return image
+    base = image.partition("@")[0]
+    name, colon, tag = base.rpartition(":")
+    return f"{name if colon and '/' not in tag else base}:{version}"
+
+
+def labels_of(ref: EngineRef) -> dict[str, str]:
+    """What every object of the engine carries; by these its environment is found again."""
+    return {**MANAGED_BY, ID_LABEL: ref.id, f"{GROUP}/namespace": ref.namespace, f"{GROUP}/environment": ref.name}
+
+
+def ref_of_labels(labels: Mapping[str, str]) -> EngineRef | None:
+    """The engine whose object carries these labels, without its slugs."""
+    try:
+        return EngineRef(labels[f"{GROUP}/namespace"], labels[f"{GROUP}/environment"], labels[ID_LABEL])
+    except KeyError:
+        return None
+
+
+def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credentials) -> tuple[Document, ...]:
+    """Everything of one engine, its namespace first, in the order in which it is applied."""
+    objects = [
+        _namespace(spec),
+        _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
+        _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
+        _network_policy(spec, placement),
+        _object("v1", "Secret", spec, stringData=_secret_data(credentials), type="Opaque"),
+        _object("v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True)}),
+        _claim(spec, placement),
+        _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
+        _stateful_set(spec, placement, database=bool(credentials.database_url)),
+    ]
+    if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
+        objects.append(_ingress(spec, placement))
+    return tuple(objects)
+
+
+def covers(real: Any, wanted: Any) -> bool:
+    """Is everything that is wanted there? What the server or others added does not matter."""
+    if isinstance(wanted, Mapping):
+        return isinstance(real, Mapping) and all(covers(real.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list | tuple):
+        same = isinstance(real, list | tuple) and len(real) == len(wanted)
+        return same and all(covers(one, other) for one, other in zip(real, wanted, strict=True))
+    return bool(real == wanted)
+
+
+def spec_of(stateful_set: Document) -> EngineSpec | None:
+    """The spec that the workload was made for."""
+    written = (stateful_set["metadata"].get("annotations") or {}).get(SPEC_ANNOTATION)
+    try:
+        value = json.loads(written) if written else None
+        return EngineSpec(**{**value, "ref": EngineRef(**value["ref"])}) if value else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str]:
+    """RUNNING, PENDING or FAILED, and the pod's own reason."""
+    status = stateful_set.get("status") or {}
+    current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
+    if current and status.get("readyReplicas", 0) >= 1 and status.get("updatedReplicas", 0) >= 1:
+        return "RUNNING", ""
+    for pod in pods:
+        failure = _failure(pod)
+        if failure:
+            return "FAILED", failure
+    return "PENDING", next((_progress(pod) for pod in pods), "its pod is not there yet")
+
+
+_FAILURES = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+
+
+def _failure(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return _sentence(condition.get("reason", "Unschedulable"), condition.get("message", ""))
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        if waiting.get("reason") in _FAILURES:
+            last = f"last ended by {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
+            return _sentence(waiting["reason"], waiting.get("message", ""), last)
+    return ""
+
+
+def _progress(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting")
+        if waiting:
+            return _sentence(waiting.get("reason", "Waiting"), waiting.get("message", ""))
+    return f"its pod is {status.get('phase', 'Pending')}, not ready yet"
+
+
+def _sentence(reason: str, *parts: str) -> str:
+    told = "; ".join(part for part in parts if part)
+    return f"{reason}: {told}" if told else reason
+
+
+def _object(api_version: str, kind: str, engine: EngineSpec, /, **body: Any) -> dict[str, Any]:
+    metadata = {"name": NAME, "namespace": namespace_of(engine.ref.id), "labels": labels_of(engine.ref)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
+
+
+def _namespace(spec: EngineSpec) -> dict[str, Any]:
+    levels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+    metadata = {"name": namespace_of(spec.ref.id), "labels": {**labels_of(spec.ref), **levels}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def _selector(spec: EngineSpec) -> dict[str, str]:
+    return {ID_LABEL: spec.ref.id}
+
+
+def _port() -> dict[str, Any]:
+    return {"name": "http", "port": PORT, "protocol": "TCP", "targetPort": PORT}
+
+
+def _secret_data(credentials: Credentials) -> dict[str, str]:
+    database = {"url": credentials.database_url} if credentials.database_url else {}
+    return {PASSWORD_KEY: credentials.admin_password, **database}
+
+
+def _claim(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
+    claim: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": spec.storage or DEFAULT_STORAGE}},
+    }
+    if placement.storage_class:
+        claim["storageClassName"] = placement.storage_class
+    return _object("v1", "PersistentVolumeClaim", spec, spec=claim)
+
+
+def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
+    """In: the platform, and the ingress where there is one. Out: names, databases and identity providers."""
+    sources = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": placement.system_namespace}}}]
+    if placement.ingress_class:
+        sources.append({"namespaceSelector": {"matchLabels": {INGRESS_LABEL: "true"}}})
+    names = {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
+    services = {"ports": [{"port": port, "protocol": "TCP"} for port in (443, 5432)]}
+    rules = {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": sources, "ports": [{"port": PORT, "protocol": "TCP"}]}],
+        "egress": [names, services],
+    }
+    return _object("networking.k8s.io/v1", "NetworkPolicy", spec, spec=rules)
+
+
+def _stateful_set(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:
+    """A StatefulSet, for it never runs two pods at once: the volume holds a SQLite database."""
+    workload = _object("apps/v1", "StatefulSet", spec)
+    workload["metadata"]["annotations"] = {SPEC_ANNOTATION: json.dumps(asdict(spec), sort_keys=True)}
+    template = {"metadata": {"labels": labels_of(spec.ref)}, "spec": _pod(spec, placement, database=database)}
+    return workload | {
+        "spec": {
+            "replicas": 1,
+            "serviceName": NAME,
+            "podManagementPolicy": "OrderedReady",
+            "updateStrategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": _selector(spec)},
+            "template": template,
+        }
+    }
+
+
+def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:
+    secret_items = [{"key": PASSWORD_KEY, "path": "password"}]
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": NAME}},
+        {"name": "keys", "configMap": {"name": NAME}},
+        {"name": "admin", "secret": {"secretName": NAME, "items": secret_items}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "2Gi"}},
+    ]
+    if database:
+        volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": "url", "path": "url"}]}})
+    return {
+        "serviceAccountName": NAME,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 15,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(spec, placement, database=database)],
+        "volumes": volumes,
+    }
+
+
+def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:
+    managed = {
+        "UID": spec.ref.id,
+        "FACADE_URL": f"{placement.facade_url}/engines/{spec.ref.id}/api/v1",
+        "ISSUER": placement.issuer,
+        "JWKS": f"{KEYS_PATH}/jwks.json",
+        "ADMIN_PASSWORD": f"{ADMIN_PATH}/password",
+    }
+    mounts = [
+        {"name": "data", "mountPath": "/data"},
+        {"name": "keys", "mountPath": KEYS_PATH, "readOnly": True},
+        {"name": "admin", "mountPath": ADMIN_PATH, "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod
+    ]
+    if database:
+        managed["DATABASE_URL"] = f"{DATABASE_PATH}/url"
+        mounts.append({"name": "database", "mountPath": DATABASE_PATH, "readOnly": True})
+    return {
+        "name": NAME,
+        "image": image_of(placement.image, spec.version),
+        "imagePullPolicy": placement.pull_policy,
+        "args": ["engine", "--data", "/data", "--listen", f"0.0.0.0:{PORT}"],
+        "env": [{"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()],
+        "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {key: dict(value) for key, value in SIZES[spec.size or DEFAULT_SIZE].items()},
+        "volumeMounts": mounts,
+        "startupProbe": _probe("/healthz", 2, 60),
+        "livenessProbe": _probe("/healthz", _STARTS_ANEW_S, 3),
+        "readinessProbe": _probe("/readyz", 3, 3),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": PORT, "scheme": "HTTP"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
+
+
+def _ingress(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
+    host = public_host(placement, spec.ref.tenant_slug, spec.ref.slug)
+    backend = {"service": {"name": NAME, "port": {"number": PORT}}}
+    rules: dict[str, Any] = {
+        "ingressClassName": placement.ingress_class,
+        "rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}],
+    }
+    if placement.tls:
+        rules["tls"] = [{"hosts": [host]}]
+    return _object("networking.k8s.io/v1", "Ingress", spec, spec=rules)
