@@ -4,8 +4,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+IMAGE := tenantry:$(shell awk '/^appVersion:/ {print $$2}' charts/tenantry/Chart.yaml)
+KIND ?= tenantry
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help up test slow cluster lint types bench crds clean
+.PHONY: help up test slow cluster lint types bench crds lock image kind-up clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +43,23 @@ types: $(READY) ## Check types, strictly
 bench: $(READY) ## Measure, as ratios in one run, and print the table
 	$(BIN)/python -m tests.bench
 
-crds: $(READY) ## Write crds/ anew from the typed specs
+crds: $(READY) ## Write crds/, and the chart's copy of it, anew from the typed specs
 	$(BIN)/tenantry crds --out crds
+	$(BIN)/tenantry crds --out charts/tenantry/files/crds
+
+lock: ## Write the image's locked requirements anew; needs uv
+	$(LOCK) pyproject.toml -o requirements.lock
+	echo 'hatchling>=1.27' | $(LOCK) - -o requirements-build.lock
+
+image: ## Build the image of the operator, the api and the engines; needs docker
+	docker build --tag $(IMAGE) .
+
+kind-up: image ## Install the chart on a kind cluster of its own; needs docker, kind, helm and kubectl
+	kind get clusters | grep -qx $(KIND) || kind create cluster --name $(KIND)
+	kind load docker-image --name $(KIND) $(IMAGE)
+	helm upgrade --install tenantry charts/tenantry --kube-context kind-$(KIND) \
+	  --namespace tenantry-system --create-namespace --wait --timeout 5m
+	kubectl --context kind-$(KIND) get pods --namespace tenantry-system
 
 clean: ## Remove the virtual environment and the state of `make up`
 	rm -rf $(VENV) .tenantry

@@ -15,14 +15,16 @@ PAUSES = (0.05, 0.2, 1.0)
 """Seconds before each further attempt."""
 
 
-async def ensure_first_user(store: Store, password: str | None) -> None:
+async def ensure_first_user(store: Store, password: str | None, secret: str = SECRET.name) -> None:
     """Makes the User and its Secret, or brings the Secret to that password; None: the Secret is somebody else's to make.
+
+    secret: the name of the User's Secret, for one that is somebody else's.
 
     Raises Halt when it fails again and again.
     """
     for pause in (*PAUSES, None):
         try:
-            await _ensure(store, password)
+            await _ensure(store, password, secret)
         except Halt as halt:
             if pause is None or not isinstance(halt.verdict, Transient):
                 raise
@@ -31,7 +33,7 @@ async def ensure_first_user(store: Store, password: str | None) -> None:
             return
 
 
-async def _ensure(store: Store, password: str | None) -> None:
+async def _ensure(store: Store, password: str | None, secret: str) -> None:
     user = {
         "apiVersion": API_VERSION,
         "kind": "User",
@@ -40,7 +42,7 @@ async def _ensure(store: Store, password: str | None) -> None:
             "username": USERNAME,
             "displayName": "Bootstrap administrator",
             "role": "SUPERUSER",
-            "passwordSecretRef": {"name": SECRET.name, "key": "password"},
+            "passwordSecretRef": {"name": secret, "key": "password"},
         },
     }
     if password is not None:

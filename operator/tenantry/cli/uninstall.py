@@ -1,0 +1,152 @@
+"""`tenantry uninstall`: what the chart runs before its release goes, so that nothing half done is left without an operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tenantry.adapters.kubernetes.client import Client
+    from tenantry.model.resource import Document
+
+OPERATOR = "tenantry-operator"
+OPERATOR_PODS = "app.kubernetes.io/name=tenantry,app.kubernetes.io/component=operator"
+ENDS_WITHIN_S = 120.0
+EVERY_S = 0.5
+NAMED = 20
+"""Objects that a refusal names."""
+
+
+class Mode(StrEnum):
+    """The values of `--mode`, and of the chart's `uninstall.mode`."""
+
+    REFUSE = "refuse"
+    RELEASE = "release"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("uninstall")(uninstall)
+
+
+def uninstall(
+    mode: Annotated[
+        Mode,
+        typer.Option("--mode", help="refuse: fails while objects wait for the operator; release: takes its finalizers off."),
+    ] = Mode.REFUSE,
+) -> None:
+    """Looks whether the operator of a cluster may go. The chart runs it before its release is deleted."""
+    from tenantry.cli.configuration import load
+
+    asyncio.run(prepare(mode, load().cluster.namespace))
+
+
+async def prepare(mode: Mode, namespace: str) -> None:
+    """Raises Failure while something stands in the way, Halt for what the API server refuses. Can be run again at any time."""
+    async with _connected() as client:
+        if mode is Mode.REFUSE:
+            _refuse(await finalized(client))
+            return
+        await _end_operator(client, namespace)
+        await _release(client)
+
+
+async def finalized(client: Client) -> list[Document]:
+    """Every object that has our finalizer; a definition that is not installed has none."""
+    from tenantry.adapters.kubernetes.feed import KubernetesFeed
+    from tenantry.kinds.crds import KINDS
+    from tenantry.model.resource import FINALIZER
+    from tenantry.model.verdicts import NotFound
+
+    feed, found = KubernetesFeed(client), list[Document]()
+    for kind in KINDS:
+        try:
+            documents, _ = await feed.list(kind.KIND)
+        except NotFound:
+            continue
+        found += [document for document in documents if FINALIZER in document["metadata"].get("finalizers", ())]
+    return found
+
+
+def _refuse(left: list[Document]) -> None:
+    from tenantry.cli.failing import Failure, say
+    from tenantry.model.resource import ref_of
+
+    if not left:
+        say("Nothing waits for the operator: the release may go.")
+        return
+    names = [f"  {ref_of(document)}" for document in left[:NAMED]]
+    more = [f"  and {len(left) - NAMED} more"] if len(left) > NAMED else []
+    raise Failure(
+        "\n".join(
+            [
+                f"{len(left)} objects could not be deleted any more once the operator is gone:",
+                *names,
+                *more,
+                "Delete them first (kubectl delete tenants --all), or keep them, their engines and their data:",
+                "helm upgrade with --set uninstall.mode=release, then helm uninstall.",
+            ]
+        )
+    )
+
+
+async def _end_operator(client: Client, namespace: str) -> None:
+    """It would put its finalizers on again. Returns when none of its pods is left. Raises Failure."""
+    from tenantry.adapters.kubernetes.client import MERGE_PATCH
+    from tenantry.cli.failing import Failure, say
+    from tenantry.model.verdicts import NotFound
+
+    scale = f"/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}/scale"
+    try:
+        await client.request("PATCH", scale, body={"spec": {"replicas": 0}}, content_type=MERGE_PATCH)
+    except NotFound:
+        say(f"There is no Deployment {OPERATOR}.")
+    try:
+        async with asyncio.timeout(ENDS_WITHIN_S):
+            while await _operators(client, namespace):  # noqa: ASYNC110 - it is another process that ends
+                await asyncio.sleep(EVERY_S)
+    except TimeoutError:
+        raise Failure(f"the operator has not ended within {ENDS_WITHIN_S:.0f} s: run this again") from None
+
+
+async def _operators(client: Client, namespace: str) -> bool:
+    pods = await client.request("GET", f"/api/v1/namespaces/{namespace}/pods", query={"labelSelector": OPERATOR_PODS})
+    return bool(pods["items"])
+
+
+async def _release(client: Client) -> None:
+    """Objects stay as they are, their finalizers alone go; those that are being deleted go at once, and their data stays."""
+    from tenantry.adapters.kubernetes.store import KubernetesStore
+    from tenantry.cli.failing import say
+    from tenantry.model.resource import FINALIZER, held_of, ref_of
+    from tenantry.model.verdicts import Conflict, NotFound
+
+    store, released = KubernetesStore(client), 0
+    while left := await finalized(client):
+        for document in left:
+            names = tuple(name for name in document["metadata"]["finalizers"] if name != FINALIZER)
+            try:
+                await store.set_finalizers(held_of(document), names)
+            except (Conflict, NotFound):
+                # Somebody wrote it meanwhile: the next list shows what it is now.
+                continue
+            released += 1
+            say(f"released {ref_of(document)}")
+    say(f"{released} objects released: their engines and data are kept, and an operator installed again takes them up.")
+
+
+@asynccontextmanager
+async def _connected() -> AsyncIterator[Client]:
+    from tenantry.adapters.kubernetes.client import Client
+    from tenantry.adapters.kubernetes.credentials import find_credentials
+
+    client = Client(find_credentials())
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,80 @@
+"""What can be told of the chart without helm."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import yaml
+
+from tenantry.kinds.crds import crds, render
+from tenantry.rest.release import VERSION
+from tenantry.settings import variables
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "charts" / "tenantry"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+FREE = ("resources", "annotations", "labels", "nodeSelector", "affinity", "settings", "serviceAccountAnnotations")
+
+
+def paths_of_values(values: dict[str, Any], above: str = "") -> set[str]:
+    found = set()
+    for key, value in values.items():
+        nested = isinstance(value, dict) and key not in FREE
+        found |= paths_of_values(value, f"{above}{key}.") if nested else {f"{above}{key}"}
+    return found
+
+
+def paths_of_schema(schema: dict[str, Any], above: str = "") -> set[str]:
+    found = set()
+    for key, value in schema["properties"].items():
+        found |= paths_of_schema(value, f"{above}{key}.") if "properties" in value else {f"{above}{key}"}
+    return found
+
+
+def test_the_charts_definitions_are_the_generated_ones() -> None:
+    stored = {path.name: path.read_text() for path in (CHART / "files" / "crds").iterdir()}
+    assert stored == {f"{each['spec']['names']['plural']}.yaml": render(each) for each in crds().values()}
+
+
+def test_every_value_has_a_default_and_a_schema() -> None:
+    assert paths_of_schema(SCHEMA) - {"global"} == paths_of_values(VALUES)
+
+
+def test_the_defaults_are_good_values() -> None:
+    jsonschema_rs.Draft7Validator(SCHEMA).validate(VALUES)
+
+
+def test_the_guide_names_every_value() -> None:
+    told = set(re.findall(r"`([A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*)`", (ROOT / "docs" / "kubernetes.md").read_text()))
+    assert paths_of_values(VALUES) - told == set()
+
+
+def test_the_charts_version_is_the_release() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_processes_are_set_up_by_settings_that_exist() -> None:
+    template = (CHART / "templates" / "_helpers.tpl").read_text()
+    assert set(re.findall(r"name: (TENANTRY_[A-Z_]+)", template)) - set(variables()) == set()
+
+
+def test_the_images_requirements_are_locked_with_hashes_and_name_no_registry() -> None:
+    for name in ("requirements.lock", "requirements-build.lock"):
+        text = (ROOT / name).read_text()
+        pins = re.findall(r"^[a-z0-9][^\s]*==[^\s]+.*(?:\n    --hash=sha256:[0-9a-f]{64}.*)+", text, re.MULTILINE)
+        assert len(pins) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE)) > 0
+        assert "://" not in text
+
+
+def test_every_dependency_is_locked() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {re.split(r"[\[<>=~!]", each)[0] for each in declared}
+    locked = set(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    assert names - locked == set()

@@ -1,0 +1,295 @@
+"""The chart as helm renders it: least rights, restricted pods, values that cannot work are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.binaries import Missing
+from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
+
+pytestmark = pytest.mark.slow
+S3 = {"s3": {"url": "s3://bucket/prefix", "existingSecret": "keys"}}
+EVERYTHING: dict[str, Any] = {
+    "api": {"replicas": 2, "annotations": {"a": "b"}, "priorityClassName": "high"},
+    "blobs": S3,
+    "admin": {"existingSecret": "mine"},
+    "image": {"repository": "registry.example:5000/team/tenantry", "tag": "1.2.3"},
+    "imagePullSecrets": ["pull"],
+    "settings": {"TENANTRY_OPERATIONS__DEADLINE": "30m", "TENANTRY_WORKERS": 8},
+    "operator": {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"disk": "fast"}, "affinity": {"podAntiAffinity": {}}},
+    "ingress": {"enabled": True, "host": "tenantry.example", "className": "nginx", "tlsSecretName": "tls"},
+    "uninstall": {"mode": "release"},
+    "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}], "metricsFrom": [{"podSelector": {}}], "extraEgress": [{"to": []}]},
+    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"team": "x"}}, "prometheusRule": {"enabled": True}},
+}
+VARIANTS = {"defaults": {}, "everything": EVERYTHING}
+TENANT_ROLES = ("tenantry-tenant-admin", "tenantry-tenant-viewer", "tenantry-view", "tenantry-edit")
+variants = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def helm() -> None:
+    try:
+        program("helm")
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+def named(kind: str, name: str, values: dict[str, Any] | None = None) -> Object:
+    found = [each for each in objects(values) if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    assert len(found) == 1
+    return found[0]
+
+
+def kinds(values: dict[str, Any] | None = None) -> set[tuple[str, str]]:
+    return {(each["kind"], each["metadata"]["name"]) for each in objects(values)}
+
+
+def rules(values: dict[str, Any]) -> Iterator[tuple[str, Object]]:
+    for each in objects(values):
+        for rule in each.get("rules", ()) if each["kind"] in ("Role", "ClusterRole") else ():
+            yield f"{each['kind']}/{each['metadata']['name']}", rule
+
+
+def pods(values: dict[str, Any]) -> list[Object]:
+    """Every pod that the chart leads to: metadata and spec."""
+    found = []
+    for each in objects(values):
+        if each["kind"] == "Pod":
+            found.append(each)
+        elif "template" in each.get("spec", {}):
+            found.append(each["spec"]["template"])
+    assert len(found) == 4
+    return found
+
+
+def environment(deployment: Object) -> dict[str, Any]:
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+
+@variants
+def test_helm_lint_finds_nothing(values: dict[str, Any]) -> None:
+    done = run("helm", "lint", "--strict", CHART, "--namespace", NAMESPACE, "--values", "-", given=json.dumps(values))
+    assert done.returncode == 0, done.stdout
+
+
+@variants
+def test_no_right_is_a_wildcard(values: dict[str, Any]) -> None:
+    wild = [(name, rule) for name, rule in rules(values) for field in rule.values() for entry in field if "*" in entry]
+    assert wild == []
+
+
+def rights_of(verb: str, values: dict[str, Any]) -> set[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    return {
+        (name, tuple(rule["resources"]), tuple(rule.get("resourceNames", ())))
+        for name, rule in rules(values)
+        if verb in rule["verbs"]
+    }
+
+
+@variants
+def test_nobody_may_escalate_and_only_the_tenants_roles_are_bound(values: dict[str, Any]) -> None:
+    assert rights_of("escalate", values) == set()
+    tenants = ("tenantry-tenant-admin", "tenantry-tenant-viewer")
+    assert rights_of("bind", values) == {("ClusterRole/tenantry-operator", ("clusterroles",), tenants)}
+
+
+@variants
+def test_nobody_impersonates_users_or_groups(values: dict[str, Any]) -> None:
+    accounts = ("ClusterRole/tenantry-operator", ("serviceaccounts",), ("tenantry-admin", "tenantry-viewer"))
+    caller = ("ClusterRole/tenantry-api", ("userextras/tenantry.dev/caller",), ())
+    assert rights_of("impersonate", values) == {accounts, caller}
+
+
+@pytest.mark.parametrize("role", TENANT_ROLES)
+def test_a_role_for_people_has_no_verb_on_users_operations_status_and_finalizers(role: str) -> None:
+    reached = {resource for rule in named("ClusterRole", role)["rules"] for resource in rule["resources"]}
+    kinds_of_tenants = {"apps", "environments", "identities", "identityproviders", "packages"}
+    assert reached - {"events", "secrets"} == kinds_of_tenants
+    assert ("secrets" in reached) is (role == "tenantry-tenant-admin")
+
+
+def test_the_api_writes_users_operations_and_secrets_in_its_own_namespace_alone() -> None:
+    writing = {"create", "update", "patch", "delete"}
+    guarded = {"users", "operations", "secrets"}
+    of_api = [(name, rule) for name, rule in rules({}) if name.endswith("/tenantry-api")]
+    wide = [rule for name, rule in of_api if name.startswith("ClusterRole") and guarded & set(rule["resources"])]
+    assert all(not writing & set(rule["verbs"]) for rule in wide)
+    own = {resource for name, rule in of_api if name.startswith("Role/") for resource in rule["resources"]}
+    assert own == guarded
+
+
+def test_the_hook_may_write_only_when_asked_to_release() -> None:
+    def verbs(values: dict[str, Any]) -> set[str]:
+        return {verb for name, rule in rules(values) if name.endswith("/tenantry-uninstall") for verb in rule["verbs"]}
+
+    assert verbs({}) == {"get", "list"}
+    assert verbs({"uninstall": {"mode": "release"}}) == {"get", "list", "patch"}
+
+
+@variants
+def test_every_pod_is_restricted(values: dict[str, Any]) -> None:
+    for pod in pods(values):
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod["spec"].keys()
+        assert all("hostPath" not in volume for volume in pod["spec"].get("volumes", ()))
+        for container in pod["spec"]["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert security["runAsUser"] == 65534
+            assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
+
+
+@variants
+def test_every_pod_is_in_a_network_policy(values: dict[str, Any]) -> None:
+    policies = [each["spec"]["podSelector"]["matchLabels"] for each in objects(values) if each["kind"] == "NetworkPolicy"]
+    for pod in pods(values):
+        assert any(policy.items() <= pod["metadata"]["labels"].items() for policy in policies)
+
+
+@variants
+def test_a_token_is_mounted_only_where_the_api_server_is_called(values: dict[str, Any]) -> None:
+    mounted = {
+        pod["metadata"]["labels"]["app.kubernetes.io/component"]: pod["spec"]["automountServiceAccountToken"]
+        for pod in pods(values)
+    }
+    assert mounted == {"operator": True, "api": True, "uninstall": True, "test": False}
+
+
+@variants
+def test_kube_score_finds_nothing_critical(values: dict[str, Any]) -> None:
+    # CPU is shared, not capped: a limit throttles at a moment of load while the node idles.
+    done = run("kube-score", "score", "--ignore-container-cpu-limit", "-o", "json", "-", given=rendered(values))
+    judged = json.loads(done.stdout)
+    critical = [
+        (each["object_name"], check["check"]["id"], check["comments"])
+        for each in judged
+        for check in each["checks"]
+        if check["grade"] == 1 and not check["skipped"]
+    ]
+    assert judged
+    assert critical == []
+
+
+def test_the_pods_are_told_where_they_are() -> None:
+    for name in ("tenantry-operator", "tenantry-api"):
+        told = environment(named("Deployment", name))
+        assert told["TENANTRY_CLUSTER__NAMESPACE"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+        assert told["TENANTRY_CLUSTER__POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+        assert told["TENANTRY_CLUSTER__API_URL"] == "http://tenantry-api.tenantry-system.svc:8080"
+        assert told["TENANTRY_CLUSTER__IMAGE"] == "tenantry:0.1.0"
+        assert told["TENANTRY_CLUSTER__BLOBS"] == "file:///data"
+
+
+def test_engines_run_the_image_of_the_release_and_settings_reach_both_processes() -> None:
+    for name in ("tenantry-operator", "tenantry-api"):
+        deployment = named("Deployment", name, EVERYTHING)
+        told = environment(deployment)
+        image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+        assert told["TENANTRY_CLUSTER__IMAGE"] == image == "registry.example:5000/team/tenantry:1.2.3"
+        assert told["TENANTRY_CLUSTER__BLOBS"] == "s3://bucket/prefix"
+        assert (told["TENANTRY_OPERATIONS__DEADLINE"], told["TENANTRY_WORKERS"]) == ("30m", "8")
+
+
+def test_the_first_password_is_random_and_readable_as_a_credential() -> None:
+    first, second = (named("Secret", "tenantry-admin") for _ in range(2))
+    assert first["data"]["password"] != second["data"]["password"]
+    assert first["metadata"]["labels"]["tenantry.dev/credential"] == "user"
+    assert ("Secret", "tenantry-admin") not in kinds({"admin": {"existingSecret": "mine"}})
+
+
+def test_data_stays_when_the_release_goes() -> None:
+    kept = {
+        (each["kind"], each["metadata"]["name"])
+        for each in objects()
+        if each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+    }
+    definitions = {each for each in kept if each[0] == "CustomResourceDefinition"}
+    assert len(definitions) == 9
+    assert kept - definitions == {("Secret", "tenantry-admin"), ("PersistentVolumeClaim", "tenantry-blobs")}
+
+
+@pytest.mark.parametrize(("crds", "count"), [({"install": False}, 0), ({"keep": False}, 9)], ids=["apart", "not kept"])
+def test_definitions_can_be_left_to_others(crds: dict[str, bool], count: int) -> None:
+    found = [each for each in objects({"crds": crds}) if each["kind"] == "CustomResourceDefinition"]
+    assert len(found) == count
+    assert all("annotations" not in each["metadata"] for each in found)
+
+
+def test_a_definition_is_the_generated_one() -> None:
+    for path in (CHART / "files" / "crds").iterdir():
+        generated = yaml.safe_load(path.read_text())
+        assert named("CustomResourceDefinition", generated["metadata"]["name"])["spec"] == generated["spec"]
+
+
+def test_one_api_with_a_volume_lets_it_go_before_the_next_takes_it() -> None:
+    assert named("Deployment", "tenantry-api")["spec"]["strategy"] == {"type": "Recreate"}
+    shared = {"blobs": {"volume": {"accessMode": "ReadWriteMany"}}, "api": {"replicas": 2}}
+    assert named("Deployment", "tenantry-api", shared)["spec"]["strategy"]["type"] == "RollingUpdate"
+    assert ("PodDisruptionBudget", "tenantry-api") in kinds(shared)
+    assert ("PodDisruptionBudget", "tenantry-api") not in kinds()
+
+
+def test_an_existing_claim_is_used_and_none_made() -> None:
+    values = {"blobs": {"volume": {"existingClaim": "mine"}}}
+    volumes = named("Deployment", "tenantry-api", values)["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "blobs", "persistentVolumeClaim": {"claimName": "mine"}} in volumes
+    assert "PersistentVolumeClaim" not in {kind for kind, _ in kinds(values)}
+
+
+TOGGLES = {
+    "ServiceMonitor": ({"metrics": {"serviceMonitor": {"enabled": True}}}, {}),
+    "PrometheusRule": ({"metrics": {"prometheusRule": {"enabled": True}}}, {}),
+    "Ingress": ({"ingress": {"enabled": True, "host": "a.example"}}, {}),
+    "NetworkPolicy": ({}, {"networkPolicy": {"enabled": False}}),
+}
+
+
+@pytest.mark.parametrize("kind", TOGGLES)
+def test_what_a_toggle_says_is_there_or_not(kind: str) -> None:
+    on, off = TOGGLES[kind]
+    assert kind in {each for each, _ in kinds(on)}
+    assert kind not in {each for each, _ in kinds(off)}
+
+
+def test_roles_of_the_cluster_are_extended_only_when_wanted() -> None:
+    assert ("ClusterRole", "tenantry-edit") in kinds()
+    assert ("ClusterRole", "tenantry-edit") not in kinds({"rbac": {"aggregate": False}})
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "two apis with a volume of one node": ({"api": {"replicas": 2}}, "/blobs"),
+    "no api": ({"api": {"replicas": 0}}, "/api/replicas"),
+    "no operator": ({"operator": {"replicas": 0}}, "/operator/replicas"),
+    "an unknown value": ({"api": {"replica": 2}}, "replica"),
+    "an unknown mode": ({"uninstall": {"mode": "Force"}}, "/uninstall/mode"),
+    "the tag latest": ({"image": {"tag": "latest"}}, "/image/tag"),
+    "a bucket that is no bucket": ({"blobs": {"s3": {"url": "https://bucket"}}}, "/blobs/s3/url"),
+    "an ingress without a host": ({"ingress": {"enabled": True}}, "/ingress/host"),
+    "a setting that the chart itself gives": ({"settings": {"TENANTRY_CLUSTER__IMAGE": "x"}}, "/settings"),
+    "a setting of another program": ({"settings": {"PATH": "x"}}, "/settings"),
+    "a public URL without a scheme": ({"publicUrl": "tenantry.example"}, "/publicUrl"),
+    "a size that is none": ({"blobs": {"volume": {"size": "much"}}}, "/blobs/volume/size"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_values_that_cannot_work_are_refused_by_name(case: str) -> None:
+    values, place = REFUSED[case]
+    with pytest.raises(Refused, match=re.escape(place)):
+        objects(values)
+
+
+def test_another_namespace_is_refused() -> None:
+    with pytest.raises(Refused, match="Tenantry runs in the namespace tenantry-system, not other"):
+        rendered(namespace="other")
