@@ -46,6 +46,8 @@ class Signer(Protocol):
 
 TransportFor = Callable[[str], httpx.AsyncBaseTransport | None]
 """The transport to an engine's URL; None for the network."""
+AddressOf = Callable[[EngineEndpoint], str]
+"""Where this process reaches an engine, which may be another place than where people do."""
 Inspect = Callable[[Path], PackageFacts]
 """What a package file says of itself. Blocks. Raises Invalid."""
 
@@ -54,20 +56,28 @@ class HttpEngines:
     """ports.Engines over httpx. `scratch` is a folder for downloads; it exists."""
 
     def __init__(
-        self, signer: Signer, secrets: Secrets, inspect: Inspect, scratch: Path, transport_for: TransportFor = lambda url: None
+        self,
+        signer: Signer,
+        secrets: Secrets,
+        inspect: Inspect,
+        scratch: Path,
+        transport_for: TransportFor = lambda url: None,
+        address_of: AddressOf = lambda endpoint: endpoint.url,
     ) -> None:
         self._signer = signer
         self._secrets = secrets
         self._inspect = inspect
         self._scratch = scratch
         self._transport_for = transport_for
+        self._address_of = address_of
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
 
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
         """The engine there: ours, or with an admin Secret that of another."""
-        base = f"{endpoint.url.rstrip('/')}/api/v1"
-        client = self._client(endpoint.url)
+        url = self._address_of(endpoint)
+        base = f"{url.rstrip('/')}/api/v1"
+        client = self._client(url)
         if endpoint.admin_secret is None:
 
             async def token() -> str:

@@ -8,7 +8,22 @@ from typing import Any
 
 import typer
 
-from tenantry.cli import check, crds, engine, objects, operations, packages, secrets, source, steering, tokens, trees, up
+from tenantry.cli import (
+    check,
+    cluster,
+    crds,
+    engine,
+    objects,
+    operations,
+    packages,
+    secrets,
+    source,
+    steering,
+    tokens,
+    trees,
+    uninstall,
+    up,
+)
 
 app = typer.Typer(
     name="tenantry",
@@ -27,7 +42,22 @@ def version() -> None:
     typer.echo(release_label())
 
 
-for topic in (up, objects, trees, operations, source, steering, check, tokens, packages, secrets, crds, engine):
+for topic in (
+    up,
+    objects,
+    trees,
+    operations,
+    source,
+    steering,
+    check,
+    tokens,
+    packages,
+    secrets,
+    crds,
+    engine,
+    cluster,
+    uninstall,
+):
     topic.register(app)
 
 

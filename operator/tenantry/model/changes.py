@@ -105,18 +105,6 @@ class UndeployEngine:
 
 
 @dataclass(frozen=True)
-class SetAdminPassword:
-    """Gives the engine's `admin` the password of its Secret."""
-
-    engine: EngineEndpoint
-    secret: Ref
-    key: str
-
-    def __str__(self) -> str:
-        return "admin: set password"
-
-
-@dataclass(frozen=True)
 class UploadPackage:
     """Stores a package version in the engine."""
 
@@ -251,7 +239,6 @@ Change = (
     | DeployEngine
     | SnapshotEngine
     | UndeployEngine
-    | SetAdminPassword
     | UploadPackage
     | InstallApp
     | UninstallApp

@@ -22,7 +22,6 @@ from tenantry.model.changes import (
     PutIdentityProvider,
     RemoveNamespace,
     RemovePackage,
-    SetAdminPassword,
     SnapshotEngine,
     UndeployEngine,
     UninstallApp,
@@ -80,13 +79,10 @@ async def _apply_to_objects(
 
 
 async def _apply_to_people(
-    change: SetAdminPassword | PutIdentity | DeleteIdentity | PutIdentityProvider | DeleteIdentityProvider, hands: Hands
+    change: PutIdentity | DeleteIdentity | PutIdentityProvider | DeleteIdentityProvider, hands: Hands
 ) -> None:
     admin = hands.engines.at(change.engine)
     match change:
-        case SetAdminPassword(_, secret, key):
-            password = await hands.secrets.reveal(secret.namespace, secret.name, key, "environment")
-            await admin.set_password("admin", password)
         case PutIdentity():
             await _put_identity(change, admin, hands)
         case DeleteIdentity(_, username):

@@ -12,13 +12,12 @@ from tenantry.model.changes import (
     DeleteSecret,
     DeployEngine,
     EnsureAdminSecret,
-    SetAdminPassword,
     SnapshotEngine,
     UndeployEngine,
 )
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
-from tenantry.model.facts import EngineEndpoint, EngineFacts, EngineRef, EngineSpec, SecretFacts
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts
 from tenantry.model.resource import Blocker, Deletion, Held, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -172,11 +171,14 @@ def _changes(seen: Observed) -> tuple[Change, ...]:
     if seen.admin.state == "Missing":
         changes.append(EnsureAdminSecret(secret, environment.metadata.name))
     wanted = _wanted(seen)
-    if seen.engine is None or seen.engine.spec != wanted:
+    if seen.engine is None or seen.engine.spec != wanted or _password_changed(seen.engine, seen.admin):
         changes.append(DeployEngine(wanted, secret))
-    elif seen.engine.credential and seen.admin.fingerprint and seen.engine.credential != seen.admin.fingerprint:
-        changes.append(SetAdminPassword(EngineEndpoint(environment.id, seen.engine.url), secret, "password"))
     return tuple(changes)
+
+
+def _password_changed(engine: EngineFacts, admin: SecretFacts) -> bool:
+    """Was the engine given another password than the one that is declared now?"""
+    return engine.credential != "" and admin.fingerprint not in ("", engine.credential)
 
 
 def _verdict(seen: Observed) -> Verdict:

@@ -1,0 +1,233 @@
+"""The platform of a cluster, in two kinds of process: the operator, which acts, and the api, which serves the facade."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import SigningKeys
+from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.credentials import find_credentials
+from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.adapters.kubernetes.keys import platform_keys
+from tenantry.adapters.kubernetes.lease import Lease
+from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
+from tenantry.adapters.kubernetes.wire import endpoint, received
+from tenantry.adapters.kubernetes.workload import Placement, service_url
+from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.adapters.store.state_folder import derive
+from tenantry.api.app import create_app
+from tenantry.api.facade import Facade
+from tenantry.bootstrap.planning import Planner
+from tenantry.bootstrap.seat import FOLLOWED, Ports, now
+from tenantry.engine.packages.check import Limits, inspect
+from tenantry.hosts.kopf_host import KopfHost, Watched
+from tenantry.hosts.standalone import following
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.model.facts import EngineEndpoint, EngineRef
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.ports import OperationLogs, Packages
+from tenantry.rest.uploads import Uploads
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.cycle import Cycle
+from tenantry.runtime.first_user import ensure_first_user
+from tenantry.runtime.retention import Keep, Retention
+from tenantry.runtime.runtime import Runtime
+from tenantry.runtime.writing import WritingStore
+from tenantry.settings import Settings
+
+ISSUER = "tenantry"
+RETENTION_S = 60.0
+
+
+@dataclass(frozen=True)
+class Connected:
+    """What both processes have: a way to the API server, the cache and the platform's keys."""
+
+    clusters: Clusters
+    feed: KubernetesFeed
+    cache: Cache
+    writing: WritingStore
+    signing: SigningKeys
+    fingerprint_key: bytes
+    mark_key: bytes
+    engines: HttpEngines
+    deployer: KubernetesDeployer
+
+    def ports(self, packages: Packages, logs: OperationLogs) -> Ports:
+        """The ports of one pass."""
+        return Ports(
+            store=self.writing,
+            tenancy=lambda through: KubernetesTenancy(through, self.clusters.own, SYSTEM_NAMESPACE),
+            fingerprint_key=self.fingerprint_key,
+            deployer=self.deployer,
+            engines=self.engines,
+            packages=packages,
+            logs=logs,
+        )
+
+
+@asynccontextmanager
+async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connected]:
+    async with AsyncExitStack() as stack:
+        client = Client(find_credentials())
+        clusters = Clusters(client)
+        stack.push_async_callback(clusters.close)
+        store = KubernetesStore(client)
+        cache = Cache(TYPES)
+        declared = Declared(cache)
+        writing = WritingStore(store, cache)
+        master, signing = await platform_keys(store, ISSUER)
+        fingerprint_key = derive(master, "fingerprint")
+        secrets = StoreSecrets(writing, cache.document, fingerprint_key)
+        engines = HttpEngines(signing, secrets, inspect, scratch, address_of=declared.address_of)
+        stack.push_async_callback(engines.aclose)
+        deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings))
+        mark_key = derive(master, "request")
+        feed = KubernetesFeed(client)
+        yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What adapters ask of declared things."""
+
+    cache: Cache
+
+    def named(self, name: str) -> Region | None:
+        """The Region, or None."""
+        found = self.cache.resource(Ref(Region.KIND, "", name))
+        return found if isinstance(found, Region) else None
+
+    def of(self, ref: EngineRef) -> str:
+        """The name of the region of an environment, `""` when there is no such environment."""
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        return found.spec.region if isinstance(found, Environment) else ""
+
+    def address_of(self, endpoint: EngineEndpoint) -> str:
+        """An engine of this cluster is reached by its Service, whatever its public name; others where people reach them."""
+        environment = self._environment(endpoint.environment_id)
+        region = self.named(environment.spec.region) if environment else None
+        remote = region is not None and region.spec.kubernetes is not None and region.spec.kubernetes.kubeconfig_secret_ref
+        if endpoint.admin_secret is not None or remote:
+            return endpoint.url
+        return service_url(endpoint.environment_id)
+
+    def has_engine(self, id_: str) -> bool:
+        """Has the environment of that id an engine that once answered?"""
+        environment = self._environment(id_)
+        return environment is not None and environment.status.phase == "READY"
+
+    def _environment(self, id_: str) -> Environment | None:
+        found = (self.cache.resource(Ref(Environment.KIND, *name)) for name in self.cache.names(Environment.KIND, by=f"id={id_}"))
+        return next((one for one in found if isinstance(one, Environment)), None)
+
+
+def _placement(settings: Settings) -> Placement:
+    cluster = settings.cluster
+    facade = settings.public_url.rstrip("/") or cluster.api_url
+    return Placement(cluster.image, cluster.image_pull_policy, ISSUER, facade, SYSTEM_NAMESPACE)
+
+
+async def run_operator(settings: Settings) -> None:
+    """Stands by, acts while it holds the lease, and lets it go at the end. Raises LeaseLost, Halt; ends when cancelled."""
+    with tempfile.TemporaryDirectory(prefix="tenantry-operator-") as folder:
+        async with _connected(settings, Path(folder)) as connected:
+            await _operate(settings, connected, Path(folder))
+
+
+async def _operate(settings: Settings, connected: Connected, scratch: Path) -> None:
+    cluster = settings.cluster
+    blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
+    logs = RemoteLogs(blobs)
+    cache = connected.cache
+    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs), now, settings.operations.deadline)
+    runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
+    host = KopfHost(
+        connected.feed,
+        cache,
+        runtime,
+        [Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)],
+        received,
+        health=f"http://{cluster.health}/healthz",
+        resync_s=settings.resync.total_seconds(),
+    )
+    lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, cluster.pod or socket.gethostname())
+    operations = settings.operations
+    keep = Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
+    retention = Retention(connected.writing, cache, logs, keep, now, KINDS)
+    try:
+        await host.start()
+        await lease.acquire()
+        try:
+            await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
+            async with asyncio.TaskGroup() as acting:
+                acting.create_task(lease.keep(), name="lease")
+                acting.create_task(host.lead(), name="host")
+                acting.create_task(retention.run(RETENTION_S), name="retention")
+                acting.create_task(_follow_engines(connected.deployer, runtime), name="engines")
+        finally:
+            await host.stop()
+            await lease.release()
+    finally:
+        await host.stop()
+        await blobs.aclose()
+
+
+async def _follow_engines(deployer: KubernetesDeployer, runtime: Runtime) -> None:
+    """An engine that changed by itself has its environment looked at."""
+    async for ref in deployer.changes():
+        runtime.wake(Ref("Environment", ref.namespace, ref.name))
+
+
+@asynccontextmanager
+async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
+    """The facade over the cluster, its cache complete and followed until the end of the block."""
+    limits = Limits(settings.packages.size, settings.packages.entries, settings.packages.inflated, settings.packages.ratio)
+    check = partial(inspect, limits=limits)
+    root = Path(settings.cluster.blobs.removeprefix("file://"))
+    blobs = await asyncio.to_thread(FolderBlobs, root, check)
+    with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
+        async with _connected(settings, Path(folder)) as connected:
+            logs = BlobLogs(blobs)
+            cache = connected.cache
+            planner = Planner(cache, connected.ports(blobs, logs), Admission(), Declared(cache).has_engine)
+            facade = Facade(
+                store=connected.writing,
+                cache=cache,
+                packages=blobs,
+                secrets=StoreSecrets(connected.writing, cache.document, connected.fingerprint_key),
+                keys=connected.signing,
+                engines=connected.engines,
+                logs=logs,
+                uploads=Uploads(blobs.incoming, settings.packages.size),
+                preview=connected.deployer.preview,
+                provider=connected.deployer.provider,
+                inspect=check,
+                plan=planner.edit,
+                mark_key=connected.mark_key,
+                now=now,
+                engine_wait=settings.engine.wait,
+                token_ttl=settings.tokens.ttl,
+            )
+            async with following(connected.feed, cache, FOLLOWED):
+                yield create_app(facade)

@@ -1,0 +1,35 @@
+"""`tenantry operator` and `tenantry api`: the platform's two processes on Kubernetes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("operator")(operator)
+    app.command("api")(api)
+
+
+def operator() -> None:
+    """Acts on a cluster while it holds the lease, until SIGTERM. Several may run: one leads, the others stand by."""
+    import asyncio
+
+    from tenantry.cli.configuration import load
+    from tenantry.cli.pods import operate
+
+    raise typer.Exit(asyncio.run(operate(load())))
+
+
+def api(
+    listen: Annotated[str, typer.Option("--listen", help="HOST:PORT; port 0 takes a free one.")] = "0.0.0.0:8080",
+) -> None:
+    """Serves the REST facade of a cluster until SIGTERM."""
+    import asyncio
+
+    from tenantry.cli.configuration import load
+    from tenantry.cli.pods import serve_api
+
+    raise typer.Exit(asyncio.run(serve_api(load(), listen)))

@@ -1,0 +1,51 @@
+"""The processes of a cluster, from their start to their end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from tenantry.adapters.kubernetes.lease import LeaseLost
+from tenantry.bootstrap.cluster import open_api, run_operator
+from tenantry.cli.alone import signalled
+from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure, say
+from tenantry.cli.logs import configure
+from tenantry.cli.output import write
+from tenantry.cli.serving import serving, tune_collector
+from tenantry.cli.sockets import listening, url_of
+from tenantry.settings import Settings, parse_address
+
+
+async def operate(settings: Settings) -> int:
+    """The operator until a signal. Returns the exit code: 1 when the lease was lost, so that the pod starts anew. Raises Halt."""
+    configure(say)
+    work = asyncio.create_task(run_operator(settings))
+    stopped = asyncio.create_task(signalled())
+    await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not work.done():
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+        return 0
+    ended = work.exception()
+    if isinstance(ended, BaseExceptionGroup) and ended.split(LeaseLost)[1] is None:
+        say(f"another may act now: {ended.exceptions[0]}")
+        return NOT_DONE
+    await work
+    return 0
+
+
+async def serve_api(settings: Settings, listen: str) -> int:
+    """The facade until a signal. Returns the exit code. Raises Failure, Halt, OSError."""
+    try:
+        host, port = parse_address(listen)
+    except ValueError as error:
+        raise Failure(f"--listen: {error}", BAD_INPUT) from None
+    configure(say)
+    bound = listening(host, port)
+    async with open_api(settings) as app, serving(app, bound):
+        tune_collector()
+        write(f"Ready: {url_of(bound)}")
+        await signalled()
+    return 0
