@@ -63,7 +63,8 @@ async def finalized(client: Client) -> list[Document]:
     from tenantry.model.resource import FINALIZER
     from tenantry.model.verdicts import NotFound
 
-    feed, found = KubernetesFeed(client), list[Document]()
+    found: list[Document] = []
+    feed = KubernetesFeed(client)
     for kind in KINDS:
         try:
             documents, _ = await feed.list(kind.KIND)

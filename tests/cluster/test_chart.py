@@ -1,0 +1,391 @@
+"""The chart on a real API server: accepted without a warning, its policies and rights hold, it goes only when it may."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.binaries import Missing, find
+from tests.cluster.charting import CHART, NAMESPACE, objects, program, rendered, run
+from tests.cluster.control_plane import Cluster, control_plane
+from tests.cluster.fixtures import ROOT, until
+from tests.cluster.schemas import write_schemas
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("chart")]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+EVERYTHING: dict[str, Any] = {
+    "api": {"replicas": 2},
+    "blobs": {"s3": {"url": "s3://bucket/prefix"}},
+    "ingress": {"enabled": True, "host": "tenantry.example", "tlsSecretName": "tls"},
+    "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}]},
+    "uninstall": {"mode": "release"},
+}
+OPERATOR, API = (f"system:serviceaccount:{NAMESPACE}:tenantry-{name}" for name in ("operator", "api"))
+ADMIN = "system:serviceaccount:tenant-acme:tenantry-admin"
+VIEWER = "system:serviceaccount:tenant-acme:tenantry-viewer"
+FINALIZER = "tenantry.dev/finalizer"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane of its own: a release is the cluster's, and no other test's definitions may be there before."""
+    try:
+        programs = find()
+        program("helm")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with control_plane(programs, tmp_path_factory.mktemp("chart")) as cluster:
+        if cluster.kubectl is None:
+            pytest.skip("there is no kubectl beside the control plane")
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kubectl(own: Cluster) -> Run:
+    def call(*arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        command = [str(own.kubectl), "--kubeconfig", str(own.kubeconfig), *map(str, arguments)]
+        text = None if given is None else json.dumps(given)
+        return subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def helm(own: Cluster) -> Run:
+    def call(*arguments: str | Path, **values: Any) -> subprocess.CompletedProcess[str]:
+        given = ("--values", "-") if values else ()
+        return run(
+            "helm", *arguments, "--namespace", NAMESPACE, "--kubeconfig", own.kubeconfig, *given, given=json.dumps(values) or None
+        )
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def release(helm: Run, kubectl: Run) -> str:
+    """The release, with a tenant's namespace as the operator would make it."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    assert kubectl("create", "-f", "-", given=namespace).returncode == 0
+    checked = helm("install", "tenantry", CHART, "--dry-run=server")
+    assert checked.returncode == 0, checked.stderr
+    installed = helm("install", "tenantry", CHART)
+    assert (installed.returncode, installed.stderr) == (0, "")
+    waited = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    assert waited.returncode == 0, waited.stderr
+    asyncio.run(until(lambda: asyncio.to_thread(_guarded, kubectl), "the policies are not in force"))
+    for document in tenant_objects():
+        created = kubectl("create", "-f", "-", given=document)
+        assert created.returncode == 0, created.stderr
+    return installed.stdout
+
+
+def _guarded(kubectl: Run) -> bool:
+    """A policy counts some moments after it was made: a dry run of what each forbids tells."""
+    forbidden = [
+        environment("probe", annotations={"tenantry.dev/requested-by": "another"}),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}},
+    ]
+    answers = [
+        kubectl(
+            "create",
+            "--dry-run=server",
+            "-f",
+            "-",
+            given=forbidden[0] | {"metadata": forbidden[0]["metadata"] | {"namespace": "default"}},
+        ),
+        kubectl(
+            "create", "--dry-run=server", "-f", "-", "--as", "somebody", "--as-group", "namespace-makers", given=forbidden[1]
+        ),
+    ]
+    return all("ValidatingAdmissionPolicy" in answer.stderr or "forbidden" in answer.stderr.lower() for answer in answers)
+
+
+def tenant_objects() -> list[dict[str, Any]]:
+    role = "tenantry-tenant-{}".format
+    bindings = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"tenantry-{name}", "namespace": "tenant-acme"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role(name)},
+            "subjects": [{"kind": "ServiceAccount", "name": f"tenantry-{name}", "namespace": "tenant-acme"}],
+        }
+        for name in ("admin", "viewer")
+    ]
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "tenant-acme", "labels": {"tenantry.dev/tenant": "acme"}},
+    }
+    # So that a policy, and not a missing right, is what refuses.
+    makers = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "namespace-makers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "namespace-makers"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "namespace-makers"}],
+    }
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "update", "patch", "delete"]}]
+    making = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "namespace-makers"},
+        "rules": rules,
+    }
+    return [namespace, *bindings, making, makers]
+
+
+def environment(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "tenantry.dev/v1alpha1",
+        "kind": "Environment",
+        "metadata": {"name": name, "namespace": "tenant-acme", **metadata},
+        "spec": {"region": "home"},
+    }
+
+
+def refused(answer: subprocess.CompletedProcess[str], why: str) -> None:
+    assert answer.returncode != 0
+    assert why in answer.stderr
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_objects_follow_the_api_servers_own_schemas(values: dict[str, Any], kubectl: Run, tmp_path: Path) -> None:
+    location = write_schemas(json.loads(kubectl("get", "--raw", "/openapi/v2").stdout), tmp_path)
+    done = run("kubeconform", "-strict", "-summary", "-output", "json", "-schema-location", location, given=rendered(values))
+    found = json.loads(done.stdout)
+    assert (done.returncode, found.get("resources")) == (0, []), done.stdout
+    assert found["summary"]["valid"] == len(objects(values))
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_the_api_server_takes_every_object_without_a_warning(values: dict[str, Any], kubectl: Run, release: str) -> None:
+    for document in objects(values):
+        checked = kubectl(
+            "apply", "--dry-run=server", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-", given=document
+        )
+        assert (checked.returncode, checked.stderr) == (0, ""), document["metadata"]["name"]
+
+
+def test_the_notes_tell_what_comes_next(release: str) -> None:
+    for part in (
+        "kubectl rollout status",
+        "helm test tenantry",
+        "kubectl get secret -n tenantry-system tenantry-admin",
+        "kubectl apply -R",
+    ):
+        assert part in release
+
+
+async def test_pods_are_let_into_a_restricted_namespace(kubectl: Run, release: str) -> None:
+    async def made() -> bool:
+        pods = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-o", "json").stdout)["items"]
+        components = sorted(pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods)
+        return components == ["api", "operator", "operator"]
+
+    await until(made, f"the pods are not there: {kubectl('get', 'events', '-n', NAMESPACE).stdout}")
+
+
+def test_policies_have_no_type_that_does_not_fit(kubectl: Run, release: str) -> None:
+    listed = json.loads(kubectl("get", "validatingadmissionpolicies", "-o", "json").stdout)["items"]
+    warnings = [each["status"].get("typeChecking", {}).get("expressionWarnings") for each in listed if "status" in each]
+    assert len(listed) == 4
+    assert [warning for warning in warnings if warning] == []
+
+
+ALLOWED = [
+    (OPERATOR, "patch", "environments.tenantry.dev/status", "tenant-acme", "yes"),
+    (OPERATOR, "create", "namespaces", "", "yes"),
+    (OPERATOR, "patch", "leases.coordination.k8s.io/tenantry-operator", NAMESPACE, "yes"),
+    (OPERATOR, "patch", "leases.coordination.k8s.io/another", NAMESPACE, "no"),
+    (OPERATOR, "create", "deployments.apps", NAMESPACE, "no"),
+    (OPERATOR, "impersonate", "serviceaccounts/tenantry-admin", "tenant-acme", "yes"),
+    (OPERATOR, "impersonate", "serviceaccounts/default", "tenant-acme", "no"),
+    (OPERATOR, "impersonate", "groups/system:masters", "", "no"),
+    (OPERATOR, "bind", "clusterroles.rbac.authorization.k8s.io/cluster-admin", "", "no"),
+    (API, "create", "users.tenantry.dev", NAMESPACE, "yes"),
+    (API, "create", "users.tenantry.dev", "tenant-acme", "no"),
+    (API, "create", "secrets", "tenant-acme", "no"),
+    (API, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
+    (API, "impersonate", "serviceaccounts/tenantry-admin", "tenant-acme", "no"),
+    (API, "impersonate", "users", "", "no"),
+    (ADMIN, "create", "environments.tenantry.dev", "tenant-acme", "yes"),
+    (ADMIN, "create", "secrets", "tenant-acme", "yes"),
+    (ADMIN, "create", "environments.tenantry.dev", "default", "no"),
+    (ADMIN, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
+    (ADMIN, "get", "users.tenantry.dev", NAMESPACE, "no"),
+    (ADMIN, "get", "operations.tenantry.dev", "tenant-acme", "no"),
+    (ADMIN, "patch", "namespaces/tenant-acme", "", "no"),
+    (VIEWER, "list", "apps.tenantry.dev", "tenant-acme", "yes"),
+    (VIEWER, "create", "apps.tenantry.dev", "tenant-acme", "no"),
+    (VIEWER, "get", "secrets", "tenant-acme", "no"),
+]
+
+
+@pytest.mark.parametrize(("who", "verb", "what", "where", "answer"), ALLOWED, ids=lambda value: str(value).rpartition(":")[2])
+def test_who_may_what(who: str, verb: str, what: str, where: str, answer: str, kubectl: Run, release: str) -> None:
+    resource, _, sub = what.partition("/")
+    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers") else [what]
+    asked = kubectl("auth", "can-i", verb, *arguments, *(("-n", where) if where else ()), "--as", who)
+    assert asked.stdout.strip().splitlines()[-1] == answer, asked.stderr
+
+
+def test_the_operator_hands_out_the_right_to_impersonate_the_two_accounts_and_no_more(kubectl: Run, release: str) -> None:
+    def handing(resource: str, *names: str) -> subprocess.CompletedProcess[str]:
+        rule = {"apiGroups": [""], "resources": [resource], "resourceNames": list(names), "verbs": ["impersonate"]}
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": "tenantry-api", "namespace": "tenant-acme"},
+            "rules": [rule],
+        }
+        return kubectl("create", "--dry-run=server", "-f", "-", "--as", OPERATOR, given=role)
+
+    assert handing("serviceaccounts", "tenantry-admin", "tenantry-viewer").returncode == 0
+    refused(handing("serviceaccounts", "default"), "attempting to grant RBAC permissions not currently held")
+    refused(handing("groups", "system:masters"), "attempting to grant RBAC permissions not currently held")
+
+
+def test_the_operator_binds_the_tenants_roles_alone(kubectl: Run, release: str) -> None:
+    def binding(role: str) -> subprocess.CompletedProcess[str]:
+        return kubectl(
+            "create", "rolebinding", "more", "-n", "tenant-acme", f"--clusterrole={role}", "--group=people", "--as", OPERATOR
+        )
+
+    assert binding("tenantry-tenant-admin").returncode == 0
+    refused(binding("cluster-admin"), "attempting to grant RBAC permissions not currently held")
+    refused(binding("admin"), "attempting to grant RBAC permissions not currently held")
+
+
+def test_a_tenants_admin_signs_with_its_own_name_alone(kubectl: Run, release: str) -> None:
+    forged = environment("forged", annotations={"tenantry.dev/requested-by": "ceo@acme.example"})
+    refused(kubectl("create", "-f", "-", "--as", ADMIN, given=forged), f"must be your own name, {ADMIN}, or absent")
+    signed = environment("signed", annotations={"tenantry.dev/requested-by": ADMIN})
+    assert kubectl("create", "-f", "-", "--as", ADMIN, given=signed).returncode == 0
+    changed = kubectl(
+        "annotate", "tenv/signed", "-n", "tenant-acme", "tenantry.dev/requested-by=ceo", "--overwrite", "--as", ADMIN
+    )
+    refused(changed, "must be your own name")
+    kept = kubectl("annotate", "tenv/signed", "-n", "tenant-acme", "note=1", "--as", ADMIN)
+    assert kept.returncode == 0, kept.stderr
+
+
+@pytest.mark.parametrize(
+    "who", [(OPERATOR,), (API,), (ADMIN, "--as-user-extra", "tenantry.dev/caller=ann")], ids=["operator", "api", "api as admin"]
+)
+def test_the_platform_signs_with_the_callers_name(who: tuple[str, ...], kubectl: Run, release: str) -> None:
+    signed = environment("by-the-platform", annotations={"tenantry.dev/requested-by": "ann"})
+    created = kubectl("create", "--dry-run=server", "-f", "-", "--as", *who, given=signed)
+    assert created.returncode == 0, created.stderr
+
+
+def test_our_finalizer_is_taken_off_by_the_operator_alone(kubectl: Run, release: str) -> None:
+    document = environment("held", finalizers=[FINALIZER, "example.com/another"])
+    assert kubectl("create", "-f", "-", "--as", OPERATOR, given=document).returncode == 0
+
+    def leave(*names: str, who: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        patch = json.dumps({"metadata": {"finalizers": list(names)}})
+        return kubectl("patch", "tenv/held", "-n", "tenant-acme", "--type=merge", "-p", patch, *who)
+
+    refused(leave("example.com/another"), "the operator takes tenantry.dev/finalizer off")
+    refused(leave(who=("--as", ADMIN)), "the operator takes tenantry.dev/finalizer off")
+    assert leave(FINALIZER).returncode == 0
+    assert leave(who=("--as", OPERATOR)).returncode == 0
+
+
+def test_what_is_protected_is_not_deleted(kubectl: Run, release: str) -> None:
+    document = environment("protected")
+    document["spec"]["deletionProtection"] = True
+    assert kubectl("create", "-f", "-", given=document).returncode == 0
+    for who in ((), ("--as", ADMIN), ("--as", OPERATOR)):
+        refused(kubectl("delete", "tenv/protected", "-n", "tenant-acme", *who), "set spec.deletionProtection to false")
+    freed = kubectl("patch", "tenv/protected", "-n", "tenant-acme", "--type=merge", "-p", '{"spec":{"deletionProtection":false}}')
+    assert freed.returncode == 0
+    assert kubectl("delete", "tenv/protected", "-n", "tenant-acme").returncode == 0
+
+
+def test_a_tenants_namespace_is_guarded(kubectl: Run, release: str) -> None:
+    maker = ("--as", "somebody", "--as-group", "namespace-makers")
+    refused(kubectl("label", "namespace/default", "tenantry.dev/tenant=acme", *maker), "only who may create Tenants")
+    refused(
+        kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant=other", "--overwrite", *maker),
+        "only who may create Tenants",
+    )
+    refused(kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", *maker), "only who may create Tenants")
+    refused(kubectl("delete", "namespace/tenant-acme", *maker), "is the namespace of tenant acme: delete the Tenant instead")
+    refused(kubectl("delete", "namespace/tenant-acme"), "is the namespace of tenant acme: delete the Tenant instead")
+    assert kubectl("label", "namespace/default", "note=1", *maker).returncode == 0
+    assert kubectl("delete", "namespace/tenant-acme", "--dry-run=server", "--as", OPERATOR).returncode == 0
+    assert kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", "--dry-run=server").returncode == 0
+
+
+def test_an_upgrade_keeps_the_password(helm: Run, kubectl: Run, release: str) -> None:
+    def password() -> str:
+        return kubectl("get", "secret", "tenantry-admin", "-n", NAMESPACE, "-o", "jsonpath={.data.password}").stdout
+
+    before = password()
+    upgraded = helm("upgrade", "tenantry", CHART, settings={"TENANTRY_WORKERS": 8})
+    assert (upgraded.returncode, upgraded.stderr) == (0, "")
+    assert before == password() != ""
+
+
+def hook(own: Cluster, kubectl: Run, mode: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The hook's command with the rights of the hook's account."""
+    token = kubectl("create", "token", "tenantry-uninstall", "-n", NAMESPACE).stdout.strip()
+    config = yaml.safe_load(own.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
+    return subprocess.run(
+        [sys.executable, "-m", "tenantry.cli.main", "uninstall", "--mode", mode],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "PYTHONPATH": str(ROOT / "operator")},
+        check=False,
+    )
+
+
+def test_a_release_goes_when_nothing_waits_for_its_operator(
+    own: Cluster, helm: Run, kubectl: Run, release: str, tmp_path: Path
+) -> None:
+    document = environment("last", finalizers=[FINALIZER, "example.com/another"])
+    assert kubectl("create", "-f", "-", "--as", OPERATOR, given=document).returncode == 0
+
+    stays = hook(own, kubectl, "refuse", tmp_path)
+    assert stays.returncode == 1
+    assert "Environment/tenant-acme/last" in stays.stderr
+    assert "uninstall.mode=release" in stays.stderr
+
+    may_not = hook(own, kubectl, "release", tmp_path)
+    assert (may_not.returncode, "cannot patch resource" in may_not.stderr) == (1, True), may_not.stderr
+
+    assert helm("upgrade", "tenantry", CHART, uninstall={"mode": "release"}).returncode == 0
+    for _ in range(2):
+        goes = hook(own, kubectl, "release", tmp_path)
+        assert goes.returncode == 0, goes.stderr
+    left = json.loads(kubectl("get", "tenv/last", "-n", "tenant-acme", "-o", "json").stdout)
+    assert left["metadata"]["finalizers"] == ["example.com/another"]
+    assert hook(own, kubectl, "refuse", tmp_path).returncode == 0
+    assert kubectl("get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=operator", "-o", "name").stdout == ""
+
+    assert helm("uninstall", "tenantry", "--no-hooks").returncode == 0
+    assert kubectl("get", "tenv/last", "-n", "tenant-acme").returncode == 0
+    kept = kubectl("get", "secrets,persistentvolumeclaims", "-n", NAMESPACE, "-o", "name").stdout.split()
+    assert kept == ["secret/tenantry-admin", "persistentvolumeclaim/tenantry-blobs"]
+    ours = ("clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    assert "tenantry" not in kubectl("get", ",".join(ours), "-o", "name").stdout
+    again = helm("install", "tenantry", CHART)
+    assert again.returncode == 0, again.stderr
