@@ -181,10 +181,11 @@ class Record:
         return True
 
     def _recorded(self, cause: str, verdict: Verdict) -> bool:
-        """Has this change an Operation that ended in the way in which this pass ends?"""
-        succeeded = isinstance(verdict, Ready | Gone)
+        """Has this change an Operation that ended in the way in which this pass ends? What was made and is refused later, by
+        something else that changed, was made all the same."""
         results = {operation.status.result for operation in self._known if operation.spec.cause == cause}
-        return bool(results & ({"SUCCESS"} if succeeded else {"FAILURE", "CANCELLED"})) or isinstance(verdict, Transient)
+        failed = not isinstance(verdict, Ready | Gone) and bool(results & {"FAILURE", "CANCELLED"})
+        return "SUCCESS" in results or failed or isinstance(verdict, Transient)
 
     def _ending(self, verdict: Verdict) -> dict[str, Any] | None:
         match verdict:

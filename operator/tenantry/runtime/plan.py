@@ -147,8 +147,9 @@ def _edit_of(change: Seen) -> Edited | None:
     before = change.before.document()
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return Edited("-", change.ref)
-    fields = tuple(sorted(_differing(before.get("spec", {}), after.get("spec", {}), "spec")))
-    return Edited("~", change.ref, fields) if fields else None
+    # Of a Secret's data the names alone: no value gets into a plan.
+    fields = sorted(found for part in ("spec", "data") for found in _differing(before.get(part, {}), after.get(part, {}), part))
+    return Edited("~", change.ref, tuple(fields)) if fields else None
 
 
 def _differing(before: Any, after: Any, path: str) -> set[str]:
