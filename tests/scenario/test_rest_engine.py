@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import zipfile
 from pathlib import Path
@@ -338,8 +339,6 @@ async def test_a_pushed_package_is_the_tenants_alone(tmp_path: Path) -> None:
         await world.tenant("globex")
         await world.platform.converged()
         raw = package("1.0.0")["files"]["file"][1]
-        import hashlib
-
         sha256 = hashlib.sha256(raw).hexdigest()
         for namespace in ("tenant-acme", "tenant-globex"):
             spec = {"app": "crm", "version": "1.0.0", "sha256": sha256}
@@ -351,3 +350,22 @@ async def test_a_pushed_package_is_the_tenants_alone(tmp_path: Path) -> None:
         await world.platform.converged()
         packages = {one.metadata.namespace: one.ready for one in world.platform.cache.resources("Package")}
         assert packages == {"tenant-acme": True, "tenant-globex": False}
+
+
+async def test_a_push_names_the_sha256_of_the_package_that_waits_for_it_and_of_no_other(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        await world.tenant("acme")
+        await world.platform.converged()
+        raw = package("1.0.0")["files"]["file"][1]
+        sha256, other = hashlib.sha256(raw).hexdigest(), "0" * 64
+        declared = {
+            "crm-1": {"version": "1.0.0"},
+            "crm-2": {"version": "2.0.0"},
+            "crm-other": {"version": "1.0.0", "sha256": other},
+        }
+        for name, spec in declared.items():
+            await declare(world.platform, "Package", name, {"app": "crm", **spec}, "tenant-acme")
+        assert (await world("acme-admin", "PUT", f"/packages/{sha256}", content=raw)).status_code == 200
+        await world.platform.converged()
+        packages = {one.metadata.name: one.spec.sha256 for one in world.platform.cache.resources("Package")}
+        assert packages == {"crm-1": sha256, "crm-2": None, "crm-other": other}

@@ -14,7 +14,7 @@ from tenantry.api.front import Front
 from tenantry.api.routes import Route, flag
 from tenantry.api.writes import ATTEMPTS, signed
 from tenantry.kinds.package.spec import Package
-from tenantry.model.facts import Caller
+from tenantry.model.facts import Caller, PackageFacts
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Ref, format_time, held_of
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.rest.bodies import invalid, json_response
@@ -48,20 +48,24 @@ class PackageBytes:
             await front.facade.packages.put(owner, path)
         bound = tenant.status.namespace if tenant else None
         namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
-        await self._wake(namespace, facts.sha256, principal.caller)
+        await self._take(namespace, facts, principal.caller)
         return json_response({"app": facts.app, "version": facts.version, "sha256": facts.sha256, "size": facts.size})
 
-    async def _wake(self, namespace: str, sha256: str, caller: Caller) -> None:
-        """The Packages that waited for these bytes are looked at again."""
-        for name in list(self._front.cache.names(Package.KIND, namespace, f"sha256={sha256}")):
-            await self._ask(Ref(Package.KIND, *name), caller)
+    async def _take(self, namespace: str, facts: PackageFacts, caller: Caller) -> None:
+        """The Packages that waited for these bytes: those that name no sha256 yet name theirs now."""
+        by = f"package={facts.app}@{facts.version}"
+        for name in list(self._front.cache.names(Package.KIND, namespace, by)):
+            await self._tell(Ref(Package.KIND, *name), facts.sha256, caller)
 
-    async def _ask(self, ref: Ref, caller: Caller) -> None:
-        store = self._front.facade.store
+    async def _tell(self, ref: Ref, sha256: str, caller: Caller) -> None:
+        store = self._front.facade.store.as_(caller)
         for _ in range(ATTEMPTS):
             try:
                 current = await store.get(ref)
+                if current["spec"].get("sha256") not in (None, sha256):
+                    return
                 asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
+                asked["spec"] = {**current["spec"], "sha256": sha256}
                 await store.replace(asked, held_of(current).version)
             except NotFound:
                 return

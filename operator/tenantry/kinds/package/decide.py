@@ -58,7 +58,8 @@ def _verdict(seen: Observed, now: datetime) -> Verdict:
     if not wins(mine, seen.rivals):
         return Stalled("Duplicate", f"another Package is {spec.app} {spec.version} already")
     if seen.facts is None:
-        return Stalled("PackageMissing", f"its bytes are not here: tenantry package push FILE --tenant {seen.tenant or '-'}")
+        whose = f" --tenant {seen.tenant}" if seen.tenant else ""
+        return Stalled("PackageMissing", f"its bytes are not here: tenantry package push FILE{whose}")
     if (seen.facts.app, seen.facts.version) != (spec.app, spec.version):
         return Stalled(
             "PackageMismatch",
