@@ -1,6 +1,6 @@
 """P18 and the start: the memory of a platform with many environments, and how long it takes to be Ready again.
 
-Each start is a process of its own: `python -m tests.bench.start STATE URL SINCE` tells its figures as JSON when everything is Ready.
+Each start is a process of its own: `python -m tests.bench.start STATE URL SINCE` tells its figures when all is Ready.
 """
 
 from __future__ import annotations
