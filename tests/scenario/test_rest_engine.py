@@ -363,10 +363,6 @@ async def test_a_push_names_the_sha256_of_the_package_that_waits_for_it_and_of_n
             "crm-2": {"version": "2.0.0"},
             "crm-other": {"version": "1.0.0", "sha256": other},
         }
-            "crm-1": {"version": "1.0.0"},
-            "crm-2": {"version": "2.0.0"},
-            "crm-other": {"version": "1.0.0", "sha256": other},
-        }
         for name, spec in declared.items():
             await declare(world.platform, "Package", name, {"app": "crm", **spec}, "tenant-acme")
         assert (await world("acme-admin", "PUT", f"/packages/{sha256}", content=raw)).status_code == 200
