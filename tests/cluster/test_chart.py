@@ -7,13 +7,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.adapters.kubernetes.keys import platform_keys
+from tenantry.adapters.kubernetes.lease import Lease
+from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
+from tenantry.adapters.kubernetes.workload import Placement
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.bootstrap.seat import FOLLOWED
+from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
+from tenantry.model.resource import Ref, held_of
+from tenantry.model.verdicts import Forbidden, Halt, Transient, Waiting
 from tests.cluster.binaries import Missing, find
 from tests.cluster.charting import CHART, NAMESPACE, objects, program, rendered, run
 from tests.cluster.control_plane import Cluster, control_plane
@@ -32,6 +48,8 @@ EVERYTHING: dict[str, Any] = {
 OPERATOR, API = (f"system:serviceaccount:{NAMESPACE}:tenantry-{name}" for name in ("operator", "api"))
 ADMIN = "system:serviceaccount:tenant-acme:tenantry-admin"
 VIEWER = "system:serviceaccount:tenant-acme:tenantry-viewer"
+MAKER = ("--as", "somebody", "--as-group", "namespace-makers")
+"""One who may make and change namespaces, but no Tenants."""
 FINALIZER = "tenantry.dev/finalizer"
 
 
@@ -78,7 +96,8 @@ def release(helm: Run, kubectl: Run) -> str:
         "kind": "Namespace",
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     }
-    assert kubectl("create", "-f", "-", given=namespace).returncode == 0
+    for document in (namespace, *makers()):
+        assert kubectl("create", "-f", "-", given=document).returncode == 0
     checked = helm("install", "tenantry", CHART, "--dry-run=server")
     assert checked.returncode == 0, checked.stderr
     installed = helm("install", "tenantry", CHART)
@@ -93,34 +112,21 @@ def release(helm: Run, kubectl: Run) -> str:
 
 
 def _guarded(kubectl: Run) -> bool:
-    """A policy counts some moments after it was made: a dry run of what each forbids tells."""
-    forbidden = [
-        environment("probe", annotations={"tenantry.dev/requested-by": "another"}),
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}},
-    ]
-    answers = [
-        kubectl(
-            "create",
-            "--dry-run=server",
-            "-f",
-            "-",
-            given=forbidden[0] | {"metadata": forbidden[0]["metadata"] | {"namespace": "default"}},
-        ),
-        kubectl(
-            "create", "--dry-run=server", "-f", "-", "--as", "somebody", "--as-group", "namespace-makers", given=forbidden[1]
-        ),
-    ]
-    return all("ValidatingAdmissionPolicy" in answer.stderr or "forbidden" in answer.stderr.lower() for answer in answers)
+    """A policy counts some moments after it was made: a dry run of what it forbids tells."""
+    forged = environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"})
+    taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}}
+    dry = ("create", "--dry-run=server", "-f", "-")
+    told = kubectl(*dry, given=forged).stderr + kubectl(*dry, *MAKER, given=taken).stderr
+    return all(f"ValidatingAdmissionPolicy 'tenantry-{name}'" in told for name in ("requested-by", "tenant-namespaces"))
 
 
 def tenant_objects() -> list[dict[str, Any]]:
-    role = "tenantry-tenant-{}".format
     bindings = [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
             "metadata": {"name": f"tenantry-{name}", "namespace": "tenant-acme"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role(name)},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"tenantry-tenant-{name}"},
             "subjects": [{"kind": "ServiceAccount", "name": f"tenantry-{name}", "namespace": "tenant-acme"}],
         }
         for name in ("admin", "viewer")
@@ -128,10 +134,18 @@ def tenant_objects() -> list[dict[str, Any]]:
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": "tenant-acme", "labels": {"tenantry.dev/tenant": "acme"}},
+        "metadata": {
+            "name": "tenant-acme",
+            "labels": {"tenantry.dev/tenant": "acme"},
+            "annotations": {"tenantry.dev/made-for": "a-uid", "tenantry.dev/access": "1-none"},
+        },
     }
-    # So that a policy, and not a missing right, is what refuses.
-    makers = {
+    return [namespace, *bindings]
+
+
+def makers() -> list[dict[str, Any]]:
+    """So that a policy, and not a missing right, is what refuses."""
+    binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": "namespace-makers"},
@@ -139,20 +153,20 @@ def tenant_objects() -> list[dict[str, Any]]:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "namespace-makers"}],
     }
     rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "update", "patch", "delete"]}]
-    making = {
+    role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": "namespace-makers"},
         "rules": rules,
     }
-    return [namespace, *bindings, making, makers]
+    return [role, binding]
 
 
 def environment(name: str, **metadata: Any) -> dict[str, Any]:
     return {
         "apiVersion": "tenantry.dev/v1alpha1",
         "kind": "Environment",
-        "metadata": {"name": name, "namespace": "tenant-acme", **metadata},
+        "metadata": {"name": name, "namespace": "tenant-acme"} | metadata,
         "spec": {"region": "home"},
     }
 
@@ -318,18 +332,140 @@ def test_what_is_protected_is_not_deleted(kubectl: Run, release: str) -> None:
 
 
 def test_a_tenants_namespace_is_guarded(kubectl: Run, release: str) -> None:
-    maker = ("--as", "somebody", "--as-group", "namespace-makers")
-    refused(kubectl("label", "namespace/default", "tenantry.dev/tenant=acme", *maker), "only who may create Tenants")
+    refused(kubectl("label", "namespace/default", "tenantry.dev/tenant=acme", *MAKER), "only who may create Tenants")
     refused(
-        kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant=other", "--overwrite", *maker),
+        kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant=other", "--overwrite", *MAKER),
         "only who may create Tenants",
     )
-    refused(kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", *maker), "only who may create Tenants")
-    refused(kubectl("delete", "namespace/tenant-acme", *maker), "is the namespace of tenant acme: delete the Tenant instead")
+    refused(kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", *MAKER), "only who may create Tenants")
+    refused(kubectl("delete", "namespace/tenant-acme", *MAKER), "is the namespace of tenant acme: delete the Tenant instead")
     refused(kubectl("delete", "namespace/tenant-acme"), "is the namespace of tenant acme: delete the Tenant instead")
-    assert kubectl("label", "namespace/default", "note=1", *maker).returncode == 0
+    refused(kubectl("annotate", "namespace/tenant-acme", "tenantry.dev/made-for-", *MAKER), "only who may create Tenants")
+    refused(kubectl("annotate", "namespace/default", "tenantry.dev/made-for=a-uid", *MAKER), "only who may create Tenants")
+    assert kubectl("label", "namespace/default", "note=1", *MAKER).returncode == 0
     assert kubectl("delete", "namespace/tenant-acme", "--dry-run=server", "--as", OPERATOR).returncode == 0
     assert kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", "--dry-run=server").returncode == 0
+
+
+@asynccontextmanager
+async def acting_as(account: str, own: Cluster, kubectl: Run, folder: Path) -> AsyncIterator[Client]:
+    """A client with the rights of one of the release's accounts."""
+    client = Client(from_kubeconfig(kubeconfig_of(account, own, kubectl, folder)))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("account", ["operator", "api"])
+async def test_both_processes_may_read_what_their_caches_hold_and_the_platforms_keys(
+    account: str, own: Cluster, kubectl: Run, release: str, tmp_path: Path
+) -> None:
+    async with acting_as(account, own, kubectl, tmp_path) as client:
+        for kind in FOLLOWED:
+            await KubernetesFeed(client).list(kind)
+        assert (await platform_keys(KubernetesStore(client), "tenantry")).master
+
+
+async def test_the_operator_holds_its_lease_and_lets_it_go(own: Cluster, kubectl: Run, release: str, tmp_path: Path) -> None:
+    async with acting_as("operator", own, kubectl, tmp_path) as client:
+        for holder in ("one", "another"):
+            lease = Lease(client, NAMESPACE, "tenantry-operator", holder)
+            await asyncio.wait_for(lease.acquire(), 10)
+            await lease.release()
+
+
+async def test_the_operators_rights_are_enough_for_a_tenant_and_the_facade_acts_there_in_its_name(
+    own: Cluster, kubectl: Run, release: str, tmp_path: Path
+) -> None:
+    async with acting_as("operator", own, kubectl, tmp_path) as client:
+        tenancy = KubernetesTenancy(KubernetesStore(client), client, NAMESPACE)
+        await tenancy.ensure("tenant-fresh", "fresh", "a-uid", TenantAccess(("fresh-admins",), ("fresh-viewers",)))
+        async with acting_as("api", own, kubectl, tmp_path) as facade:
+            await asyncio.to_thread(_people_are_let_in, kubectl)
+            store = KubernetesStore(facade, _namespace_of_fresh).as_(Caller("a-subject", "ann", "ADMIN", "fresh"))
+            made = await store.create(
+                environment("dev", namespace="tenant-fresh", annotations={"tenantry.dev/requested-by": "ann"})
+            )
+            with pytest.raises(Forbidden):
+                await store.set_status(held_of(made), {"observedGeneration": 1})
+            with pytest.raises(Forbidden):
+                await store.get(Ref("Secret", NAMESPACE, "tenantry-keys"))
+        uid = (await KubernetesStore(client).get(Ref("Namespace", "", "tenant-fresh")))["metadata"]["uid"]
+        await gone(lambda: tenancy.remove("tenant-fresh", uid))
+
+
+async def _namespace_of_fresh(tenant: str) -> str:
+    assert tenant == "fresh"
+    return "tenant-fresh"
+
+
+def _people_are_let_in(kubectl: Run) -> None:
+    for group, verb, answer in (
+        ("fresh-admins", "create", "yes"),
+        ("fresh-viewers", "list", "yes"),
+        ("fresh-viewers", "create", "no"),
+    ):
+        asked = kubectl("auth", "can-i", verb, "tenv", "-n", "tenant-fresh", "--as", "somebody", "--as-group", group)
+        assert asked.stdout.strip() == answer
+
+
+async def gone(remove: Callable[[], Awaitable[None]]) -> None:
+    """Removes again until nothing is left to wait for."""
+
+    async def removed() -> bool:
+        try:
+            await remove()
+        except Halt as halt:
+            assert isinstance(halt.verdict, Waiting | Transient), halt
+            return False
+        return True
+
+    await until(removed, "it is not gone")
+
+
+async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubectl: Run, release: str, tmp_path: Path) -> None:
+    secret = Ref("Secret", "tenant-acme", "dev-admin")
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret.name, "namespace": secret.namespace, "labels": {"tenantry.dev/credential": "environment"}},
+        "stringData": {"password": "correct horse"},
+    }
+    assert kubectl("create", "-f", "-", given=document).returncode == 0
+    base = Placement(
+        "tenantry:0.1.0", "IfNotPresent", "tenantry", "http://api", NAMESPACE, subdomain="eu.example", ingress_class="any"
+    )
+    spec = EngineSpec(EngineRef("tenant-acme", "dev", "11111111-2222-4333-8444-555555555555", "acme", "dev"), "", "Kubernetes")
+    async with acting_as("operator", own, kubectl, tmp_path) as client, acting_as("api", own, kubectl, tmp_path) as facade:
+        operators, apis = (
+            KubernetesDeployer(Clusters(each), NoRegions(), StoreSecrets(KubernetesStore(each), nothing, b"k" * 32), dict, base)
+            for each in (client, facade)
+        )
+        await operators.deploy(spec, secret)
+        # The facade looks, too: it plans what a write would do.
+        for deployer in (operators, apis):
+            running = await deployer.engine(spec.ref)
+            assert running is not None
+            assert running.spec == spec
+        await operators.snapshot(spec.ref)
+        with pytest.raises(Forbidden):
+            await apis.deploy(spec, secret)
+        await gone(lambda: operators.undeploy(spec.ref))
+
+
+class NoRegions:
+    """Regions of which none is declared."""
+
+    def named(self, name: str) -> None:
+        return None
+
+    def of(self, ref: EngineRef) -> str:
+        return ""
+
+
+def nothing(ref: Ref) -> None:
+    return None
 
 
 def test_an_upgrade_keeps_the_password(helm: Run, kubectl: Run, release: str) -> None:
@@ -342,18 +478,28 @@ def test_an_upgrade_keeps_the_password(helm: Run, kubectl: Run, release: str) ->
     assert before == password() != ""
 
 
-def hook(own: Cluster, kubectl: Run, mode: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """The hook's command with the rights of the hook's account."""
-    token = kubectl("create", "token", "tenantry-uninstall", "-n", NAMESPACE).stdout.strip()
+def kubeconfig_of(account: str, own: Cluster, kubectl: Run, folder: Path) -> Path:
+    """A kubeconfig with the rights of one of the release's accounts."""
+    token = kubectl("create", "token", f"tenantry-{account}", "-n", NAMESPACE).stdout.strip()
     config = yaml.safe_load(own.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
-    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
+    path = folder / f"kubeconfig-{account}"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def hook(own: Cluster, kubectl: Run, mode: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The hook's command with the rights of the hook's account."""
     return subprocess.run(
         [sys.executable, "-m", "tenantry.cli.main", "uninstall", "--mode", mode],
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "PYTHONPATH": str(ROOT / "operator")},
+        env={
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig_of("uninstall", own, kubectl, folder)),
+            "PYTHONPATH": str(ROOT / "operator"),
+        },
         check=False,
     )
 
@@ -384,7 +530,7 @@ def test_a_release_goes_when_nothing_waits_for_its_operator(
     assert helm("uninstall", "tenantry", "--no-hooks").returncode == 0
     assert kubectl("get", "tenv/last", "-n", "tenant-acme").returncode == 0
     kept = kubectl("get", "secrets,persistentvolumeclaims", "-n", NAMESPACE, "-o", "name").stdout.split()
-    assert kept == ["secret/tenantry-admin", "persistentvolumeclaim/tenantry-blobs"]
+    assert kept == ["secret/tenantry-admin", "secret/tenantry-keys", "persistentvolumeclaim/tenantry-blobs"]
     ours = ("clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings")
     assert "tenantry" not in kubectl("get", ",".join(ours), "-o", "name").stdout
     again = helm("install", "tenantry", CHART)

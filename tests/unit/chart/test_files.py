@@ -33,7 +33,8 @@ def paths_of_values(values: dict[str, Any], above: str = "") -> set[str]:
 def paths_of_schema(schema: dict[str, Any], above: str = "") -> set[str]:
     found = set()
     for key, value in schema["properties"].items():
-        found |= paths_of_schema(value, f"{above}{key}.") if "properties" in value else {f"{above}{key}"}
+        nested = key not in FREE and "properties" in value
+        found |= paths_of_schema(value, f"{above}{key}.") if nested else {f"{above}{key}"}
     return found
 
 
