@@ -15,6 +15,7 @@ from tenantry.model.resource import (
     RECONCILE_REQUESTED,
     REQUESTED_BY,
     SYSTEM_NAMESPACE,
+    Document,
     LastOperation,
     Resource,
     format_time,
@@ -261,7 +262,8 @@ class Record:
             self._open = self._cache.document(unfinished.ref)
 
     async def _write(self, decision: Decision[Any], changes: dict[str, Any], steps: tuple[str, ...] = ()) -> None:
-        document = self._open or self._fresh(decision, steps or tuple(self._steps))
+        steps = steps or tuple(self._steps)
+        document = _with_steps(self._open or self._fresh(decision), steps)
         status = dict(document["status"]) | changes
         if status["status"] == "COMPLETED":
             status.setdefault("startedOn", self._began)
@@ -275,17 +277,17 @@ class Record:
         except AlreadyExists:
             # The facade queued it after this pass had looked.
             queued = await self._store.get(Operation.named(document["metadata"]["name"]))
-            taken = dict(queued) | {"status": dict(queued["status"]) | status}
+            taken = _with_steps(queued, steps) | {"status": dict(queued["status"]) | status}
             self._open = dict(await self._store.replace(taken, queued["metadata"]["resourceVersion"]))
 
-    def _fresh(self, decision: Decision[Any], steps: tuple[str, ...]) -> dict[str, Any]:
+    def _fresh(self, decision: Decision[Any]) -> dict[str, Any]:
         cause = self._cause_of(decision)
         action = "CORRECT_DRIFT" if cause.startswith("drift-") else decision.action
         taken = {operation.metadata.name for operation in self._known}
         attempt = 0
         while operation_name(self._resource.metadata.uid, action, decision.subject, cause, attempt) in taken:
             attempt += 1
-        document = queued_document(
+        return queued_document(
             self._resource,
             action=action,
             subject=decision.subject,
@@ -294,8 +296,6 @@ class Record:
             tenant=self._tenant,
             requested_by=self._resource.metadata.annotations.get(REQUESTED_BY, "system"),
         )
-        document["spec"]["steps"] = [step[:1024] for step in steps]
-        return document
 
     async def _appended(self, name: str, logs: str) -> str:
         added = "".join(f"{line}\n" for line in self._lines)
@@ -311,6 +311,13 @@ class Record:
         if (self._open or {}).get("status", {}).get("logs", "").endswith(f"{line}\n"):
             return  # a wait or a retry that says what it said before
         self._lines.append(f"{format_time(self._now())}{line}")
+
+
+def _with_steps(document: Document, steps: tuple[str, ...]) -> dict[str, Any]:
+    """The Operation with its steps, unless it has some: they are told once, by the pass that begins it."""
+    if document["spec"].get("steps"):
+        return dict(document)
+    return {**document, "spec": {**document["spec"], "steps": [step[:1024] for step in steps[:1000]]}}
 
 
 def _summary(document: dict[str, Any]) -> LastOperation:

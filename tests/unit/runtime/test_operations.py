@@ -215,6 +215,19 @@ async def test_what_the_facade_queued_is_taken_up(book: Book) -> None:
     assert record.last is not None
     assert (record.last.id, record.last.result) == (name, "SUCCESS")
     assert book.all[0].spec.requested_by == "ann"
+    assert book.all[0].spec.steps == ("namespace tenant-acme: create",)
+
+
+async def test_what_the_facade_queued_gets_its_steps_before_the_first_effect(book: Book) -> None:
+    await book.queue(app(), "1", "INSTALL_APP")
+    await book.record(app()).begin(Decision(app().status, Ready(), "INSTALL_APP", "", "", (INSTALL,)))
+    assert [(one.status.status, one.spec.steps) for one in book.all] == [("RUNNING", ("crm: install 1.0.0",))]
+
+
+async def test_steps_are_told_once_and_not_again_by_a_later_pass(book: Book) -> None:
+    await book.passes(tenant(), Waiting("NamespaceMissing", "m"), MAKE)
+    await book.passes(tenant(), Ready(), INSTALL)
+    assert book.all[0].spec.steps == ("namespace tenant-acme: create",)
 
 
 async def test_what_the_facade_queued_while_the_pass_ran_is_taken_up(book: Book) -> None:

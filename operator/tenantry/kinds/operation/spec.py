@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tenantry.model.fields import IMMUTABLE
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, Resource, Status, Time, Value
 
 Action = Literal[
@@ -19,6 +18,19 @@ Action = Literal[
 Text = Annotated[str, Field(max_length=1024)]
 
 
+def _same(name: str, *, optional: bool = False) -> str:
+    """The CEL rule that a field stays as it was, or absent."""
+    same = f"self.{name} == oldSelf.{name}"
+    return f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})" if optional else same
+
+
+_SAME = (
+    *map(_same, ("action", "target", "cause", "attempt", "requestedBy")),
+    *(_same(name, optional=True) for name in ("subject", "tenant", "scheduledOn")),
+)
+_SAME_STEPS = "!has(oldSelf.steps) || oldSelf.steps.size() == 0 || (has(self.steps) && self.steps == oldSelf.steps)"
+
+
 class Target(Value):
     """The object that the Operation changes."""
 
@@ -29,9 +41,19 @@ class Target(Value):
 
 
 class OperationSpec(Value):
-    """What the Operation is about. cause: the generation, `delete`, an annotation's value, or a drift's digest and time."""
+    """What the Operation is about. cause: the generation, `delete`, an annotation's value, or a drift's digest and time.
 
-    model_config = {"json_schema_extra": {"x-kubernetes-validations": [IMMUTABLE]}}
+    Immutable, save that a QUEUED one gets its steps when its pass begins.
+    """
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {"rule": " && ".join(_SAME), "message": "is immutable"},
+                {"rule": _SAME_STEPS, "message": "is immutable once set", "fieldPath": ".steps"},
+            ]
+        }
+    }
 
     action: Action
     target: Target
