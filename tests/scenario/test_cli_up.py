@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("up")
     declare(folder)
     (folder / "free.yaml").write_text(FREE)
+    called("package", "build", "platform/packages/crm", "-o", "any.tapp", cwd=folder)
     (folder / "broken.yaml").write_text("apiVersion: tenantry.dev/v1alpha1\nkind: Tenant\nmetadata: {name: x}\nspec: {slgu: a}\n")
     return folder
 
@@ -227,7 +228,7 @@ def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folde
         ("approve other", "no source other is followed here; default is", 1),
         ("token --user nobody", "there is no user nobody", 1),
         ("token --ttl 5", "'5' is no duration; write 90s, 15m, 1h or 30d", 2),
-        ("package push 1.tapp --tenant acmee", "there is no Tenant acmee; did you mean acme?", 1),
+        ("package push any.tapp --tenant acmee", "there is no Tenant acmee; did you mean acme?", 1),
         ("secret set tenant-acme/x password=hunter22 --for identity",
          "write password=- and give the value on standard input: arguments are seen by everybody", 2),
         ("get tn --state elsewhere",
