@@ -175,22 +175,39 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     operations = settings.operations
     keep = Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
     retention = Retention(connected.writing, cache, logs, keep, now, KINDS)
-    try:
-        await host.start()
+
+    async def act() -> None:
         await lease.acquire()
         try:
             await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
+            host.lead()
             async with asyncio.TaskGroup() as acting:
                 acting.create_task(lease.keep(), name="lease")
-                acting.create_task(host.lead(), name="host")
                 acting.create_task(retention.run(RETENTION_S), name="retention")
                 acting.create_task(_follow_engines(connected.deployer, runtime), name="engines")
         finally:
+            # Nothing of ours may be under way once another can have the lease.
             await host.stop()
             await lease.release()
+
+    try:
+        await host.start()
+        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
     finally:
         await host.stop()
         await blobs.aclose()
+
+
+async def _until_first(*works: asyncio.Task[None]) -> None:
+    """Runs until one of them ends, and ends the others. Raises what ended it."""
+    try:
+        ended, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+    for work in ended:
+        work.result()
 
 
 async def _follow_engines(deployer: KubernetesDeployer, runtime: Runtime) -> None:

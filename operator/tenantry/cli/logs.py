@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,19 @@ def configure(say: Say) -> None:
         logger_factory=factory,
         cache_logger_on_first_use=False,
     )
+
+
+def include_libraries(say: Say) -> None:
+    """Sends what libraries warn of to `say`, too."""
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(self.format(record))
+
+    lines = Lines()
+    lines.setFormatter(logging.Formatter("%(asctime)sZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    logging.Formatter.converter = time.gmtime
+    logging.basicConfig(level=logging.WARNING, handlers=[lines], force=True)
 
 
 def _line(_: Any, __: str, event: Any) -> str:

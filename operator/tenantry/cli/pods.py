@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
 from tenantry.adapters.kubernetes.lease import LeaseLost
 from tenantry.bootstrap.cluster import open_api, run_operator
 from tenantry.cli.alone import signalled
 from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure, say
-from tenantry.cli.logs import configure
+from tenantry.cli.logs import configure, include_libraries
 from tenantry.cli.output import write
 from tenantry.cli.serving import serving, tune_collector
 from tenantry.cli.sockets import listening, url_of
@@ -17,22 +14,16 @@ from tenantry.settings import Settings, parse_address
 
 
 async def operate(settings: Settings) -> int:
-    """The operator until a signal. Returns the exit code: 1 when the lease was lost, so that the pod starts anew. Raises Halt."""
+    """The operator until a signal, which kopf takes. Returns 1 when the lease was lost, to be started anew. Raises Halt."""
     configure(say)
-    work = asyncio.create_task(run_operator(settings))
-    stopped = asyncio.create_task(signalled())
-    await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if not work.done():
-        work.cancel()
-        with suppress(asyncio.CancelledError):
-            await work
-        return 0
-    ended = work.exception()
-    if isinstance(ended, BaseExceptionGroup) and ended.split(LeaseLost)[1] is None:
-        say(f"another may act now: {ended.exceptions[0]}")
+    include_libraries(say)
+    try:
+        await run_operator(settings)
+    except BaseExceptionGroup as group:
+        if group.split(LeaseLost)[1] is not None:
+            raise
+        say(f"another may act now: {group.exceptions[0]}")
         return NOT_DONE
-    await work
     return 0
 
 

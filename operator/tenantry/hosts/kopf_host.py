@@ -89,11 +89,14 @@ class KopfHost:
             await fill(self._feed, self._cache, kind.kind)
         self._tasks.append(asyncio.create_task(self._resync(), name="resync"))
 
-    async def lead(self) -> None:
-        """Passes run from now on. Returns, or raises, when watching ends."""
+    def lead(self) -> None:
+        """Passes run from now on."""
         self._runtime.start()
         self._leads = True
-        await self._tasks[0]
+
+    async def ended(self) -> None:
+        """Returns when watching has ended: by `stop`, or by a signal, which kopf takes. Raises what ended it."""
+        await asyncio.shield(self._tasks[0])
 
     async def stop(self) -> None:
         """Ends passes first, then watching."""
