@@ -27,6 +27,8 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
+    "persistentvolume-protection-controller",
+    "persistentvolumeclaim-protection-controller",
     "replicaset-controller",
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",

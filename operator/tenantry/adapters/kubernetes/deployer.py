@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -14,7 +15,9 @@ import structlog
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.store import WRITE
 from tenantry.adapters.kubernetes.workload import (
+    ADMIN_ANNOTATION,
     ID_LABEL,
     MANAGED_BY,
     NAME,
@@ -29,12 +32,13 @@ from tenantry.adapters.kubernetes.workload import (
     ref_of_labels,
     spec_of,
     state_of,
+    unwanted_objects,
     url_of,
 )
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
-from tenantry.model.resource import FIELD_MANAGER, GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
+from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Stalled, Waiting
 
 log = structlog.get_logger(__name__)
@@ -44,6 +48,8 @@ AGAIN_S = 1.0
 RELIST_S = 5.0
 WATCH_S = 290
 _SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+_SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
+"""Others write what they need into these, too: they are never replaced as a whole."""
 _WATCHED = (("apps/v1", "StatefulSet"), ("v1", "Pod"))
 
 
@@ -86,34 +92,33 @@ class KubernetesDeployer:
         self._base = base
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
-        """What runs. spec is None where any of its objects differs from what was applied: it is applied again."""
+        """What runs, from its namespace's first to its last moment.
+
+        spec is None where any of its objects differs from what was applied, or the tenant has another password: it is applied
+        again.
+        """
         at = await self._at(self._regions.of(ref))
-        workload = await self._get(at.client, "apps/v1", "StatefulSet", ref)
-        if workload is None or not _belongs(workload, ref):
+        namespace, workload = await asyncio.gather(
+            self._get(at.client, "v1", "Namespace", ref), self._get(at.client, "apps/v1", "StatefulSet", ref)
+        )
+        if namespace is None or not _belongs(namespace, ref):
             return None
-        state, message = "DELETING", "its workload is being deleted"
-        if "deletionTimestamp" not in workload["metadata"]:
-            state, message = state_of(workload, ())
-            if state != "RUNNING":
-                state, message = state_of(workload, await self._pods(at.client, ref))
-        spec = spec_of(workload)
-        credential = ""
-        if spec is not None:
-            spec = spec if (found := await self._intact(at, spec, workload)) is not None else None
-            credential = self._secrets.fingerprint(ref.namespace, found) if found else ""
-        namespace = f"{at.cluster}/{namespace_of(ref.id)}"
+        state, message = await self._state(at.client, ref, namespace, workload)
+        spec = spec_of(workload) if workload is not None and state != "DELETING" else None
+        if spec is not None and not await self._intact(at, spec, {"Namespace": namespace, "StatefulSet": workload}):
+            spec = None
+        place = f"{at.cluster}/{namespace_of(ref.id)}"
         slugs = spec.ref if spec else ref
         return EngineFacts(
-            id=workload["metadata"]["uid"],
+            id=namespace["metadata"]["uid"],
             name=f"engine-{slugs.slug}",
             status=state,
             url=url_of(at.placement, slugs),
-            external_id=f"{namespace}/{NAME}",
-            environment_external_id=namespace,
-            created_at=parse_time(workload["metadata"]["creationTimestamp"]),
+            external_id=f"{place}/{NAME}",
+            environment_external_id=place,
+            created_at=parse_time(namespace["metadata"]["creationTimestamp"]),
             message=message,
             spec=spec,
-            credential=credential,
         )
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
@@ -129,9 +134,11 @@ class KubernetesDeployer:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(SIZES)}"))
         at = await self._at(spec.region)
         password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
-        credentials = Credentials(password.clear or password.hash, self._jwks())
+        credentials = Credentials(password.clear or password.hash, admin_secret.name, self._jwks())
         for wanted in engine_objects(spec, at.placement, credentials):
             await self._apply(at.client, wanted, spec.ref)
+        for unwanted in unwanted_objects(spec, at.placement):
+            await self._remove(at.client, unwanted, spec.ref)
 
     async def snapshot(self, ref: EngineRef) -> None:
         """Keeps the volume itself, labelled with the environment's id: it is there to be bound again when the claim is gone."""
@@ -196,35 +203,89 @@ class KubernetesDeployer:
                 log.warning("watch of engines interrupted", kind=kind, error=str(halt))
             await asyncio.sleep(RELIST_S)
 
-    async def _intact(self, at: Site, spec: EngineSpec, workload: Document) -> bytes | None:
-        """The admin's password as the engine has it, b"" where it cannot be told; None where an object differs."""
-        wanted = engine_objects(spec, at.placement, Credentials("", self._jwks()))
-        others = [document for document in wanted if document["kind"] != "StatefulSet"]
-        found = await asyncio.gather(*(self._find(at.client, document) for document in others))
-        password = b""
-        for real, document in zip((*found, workload), (*others, _of_kind(wanted, "StatefulSet")), strict=True):
-            if real is None or not covers(real, {key: value for key, value in document.items() if key != "stringData"}):
-                return None
-            if document["kind"] == "Secret":
-                password = base64.b64decode((real.get("data") or {}).get(PASSWORD_KEY, ""))
-        return password
+    async def _state(self, client: Client, ref: EngineRef, namespace: Document, workload: Document | None) -> tuple[str, str]:
+        """How it is with the engine, and why it does not run."""
+        if any("deletionTimestamp" in found["metadata"] for found in (namespace, workload) if found is not None):
+            return "DELETING", f"namespace {namespace_of(ref.id)} or what is in it is being deleted"
+        if workload is None:
+            return "PENDING", "its workload is not there"
+        state, message = state_of(workload, ())
+        if state == "RUNNING":
+            return state, message
+        pods = await self._pods(client, ref)
+        refusal = "" if pods else await self._refusal_of_pods(client, ref)
+        return ("FAILED", refusal) if refusal else state_of(workload, pods)
+
+    async def _intact(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> bool:
+        """Is each object as it would be applied now? found: by kind, those that were read already."""
+        wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks()))
+        missing = [document for document in wanted if document["kind"] not in found]
+        unwanted = unwanted_objects(spec, at.placement)
+        read = await asyncio.gather(*(self._find(at.client, document) for document in (*missing, *unwanted)))
+        if any(read[len(missing) :]):
+            return False
+        real = {**found, **{document["kind"]: each for document, each in zip(missing, read, strict=False)}}
+        return all(self._as_wanted(real[document["kind"]], document, spec.ref) for document in wanted)
+
+    def _as_wanted(self, real: Document | None, wanted: Document, ref: EngineRef) -> bool:
+        if real is None:
+            return False
+        if wanted["kind"] != "Secret":
+            return covers(real, _settled(wanted, real))
+        return _belongs(real, ref) and self._has_the_tenants_password(real, ref)
+
+    def _has_the_tenants_password(self, secret: Document, ref: EngineRef) -> bool:
+        """Of the Secret that it was given; one that cannot be read now takes nothing away."""
+        source = (secret["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
+        given = (secret.get("data") or {}).get(PASSWORD_KEY)
+        if not source or given is None:
+            return False
+        declared = self._secrets.look(ref.namespace, source, PASSWORD_KEY, "environment")
+        fingerprint = self._secrets.fingerprint(ref.namespace, base64.b64decode(given))
+        return declared.state != "Present" or declared.fingerprint == fingerprint
 
     async def _apply(self, client: Client, wanted: Document, ref: EngineRef) -> None:
+        """What others put where it changes the meaning goes: server-side apply would leave it."""
         real = await self._find(client, wanted)
         if real is not None:
-            if not _belongs(real, ref):
-                raise _taken(wanted)
-            if "deletionTimestamp" in real["metadata"]:
-                raise _deleting(ref)
-            if wanted["kind"] == "PersistentVolumeClaim":
-                # A volume stays in the class in which it was made.
-                wanted = _with_spec(wanted, storageClassName=real["spec"].get("storageClassName"))
-        query = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+            _check_is_ours(real, wanted, ref)
+            wanted = _settled(wanted, real)
+        shared = wanted["kind"] in _SHARED
+        query = {**WRITE, "force": "true"}
         try:
-            await client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
+            applied = await client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
         except Invalid as refused:
-            reasons = "; ".join(str(problem) for problem in refused.problems)
-            raise Halt(Stalled("EngineRefused", f"{wanted['kind']} {wanted['metadata']['name']}: {reasons}")) from refused
+            if real is None or shared:
+                raise _refused(wanted, refused) from refused
+            await self._replace(client, wanted, real)
+            return
+        if not shared and not covers(applied, wanted):
+            await self._replace(client, wanted, applied)
+
+    async def _replace(self, client: Client, wanted: Document, real: Document) -> None:
+        metadata = {key: value for key, value in real["metadata"].items() if key != "managedFields"}
+        for key in ("labels", "annotations"):
+            metadata[key] = {**(metadata.get(key) or {}), **wanted["metadata"].get(key, {})}
+        try:
+            await client.request("PUT", reference(wanted), query=WRITE, body={**wanted, "metadata": metadata})
+        except Invalid as refused:
+            raise _refused(wanted, refused) from refused
+
+    async def _remove(self, client: Client, unwanted: Document, ref: EngineRef) -> None:
+        real = await self._find(client, unwanted)
+        if real is None or not _belongs(real, ref):
+            return
+        held = {"preconditions": {"uid": real["metadata"]["uid"]}}
+        with suppress(NotFound):
+            await client.request("DELETE", reference(unwanted), body={"apiVersion": "v1", "kind": "DeleteOptions", **held})
+
+    async def _refusal_of_pods(self, client: Client, ref: EngineRef) -> str:
+        """Why the pod may not be made, as its controller last told; `""` where it did not."""
+        path = path_of("v1", "Event", namespace_of(ref.id))
+        query = {"fieldSelector": "involvedObject.kind=StatefulSet,reason=FailedCreate"}
+        told = (await client.request("GET", path, query=query))["items"]
+        newest = max(told, key=lambda event: event.get("lastTimestamp") or "", default=None)
+        return f"FailedCreate: {newest['message']}" if newest else ""
 
     async def _pods(self, client: Client, ref: EngineRef) -> list[Document]:
         path = path_of("v1", "Pod", namespace_of(ref.id))
@@ -238,7 +299,8 @@ class KubernetesDeployer:
             return None
 
     async def _get(self, client: Client, api_version: str, kind: str, ref: EngineRef) -> Document | None:
-        metadata = {"name": NAME, "namespace": namespace_of(ref.id)}
+        namespace = namespace_of(ref.id)
+        metadata = {"name": namespace} if kind == "Namespace" else {"name": NAME, "namespace": namespace}
         return await self._find(client, {"apiVersion": api_version, "kind": kind, "metadata": metadata})
 
     async def _at(self, region: str) -> Site:
@@ -277,12 +339,19 @@ def _tell(item: Document, changed: asyncio.Queue[EngineRef]) -> None:
         changed.put_nowait(ref)
 
 
-def _of_kind(documents: tuple[Document, ...], kind: str) -> Document:
-    return next(document for document in documents if document["kind"] == kind)
+def _settled(wanted: Document, real: Document) -> Document:
+    """What is wanted of an object that is there already: a volume stays in the class in which it was made."""
+    if wanted["kind"] != "PersistentVolumeClaim" or "storageClassName" not in wanted["spec"]:
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "storageClassName": real["spec"].get("storageClassName")}}
 
 
-def _with_spec(document: Document, **fields: Any) -> Document:
-    return {**document, "spec": {**document["spec"], **fields}}
+def _check_is_ours(real: Document, wanted: Document, ref: EngineRef) -> None:
+    """Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting."""
+    if not _belongs(real, ref):
+        raise _taken(wanted)
+    if "deletionTimestamp" in real["metadata"]:
+        raise _deleting(ref)
 
 
 def _deleting(ref: EngineRef) -> Halt:
@@ -297,3 +366,8 @@ def _taken(wanted: Document) -> Halt:
     return Halt(
         Stalled(reason, f"{wanted['kind']} {metadata['name']}{where} is not this environment's; it is left alone", "Operator")
     )
+
+
+def _refused(wanted: Document, refused: Invalid) -> Halt:
+    reasons = "; ".join(str(problem) for problem in refused.problems)
+    return Halt(Stalled("EngineRefused", f"{wanted['kind']} {wanted['metadata']['name']}: {reasons}"))

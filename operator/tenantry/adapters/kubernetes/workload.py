@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +17,8 @@ USER = 65534
 MANAGED_BY = {"app.kubernetes.io/managed-by": "tenantry", "app.kubernetes.io/name": "tenantry-engine"}
 ID_LABEL = f"{GROUP}/environment-id"
 SPEC_ANNOTATION = f"{GROUP}/engine-spec"
+ADMIN_ANNOTATION = f"{GROUP}/admin-secret"
+"""On the engine's Secret: the name of the tenant's Secret from which it has its password."""
 INGRESS_LABEL = f"{GROUP}/ingress"
 """On a namespace whose pods may reach engines from outside: that of the ingress controller."""
 PASSWORD_KEY = "password"  # noqa: S105 - a key's name
@@ -47,9 +50,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What an engine is given. admin_password: clear text or an argon2id hash; database_url: `""` for SQLite in its volume."""
+    """What an engine is given. admin_password: clear text or an argon2id hash; database_url: `""` for SQLite in its volume.
+
+    admin_secret: the name of the tenant's Secret that holds the password.
+    """
 
     admin_password: str
+    admin_secret: str
     jwks: Mapping[str, Any]
     database_url: str = ""
 
@@ -108,7 +115,7 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
         _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
         _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
         _network_policy(spec, placement),
-        _object("v1", "Secret", spec, stringData=_secret_data(credentials), type="Opaque"),
+        _secret(spec, credentials),
         _object("v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True)}),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
@@ -119,10 +126,26 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
     return tuple(objects)
 
 
+def unwanted_objects(spec: EngineSpec, placement: Placement) -> tuple[Document, ...]:
+    """What an engine has elsewhere, or had before, and not here."""
+    published = public_host(placement, spec.ref.tenant_slug, spec.ref.slug)
+    return () if published else (_object("networking.k8s.io/v1", "Ingress", spec),)
+
+
+_WHOLE = frozenset({"data", "hard", "matchLabels", "selector"})
+"""Mappings in which an entry more is another meaning."""
+
+
 def covers(real: Any, wanted: Any) -> bool:
-    """Is everything that is wanted there? What the server or others added does not matter."""
+    """Is everything that is wanted there? What the server added, or others in metadata, does not matter."""
+    if not wanted and isinstance(wanted, Mapping | list):
+        return not real
     if isinstance(wanted, Mapping):
-        return isinstance(real, Mapping) and all(covers(real.get(key), value) for key, value in wanted.items())
+        if not isinstance(real, Mapping):
+            return False
+        return all(
+            covers(real.get(key), value) and not (key in _WHOLE and set(real[key]) - set(value)) for key, value in wanted.items()
+        )
     if isinstance(wanted, list | tuple):
         same = isinstance(real, list | tuple) and len(real) == len(wanted)
         return same and all(covers(one, other) for one, other in zip(real, wanted, strict=True))
@@ -171,27 +194,41 @@ def _failure(pod: Document) -> str:
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return _sentence(condition.get("reason", "Unschedulable"), condition.get("message", ""))
+    if status.get("phase") == "Failed":
+        return _sentence(status.get("reason", "Failed"), status.get("message", ""))
     for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        ended = (container.get("lastState") or {}).get("terminated") or {}
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        if ended:
+            return _sentence(ended.get("reason", "Ended"), ended.get("message", ""), f"exit code {ended.get('exitCode')}")
         if waiting.get("reason") in _FAILURES:
-            last = f"last ended by {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
-            return _sentence(waiting["reason"], waiting.get("message", ""), last)
+            return _sentence(waiting["reason"], waiting.get("message", ""), _last_end(container))
     return ""
+
+
+def _last_end(container: Document) -> str:
+    ended = (container.get("lastState") or {}).get("terminated")
+    return f"last ended by {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
 
 
 def _progress(pod: Document) -> str:
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
-        waiting = (container.get("state") or {}).get("waiting")
+        waiting, last = (container.get("state") or {}).get("waiting"), _last_end(container)
         if waiting:
-            return _sentence(waiting.get("reason", "Waiting"), waiting.get("message", ""))
+            return _sentence(waiting.get("reason", "Waiting"), waiting.get("message", ""), last)
+        if last:
+            return _joined(f"its pod is {status.get('phase', 'Pending')}, not ready yet", last)
     return f"its pod is {status.get('phase', 'Pending')}, not ready yet"
 
 
 def _sentence(reason: str, *parts: str) -> str:
-    told = "; ".join(part for part in parts if part)
+    told = _joined(*parts)
     return f"{reason}: {told}" if told else reason
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _object(api_version: str, kind: str, engine: EngineSpec, /, **body: Any) -> dict[str, Any]:
@@ -213,19 +250,34 @@ def _port() -> dict[str, Any]:
     return {"name": "http", "port": PORT, "protocol": "TCP", "targetPort": PORT}
 
 
-def _secret_data(credentials: Credentials) -> dict[str, str]:
+def _secret(spec: EngineSpec, credentials: Credentials) -> dict[str, Any]:
     database = {"url": credentials.database_url} if credentials.database_url else {}
-    return {PASSWORD_KEY: credentials.admin_password, **database}
+    values = {PASSWORD_KEY: credentials.admin_password, **database}
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    secret = _object("v1", "Secret", spec, data=data, type="Opaque")
+    secret["metadata"]["annotations"] = {ADMIN_ANNOTATION: credentials.admin_secret}
+    return secret
 
 
 def _claim(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     claim: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": spec.storage or DEFAULT_STORAGE}},
+        "resources": {"requests": {"storage": _as_written(spec.storage or DEFAULT_STORAGE)}},
     }
     if placement.storage_class:
         claim["storageClassName"] = placement.storage_class
     return _object("v1", "PersistentVolumeClaim", spec, spec=claim)
+
+
+_UNITS = ("Mi", "Gi", "Ti", "Pi")
+
+
+def _as_written(storage: str) -> str:
+    """The quantity as the API server writes it: in the largest unit that leaves a whole number."""
+    number, unit = int(storage[:-2]), _UNITS.index(storage[-2:])
+    while number % 1024 == 0 and unit < len(_UNITS) - 1:
+        number, unit = number // 1024, unit + 1
+    return f"{number}{_UNITS[unit]}"
 
 
 def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
@@ -341,7 +393,6 @@ def _ingress(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     rules: dict[str, Any] = {
         "ingressClassName": placement.ingress_class,
         "rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}],
+        "tls": [{"hosts": [host]}] if placement.tls else [],
     }
-    if placement.tls:
-        rules["tls"] = [{"hosts": [host]}]
     return _object("networking.k8s.io/v1", "Ingress", spec, spec=rules)

@@ -1,0 +1,645 @@
+"""Engines on a real API server: what is made, what is seen, what is put right, and that nothing is left.
+
+Pods are made by the StatefulSet's controller and played by writing their status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import subprocess
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tenantry.adapters.kubernetes.client import JSON_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.adapters.kubernetes.workload import Credentials, Placement, engine_objects, namespace_of
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.kinds.region.spec import KubernetesSettings, Region, RegionSpec
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.resource import Document, Metadata, Ref, SecretKeyRef
+from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
+from tests.cluster.control_plane import Cluster
+from tests.cluster.fixtures import client_of, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+BASE = Placement("tenantry:1.2.0", "IfNotPresent", "tenantry", "https://api.example.com", "tenantry-system")
+JWKS: dict[str, Any] = {"keys": [{"kid": "1", "kty": "OKP"}]}
+KINDS = {
+    "ServiceAccount": "v1",
+    "ResourceQuota": "v1",
+    "Secret": "v1",
+    "ConfigMap": "v1",
+    "PersistentVolumeClaim": "v1",
+    "Service": "v1",
+    "Pod": "v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
+    "Ingress": "networking.k8s.io/v1",
+    "StatefulSet": "apps/v1",
+}
+
+
+@dataclass
+class Declared:
+    """deployer.Regions; every environment is in `home` unless it is told otherwise."""
+
+    regions: dict[str, Region] = field(default_factory=dict)
+    region: str = "home"
+
+    def named(self, name: str) -> Region | None:
+        return self.regions.get(name)
+
+    def of(self, ref: EngineRef) -> str:
+        return self.region
+
+    def settle(self, **settings: Any) -> None:
+        """Declares the region `home`."""
+        subdomain = settings.pop("subdomain", None)
+        spec = RegionSpec(subdomain=subdomain, kubernetes=KubernetesSettings(**settings))
+        self.regions[self.region] = Region(metadata=Metadata(name=self.region), spec=spec)
+
+
+@dataclass
+class Kit:
+    """One environment, its tenant's namespace with the password, and the deployer."""
+
+    client: Client
+    ref: EngineRef
+    declared: Declared
+    cached: dict[Ref, Document]
+    deployer: KubernetesDeployer
+
+    @property
+    def spec(self) -> EngineSpec:
+        return EngineSpec(self.ref, self.declared.region, "Kubernetes")
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.ref.id)
+
+    @property
+    def admin_secret(self) -> Ref:
+        return Ref("Secret", self.ref.namespace, "dev-admin")
+
+    async def deploy(self, spec: EngineSpec | None = None) -> None:
+        await self.deployer.deploy(spec or self.spec, self.admin_secret)
+
+    async def engine(self) -> EngineFacts:
+        facts = await self.deployer.engine(self.ref)
+        assert facts is not None
+        return facts
+
+    async def get(self, kind: str, name: str = "engine") -> Document:
+        return await self.client.request("GET", self.path(kind, name))
+
+    async def patch(self, kind: str, body: Any, name: str = "engine", subresource: str = "") -> None:
+        content_type = JSON_PATCH if isinstance(body, list) else MERGE_PATCH
+        await self.client.request("PATCH", self.path(kind, name) + subresource, body=body, content_type=content_type)
+
+    async def delete(self, kind: str, name: str = "engine") -> None:
+        await self.client.request("DELETE", self.path(kind, name), body={"propagationPolicy": "Background"})
+
+    async def create(self, kind: str, **body: Any) -> Document:
+        metadata = {"name": "engine", **body.pop("metadata", {})}
+        document = {"apiVersion": KINDS[kind], "kind": kind, "metadata": metadata, **body}
+        return await self.client.request("POST", path_of(KINDS[kind], kind, self.namespace), body=document)
+
+    def path(self, kind: str, name: str) -> str:
+        if kind == "Namespace":
+            return path_of("v1", kind, "", self.namespace)
+        return path_of(KINDS[kind], kind, self.namespace, name)
+
+    async def names(self, kind: str) -> list[str]:
+        found = await self.client.request("GET", path_of(KINDS[kind], kind, self.namespace))
+        return [each["metadata"]["name"] for each in found["items"]]
+
+    async def pod(self) -> None:
+        """Returns when there is one."""
+
+        async def made() -> bool:
+            return await self.names("Pod") == ["engine-0"]
+
+        await until(made, "the engine has no pod")
+
+    async def play(self, container: dict[str, Any] | None = None, **status: Any) -> None:
+        """What a kubelet or the scheduler would say of the pod."""
+        await self.pod()
+        if container is not None:
+            about = {"name": "engine", "image": "tenantry", "imageID": "", "restartCount": 0, "ready": False, **container}
+            status["containerStatuses"] = [about]
+        await self.patch("Pod", {"status": status}, "engine-0", "/status")
+
+    async def become_ready(self) -> None:
+        ready = [{"type": "Ready", "status": "True"}]
+        await self.play({"ready": True, "state": {"running": {}}}, phase="Running", conditions=ready)
+        await self.until_status("RUNNING")
+
+    async def until_status(self, status: str) -> EngineFacts:
+        async def reached() -> bool:
+            return (await self.engine()).status == status
+
+        await until(reached, f"the engine is not {status}")
+        return await self.engine()
+
+    async def undeploy(self) -> None:
+        """To the end: a pass is done again until the namespace is gone."""
+
+        async def done() -> bool:
+            try:
+                await self.deployer.undeploy(self.ref)
+            except Halt as halt:
+                assert isinstance(halt.verdict, Waiting)
+                assert halt.verdict.reason == "EngineNamespaceDeleting"
+                return False
+            return True
+
+        await until(done, "the engine's namespace is still there")
+
+
+async def make(client: Client, kind: str, name: str, namespace: str = "", **body: Any) -> Document:
+    metadata = {"name": name, "namespace": namespace, **body.pop("metadata", {})}
+    document = {"apiVersion": "v1", "kind": kind, "metadata": metadata, **body}
+    return await client.request("POST", path_of("v1", kind, namespace), body=document)
+
+
+async def kit_of(client: Client) -> Kit:
+    ref = EngineRef(f"tenant-{uuid.uuid4().hex[:8]}", "dev", str(uuid.uuid4()), "acme", "dev")
+    await make(client, "Namespace", ref.namespace)
+    labels = {"tenantry.dev/credential": "environment"}
+    secret = await make(
+        client, "Secret", "dev-admin", ref.namespace, metadata={"labels": labels}, stringData={"password": "correct horse"}
+    )
+    declared, cached = Declared(), {Ref("Secret", ref.namespace, "dev-admin"): secret}
+    secrets = StoreSecrets(KubernetesStore(client), cached.get, b"key")
+    return Kit(client, ref, declared, cached, KubernetesDeployer(Clusters(client), declared, secrets, lambda: JWKS, BASE))
+
+
+@pytest.fixture
+async def kit(cluster: Cluster) -> AsyncIterator[Kit]:
+    if not cluster.controllers:
+        pytest.skip("there is no kube-controller-manager to make pods and empty namespaces")
+    async with client_of(cluster) as client:
+        yield await kit_of(client)
+
+
+# What is made
+
+
+async def test_a_deployed_engine_has_all_its_objects_and_starts(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.pod()  # so Pod Security let it in
+    facts = await kit.engine()
+    assert (facts.status, facts.spec) == ("PENDING", kit.spec)
+    assert facts.message == "its pod is Pending, not ready yet"
+    assert facts.url == f"http://engine.{kit.namespace}.svc:8080"
+    assert (facts.environment_external_id, facts.external_id) == (f"cluster/{kit.namespace}", f"cluster/{kit.namespace}/engine")
+    assert facts.created_at is not None
+    for kind in set(KINDS) - {"Pod", "Ingress", "ServiceAccount"}:
+        assert "engine" in await kit.names(kind), kind
+    assert base64.b64decode((await kit.get("Secret"))["data"]["password"]) == b"correct horse"
+
+
+async def test_the_api_server_takes_every_object_without_a_warning(cluster: Cluster, kit: Kit) -> None:
+    if cluster.kubectl is None:
+        pytest.skip("there is no kubectl")
+    await kit.deploy()
+    placement = replace(BASE, subdomain="eu.example.com", ingress_class="nginx", storage_class="fast")
+    spec = replace(kit.spec, size="large", version="1.3.0")
+    objects = engine_objects(spec, placement, Credentials("pw", "dev-admin", JWKS, "postgresql://db.example.com/crm"))
+    changeable = [each for each in objects if each["kind"] != "PersistentVolumeClaim"]
+    done = await asyncio.to_thread(dry_run, cluster, changeable)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def dry_run(cluster: Cluster, documents: list[Document]) -> subprocess.CompletedProcess[str]:
+    command = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, "--warnings-as-errors", "apply", "--dry-run=server"]
+    return subprocess.run(
+        [*map(str, command), "--server-side", "--force-conflicts", "--validate=strict", "-f", "-"],
+        input="\n---\n".join(json.dumps(each) for each in documents),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_deploying_again_writes_nothing(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.become_ready()
+    kinds = ["Namespace", *(kind for kind in KINDS if kind not in ("Pod", "Ingress"))]
+    before = {kind: ours(await kit.get(kind)) for kind in kinds}
+    assert all(before.values())
+    await kit.deploy()
+    assert {kind: ours(await kit.get(kind)) for kind in kinds} == before
+
+
+def ours(document: Document) -> list[Document]:
+    """What we wrote, and when."""
+    return [each for each in document["metadata"]["managedFields"] if each["manager"] == "tenantry"]
+
+
+SPECS = {
+    "the least": {},
+    "each field": {"version": "1.3.0", "size": "medium", "storage": "5Gi"},
+    "storage that the server writes otherwise": {"storage": "2048Mi"},
+}
+
+
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+async def test_what_was_deployed_is_seen_to_be_so(kit: Kit, fields: dict[str, Any]) -> None:
+    wanted = replace(kit.spec, **fields)
+    await kit.deploy(wanted)
+    assert (await kit.engine()).spec == wanted
+
+
+async def test_another_spec_is_brought_about_in_place(kit: Kit) -> None:
+    await kit.deploy()
+    before = await kit.engine()
+    wanted = replace(kit.spec, ref=replace(kit.ref, slug="next"), size="large", version="1.3.0")
+    await kit.deploy(wanted)
+    after = await kit.engine()
+    assert (after.spec, after.id, after.name) == (wanted, before.id, "engine-next")
+    (container,) = (await kit.get("StatefulSet"))["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["resources"]["limits"]["cpu"]) == ("tenantry:1.3.0", "4")
+
+
+async def test_an_unknown_size_is_refused_by_name(kit: Kit) -> None:
+    with pytest.raises(Halt, match="'huge' is none of small, medium, large") as halted:
+        await kit.deploy(replace(kit.spec, size="huge"))
+    assert isinstance(halted.value.verdict, Stalled)
+
+
+async def test_without_the_password_it_waits(kit: Kit) -> None:
+    with pytest.raises(Halt) as halted:
+        await kit.deployer.deploy(kit.spec, Ref("Secret", kit.ref.namespace, "other"))
+    assert isinstance(halted.value.verdict, Waiting)
+    assert await kit.deployer.engine(kit.ref) is None
+
+
+# What runs
+
+
+async def test_a_ready_pod_is_a_running_engine(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.become_ready()
+    facts = await kit.engine()
+    assert (facts.status, facts.message) == ("RUNNING", "")
+
+
+CRASHED = {"reason": "Error", "exitCode": 1}
+FAILING: dict[str, tuple[dict[str, Any], str]] = {
+    "crash-looping": (
+        {
+            "container": {
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                "lastState": {"terminated": CRASHED},
+            }
+        },
+        "CrashLoopBackOff: back-off 10s; last ended by Error, exit code 1",
+    ),
+    "without its image": (
+        {"container": {"state": {"waiting": {"reason": "ErrImagePull", "message": "tenantry:1.2.0: not found"}}}},
+        "ErrImagePull: tenantry:1.2.0: not found",
+    ),
+    "unschedulable": (
+        {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]},
+        "Unschedulable: 0/1 nodes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "message"), FAILING.values(), ids=FAILING)
+async def test_a_failing_engine_tells_the_pods_own_reason(kit: Kit, status: dict[str, Any], message: str) -> None:
+    await kit.deploy()
+    await kit.play(**status)
+    facts = await kit.engine()
+    assert (facts.status, facts.message) == ("FAILED", message)
+
+
+async def test_a_pod_that_may_not_be_made_is_told(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.pod()
+    await kit.patch("ResourceQuota", {"spec": {"hard": {"pods": "0"}}})
+    await kit.delete("Pod", "engine-0")
+
+    async def told() -> bool:
+        facts = await kit.engine()
+        return facts.status == "FAILED" and "exceeded quota" in facts.message
+
+    await until(told, "what keeps the pod away is not told")
+
+
+async def test_an_engine_is_another_environments_unless_namespace_name_and_id_match(kit: Kit) -> None:
+    await kit.deploy()
+    for other in ({"namespace": "tenant-other"}, {"name": "other"}, {"id": f"{kit.ref.id[:-1]}x"}):
+        assert await kit.deployer.engine(replace(kit.ref, **other)) is None
+
+
+async def test_a_change_of_the_engine_is_told(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.pod()
+    told: set[EngineRef] = set()
+
+    async def follow() -> None:
+        async for ref in kit.deployer.changes():
+            told.add(ref)
+
+    async def seen() -> bool:
+        return mine in told
+
+    mine = EngineRef(kit.ref.namespace, kit.ref.name, kit.ref.id)
+    following = asyncio.create_task(follow())
+    try:
+        await until(seen, "what is there at the start is not told")
+        told.clear()
+        await kit.play(phase="Running")
+        await until(seen, "the change is not told")
+    finally:
+        following.cancel()
+
+
+# What is put right
+
+DRIFT: dict[str, tuple[str, Any]] = {
+    "a namespace that lets privileged pods in": (
+        "Namespace",
+        {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
+    ),
+    "another image": (
+        "StatefulSet",
+        [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "evil"}],
+    ),
+    "a second container": (
+        "StatefulSet",
+        [{"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "x", "image": "evil"}}],
+    ),
+    "a volume of another": (
+        "StatefulSet",
+        [{"op": "replace", "path": "/spec/template/spec/volumes/0", "value": {"name": "data", "emptyDir": {}}}],
+    ),
+    "a variable": (
+        "StatefulSet",
+        [{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": {"name": "X", "value": "1"}}],
+    ),
+    "an engine that was stopped": ("StatefulSet", {"spec": {"replicas": 0}}),
+    "an engine that was doubled": ("StatefulSet", {"spec": {"replicas": 2}}),
+    "a spec that was rewritten": ("StatefulSet", {"metadata": {"annotations": {"tenantry.dev/engine-spec": "{}"}}}),
+    "a door for everybody": ("NetworkPolicy", {"spec": {"ingress": [{}]}}),
+    "a service that leads elsewhere": ("Service", {"spec": {"selector": {"app": "evil"}}}),
+    "an account with a token": ("ServiceAccount", {"automountServiceAccountToken": True}),
+    "foreign keys": ("ConfigMap", {"data": {"jwks.json": "{}"}}),
+    "a larger quota": ("ResourceQuota", {"spec": {"hard": {"pods": "100"}}}),
+    "another password": ("Secret", {"data": {"password": base64.b64encode(b"guess").decode()}}),
+    "a password that is gone": ("Secret", {"data": {"password": None}}),
+    "another account": ("StatefulSet", {"spec": {"template": {"spec": {"serviceAccountName": "default"}}}}),
+}
+
+
+@pytest.mark.parametrize(("kind", "change"), DRIFT.values(), ids=DRIFT)
+async def test_drift_is_seen_and_corrected(kit: Kit, kind: str, change: Any) -> None:
+    await kit.deploy()
+    await kit.patch(kind, change)
+    assert (await kit.engine()).spec != kit.spec
+    await kit.deploy()
+    assert (await kit.engine()).spec == kit.spec
+
+
+DELETED = [
+    "ServiceAccount",
+    "ResourceQuota",
+    "Secret",
+    "ConfigMap",
+    "Service",
+    "NetworkPolicy",
+    "StatefulSet",
+]
+
+
+@pytest.mark.parametrize("kind", DELETED)
+async def test_what_was_deleted_is_made_again(kit: Kit, kind: str) -> None:
+    await kit.deploy()
+    await kit.delete(kind)
+    assert (await kit.engine()).spec is None
+    await kit.deploy()
+    assert (await kit.engine()).spec == kit.spec
+
+
+async def test_a_new_password_of_the_tenant_reaches_the_engine(kit: Kit) -> None:
+    await kit.deploy()
+    store = KubernetesStore(kit.client)
+    before = await store.get(kit.admin_secret)
+    changed = {**before, "data": {"password": base64.b64encode(b"battery staple").decode()}}
+    kit.cached[kit.admin_secret] = await store.replace(changed, before["metadata"]["resourceVersion"])
+    facts = await kit.engine()
+    assert (facts.spec, facts.credential) == (None, "")
+    await kit.deploy()
+    assert base64.b64decode((await kit.get("Secret"))["data"]["password"]) == b"battery staple"
+    assert (await kit.engine()).spec == kit.spec
+
+
+async def test_a_password_that_the_tenant_took_away_stays_the_engines(kit: Kit) -> None:
+    await kit.deploy()
+    kit.cached.clear()
+    assert (await kit.engine()).spec == kit.spec
+
+
+async def test_a_region_that_is_no_longer_published_takes_the_ingress_away(kit: Kit) -> None:
+    kit.declared.settle(subdomain="eu.example.com", ingress_class_name="nginx")
+    await kit.deploy()
+    assert (await kit.engine()).url == "https://dev--acme.eu.example.com"
+    assert kit.deployer.preview("home", "acme", "dev") == "https://dev--acme.eu.example.com"
+    assert await kit.names("Ingress") == ["engine"]
+    kit.declared.settle()
+    assert (await kit.engine()).spec is None
+    await kit.deploy()
+    assert await kit.names("Ingress") == []
+    assert (await kit.engine()).spec == kit.spec
+    assert kit.deployer.preview("home", "acme", "dev") == ""
+
+
+async def test_a_volume_stays_in_the_class_in_which_it_was_made(kit: Kit) -> None:
+    kit.declared.settle(storage_class_name="fast")
+    await kit.deploy()
+    kit.declared.settle(storage_class_name="slow")
+    await kit.deploy()
+    assert (await kit.engine()).spec == kit.spec
+    assert (await kit.get("PersistentVolumeClaim"))["spec"]["storageClassName"] == "fast"
+
+
+async def test_a_volume_does_not_shrink_and_the_refusal_names_it(kit: Kit) -> None:
+    await kit.deploy(replace(kit.spec, storage="5Gi"))
+    with pytest.raises(Halt, match="PersistentVolumeClaim") as halted:
+        await kit.deploy(replace(kit.spec, storage="1Gi"))
+    assert isinstance(halted.value.verdict, Stalled)
+
+
+# What is others'
+
+
+FOREIGN = {
+    "nobody's": {},
+    "another environment's": {
+        "app.kubernetes.io/managed-by": "tenantry",
+        "app.kubernetes.io/name": "tenantry-engine",
+        "tenantry.dev/environment-id": "another",
+        "tenantry.dev/namespace": "tenant-other",
+        "tenantry.dev/environment": "dev",
+    },
+}
+
+
+@pytest.mark.parametrize("labels", FOREIGN.values(), ids=FOREIGN)
+async def test_a_foreign_namespace_is_neither_taken_nor_removed(kit: Kit, labels: dict[str, str]) -> None:
+    before = await make(kit.client, "Namespace", kit.namespace, metadata={"labels": labels})
+    with pytest.raises(Halt, match=kit.namespace) as halted:
+        await kit.deploy()
+    assert halted.value.verdict.reason == "EngineNamespaceTaken"
+    assert isinstance(halted.value.verdict, Stalled)
+    assert await kit.deployer.engine(kit.ref) is None
+    await kit.deployer.undeploy(kit.ref)
+    after = await kit.get("Namespace")
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert "deletionTimestamp" not in after["metadata"]
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+async def test_a_foreign_object_of_a_name_that_is_needed_is_left_alone(kit: Kit, kind: str) -> None:
+    await kit.deploy()
+    await kit.delete(kind)
+    foreign = await kit.create(kind)
+    assert (await kit.engine()).spec is None
+    with pytest.raises(Halt, match=f"{kind} engine in namespace {kit.namespace}") as halted:
+        await kit.deploy()
+    assert halted.value.verdict.reason == "ObjectTaken"
+    assert await kit.get(kind) == foreign
+
+
+# Its end
+
+
+async def test_nothing_is_left(kit: Kit) -> None:
+    kit.declared.settle(subdomain="eu.example.com", ingress_class_name="nginx")
+    await kit.deploy()
+    await kit.become_ready()
+    await kit.undeploy()
+    with pytest.raises(NotFound):
+        await kit.get("Namespace")
+    assert await kit.deployer.engine(kit.ref) is None
+    await kit.deployer.undeploy(kit.ref)
+    for kind, api_version in KINDS.items():
+        query = {"labelSelector": f"tenantry.dev/environment-id={kit.ref.id}"}
+        found = await kit.client.request("GET", path_of(api_version, kind), query=query)
+        assert found["items"] == [], kind
+
+
+async def test_until_it_is_gone_it_is_seen_as_being_deleted_and_not_made_anew(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.patch("ConfigMap", {"metadata": {"finalizers": ["example.com/held"]}})
+    with pytest.raises(Halt):
+        await kit.deployer.undeploy(kit.ref)
+
+    async def emptied() -> bool:
+        return await kit.names("StatefulSet") == []
+
+    await until(emptied, "the workload is still there")
+    assert (await kit.engine()).status == "DELETING"
+    with pytest.raises(Halt) as halted:
+        await kit.deploy()
+    assert isinstance(halted.value.verdict, Waiting)
+    assert halted.value.verdict.reason == "EngineNamespaceDeleting"
+    await kit.patch("ConfigMap", {"metadata": {"finalizers": None}})
+    await kit.undeploy()
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Secret"])
+async def test_what_is_left_of_an_engine_is_removed(kit: Kit, kind: str) -> None:
+    await kit.deploy()
+    await kit.delete(kind)
+    assert await kit.deployer.engine(kit.ref) is not None
+    await kit.undeploy()
+    with pytest.raises(NotFound):
+        await kit.get("Namespace")
+
+
+async def test_an_engine_whose_namespace_was_deleted_by_hand_comes_back(kit: Kit) -> None:
+    await kit.deploy()
+    await kit.delete("Namespace")
+
+    async def again() -> bool:
+        try:
+            await kit.deploy()
+        except Halt as halt:
+            assert halt.verdict.reason == "EngineNamespaceDeleting"
+            return False
+        return True
+
+    await until(again, "it cannot be deployed again")
+    await kit.become_ready()
+
+
+async def test_a_kept_volume_outlasts_its_engine(kit: Kit) -> None:
+    await kit.deploy()
+    volume = await bind(kit)
+    await kit.deployer.snapshot(kit.ref)
+    await kit.deployer.snapshot(kit.ref)
+    await kit.undeploy()
+    kept = await kit.client.request("GET", path_of("v1", "PersistentVolume", "", volume))
+    assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert kept["metadata"]["labels"]["tenantry.dev/environment-id"] == kit.ref.id
+    assert "deletionTimestamp" not in kept["metadata"]
+
+
+async def bind(kit: Kit) -> str:
+    """What the storage's provisioner does."""
+    name = f"pv-{kit.ref.id[:8]}"
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/nowhere"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": {"namespace": kit.namespace, "name": "engine"},
+    }
+    await make(kit.client, "PersistentVolume", name, spec=spec)
+    await kit.patch("PersistentVolumeClaim", {"spec": {"volumeName": name}})
+    return name
+
+
+async def test_an_engine_that_never_had_a_volume_has_nothing_to_keep(kit: Kit) -> None:
+    await kit.deployer.snapshot(kit.ref)
+    await kit.deploy()
+    await kit.deployer.snapshot(kit.ref)
+
+
+# Other clusters
+
+
+async def test_a_region_may_be_another_cluster(cluster: Cluster, kit: Kit) -> None:
+    kit.declared.settle(kubeconfig_secret_ref=SecretKeyRef(name=f"far-{kit.ref.id}", key="kubeconfig"))
+    with suppress(AlreadyExists):
+        await make(kit.client, "Namespace", "tenantry-system")
+    content = portable(cluster)
+    labels = {"tenantry.dev/credential": "region"}
+    secret = {"metadata": {"labels": labels}, "stringData": {"kubeconfig": content}}
+    await make(kit.client, "Secret", f"far-{kit.ref.id}", "tenantry-system", **secret)
+    await kit.deploy()
+    facts = await kit.engine()
+    assert (facts.spec, facts.environment_external_id) == (kit.spec, f"home/{kit.namespace}")
+    await kit.undeploy()
+
+
+def portable(cluster: Cluster) -> str:
+    """The cluster's kubeconfig with what it names files for."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    authority = config["clusters"][0]["cluster"].pop("certificate-authority")
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(Path(authority).read_bytes()).decode()
+    return str(yaml.safe_dump(config))

@@ -1,0 +1,377 @@
+"""The objects of one engine on Kubernetes, and what its pod tells of it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.kubernetes.workload import (
+    DEFAULT_STORAGE,
+    SIZES,
+    Credentials,
+    Placement,
+    covers,
+    engine_objects,
+    image_of,
+    labels_of,
+    namespace_of,
+    ref_of_labels,
+    spec_of,
+    state_of,
+    unwanted_objects,
+    url_of,
+)
+from tenantry.model.facts import EngineRef, EngineSpec
+
+ID = "3F2504E0-4f89-41d3-9a0c-0305e82c3301"
+REF = EngineRef("tenant-acme", "dev", ID, "acme", "dev")
+SPEC = EngineSpec(REF, "home", "Kubernetes")
+PLACEMENT = Placement(
+    image="registry.example.com:5000/tenantry:1.2.0",
+    pull_policy="IfNotPresent",
+    issuer="tenantry",
+    facade_url="https://api.example.com",
+    system_namespace="tenantry-system",
+)
+PUBLISHED = replace(PLACEMENT, subdomain="eu.example.com", ingress_class="nginx")
+CREDENTIALS = Credentials("correct horse", "dev-admin", {"keys": [{"kid": "1"}]})
+
+
+def made(spec: EngineSpec = SPEC, placement: Placement = PLACEMENT, credentials: Credentials = CREDENTIALS) -> dict[str, Any]:
+    """By kind: there is one of each."""
+    documents = engine_objects(spec, placement, credentials)
+    assert len({each["kind"] for each in documents}) == len(documents)
+    return {each["kind"]: each for each in documents}
+
+
+def pod_of(objects: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = objects["StatefulSet"]["spec"]["template"]["spec"]
+    return pod
+
+
+def container_of(objects: dict[str, Any]) -> dict[str, Any]:
+    (container,) = pod_of(objects)["containers"]
+    return dict(container)
+
+
+# What is made
+
+
+def test_the_namespace_comes_first_and_the_workload_after_all_that_it_needs() -> None:
+    kinds = [each["kind"] for each in engine_objects(SPEC, PUBLISHED, CREDENTIALS)]
+    assert kinds[0] == "Namespace"
+    needed = {"ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", "Service", "NetworkPolicy", "ResourceQuota"}
+    assert needed < set(kinds[: kinds.index("StatefulSet")])
+
+
+def test_every_object_lies_in_the_engines_namespace_and_tells_whose_it_is() -> None:
+    for kind, each in made(placement=PUBLISHED).items():
+        assert each["metadata"]["name" if kind == "Namespace" else "namespace"] == "env-3f2504e0-4f89"
+        assert ref_of_labels(each["metadata"]["labels"]) == EngineRef("tenant-acme", "dev", ID)
+
+
+def test_labels_of_something_else_name_no_engine() -> None:
+    labels = labels_of(REF)
+    for missing in ("tenantry.dev/environment-id", "tenantry.dev/namespace", "tenantry.dev/environment"):
+        assert ref_of_labels({key: value for key, value in labels.items() if key != missing}) is None
+
+
+NAMESPACES = {
+    "the first thirteen characters": (ID, "env-3f2504e0-4f89"),
+    "no hyphen at the end": ("12345678-901-234", "env-12345678-901"),
+    "an id that is short": ("7", "env-7"),
+}
+
+
+@pytest.mark.parametrize(("id_", "name"), NAMESPACES.values(), ids=NAMESPACES)
+def test_a_namespace_is_named_by_the_environments_id(id_: str, name: str) -> None:
+    assert namespace_of(id_) == name
+
+
+def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
+    objects = made()
+    labels = objects["Namespace"]["metadata"]["labels"]
+    assert {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")} == {"restricted"}
+    pod, container = pod_of(objects), container_of(objects)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65534
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_pod_has_no_token() -> None:
+    objects = made()
+    assert objects["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert pod_of(objects)["automountServiceAccountToken"] is False
+    assert pod_of(objects)["serviceAccountName"] == objects["ServiceAccount"]["metadata"]["name"]
+
+
+def test_the_engine_is_told_who_manages_it_and_where_its_files_are() -> None:
+    container = container_of(made())
+    assert container["args"] == ["engine", "--data", "/data", "--listen", "0.0.0.0:8080"]
+    assert {each["name"]: each["value"] for each in container["env"]} == {
+        "TENANTRY_MANAGED__UID": ID,
+        "TENANTRY_MANAGED__FACADE_URL": f"https://api.example.com/engines/{ID}/api/v1",
+        "TENANTRY_MANAGED__ISSUER": "tenantry",
+        "TENANTRY_MANAGED__JWKS": "/etc/tenantry/keys/jwks.json",
+        "TENANTRY_MANAGED__ADMIN_PASSWORD": "/etc/tenantry/admin/password",
+    }
+
+
+def test_what_is_mounted_is_where_the_engine_looks_for_it() -> None:
+    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://db.example.com/crm"))
+    mounts = {each["mountPath"]: each["name"] for each in container_of(objects)["volumeMounts"]}
+    assert mounts == {
+        "/data": "data",
+        "/tmp": "tmp",
+        "/etc/tenantry/keys": "keys",
+        "/etc/tenantry/admin": "admin",
+        "/etc/tenantry/database": "database",
+    }
+    volumes = {each["name"]: each for each in pod_of(objects)["volumes"]}
+    assert set(volumes) == set(mounts.values())
+    assert volumes["data"]["persistentVolumeClaim"]["claimName"] == objects["PersistentVolumeClaim"]["metadata"]["name"]
+    assert volumes["keys"]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
+    assert volumes["admin"]["secret"]["items"] == [{"key": "password", "path": "password"}]
+    assert volumes["database"]["secret"]["items"] == [{"key": "url", "path": "url"}]
+    assert "emptyDir" in volumes["tmp"]
+
+
+def test_the_secret_holds_the_password_and_tells_whose_it_is_and_nothing_else_shows_it() -> None:
+    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://u:geheim@db.example.com/crm"))
+    secret = objects.pop("Secret")
+    assert secret["metadata"]["annotations"] == {"tenantry.dev/admin-secret": "dev-admin"}
+    data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+    assert data == {"password": "correct horse", "url": "postgresql://u:geheim@db.example.com/crm"}
+    assert "correct horse" not in str(objects)
+    assert "geheim" not in str(objects)
+
+
+def test_an_engine_without_a_database_url_is_not_told_of_one() -> None:
+    names = {each["name"] for each in container_of(made())["env"]}
+    assert "TENANTRY_MANAGED__DATABASE_URL" not in names
+
+
+def test_liveness_asks_whether_it_lives_and_readiness_whether_it_serves() -> None:
+    container = container_of(made())
+    paths = {probe: container[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe: (at["path"], at["port"]) for probe, at in paths.items()} == {
+        "startupProbe": ("/healthz", 8080),
+        "livenessProbe": ("/healthz", 8080),
+        "readinessProbe": ("/readyz", 8080),
+    }
+
+
+def test_at_most_one_pod_writes_the_volume() -> None:
+    objects = made()
+    workload = objects["StatefulSet"]["spec"]
+    assert (workload["replicas"], workload["podManagementPolicy"]) == (1, "OrderedReady")
+    assert "volumeClaimTemplates" not in workload
+
+
+@pytest.mark.parametrize("size", ["", *SIZES])
+def test_requests_and_limits_follow_from_the_size(size: str) -> None:
+    resources = container_of(made(replace(SPEC, size=size)))["resources"]
+    assert resources == SIZES[size or "small"]
+    assert all(set(resources[each]) == {"cpu", "memory"} for each in ("requests", "limits"))
+
+
+STORAGE = {
+    "the default": ("", DEFAULT_STORAGE),
+    "as asked for": ("20Gi", "20Gi"),
+    "as the API server writes it": ("2048Mi", "2Gi"),
+    "in the largest unit that fits": ("1048576Gi", "1Pi"),
+    "not rounded": ("1536Mi", "1536Mi"),
+}
+
+
+@pytest.mark.parametrize(("asked", "given"), STORAGE.values(), ids=STORAGE)
+def test_storage_is(asked: str, given: str) -> None:
+    claim = made(replace(SPEC, storage=asked))["PersistentVolumeClaim"]["spec"]
+    assert claim["resources"] == {"requests": {"storage": given}}
+    assert "storageClassName" not in claim
+
+
+def test_the_volumes_class_is_the_regions() -> None:
+    claim = made(placement=replace(PLACEMENT, storage_class="fast"))["PersistentVolumeClaim"]["spec"]
+    assert claim["storageClassName"] == "fast"
+
+
+IMAGES = {
+    "none asked for": ("r:5000/tenantry:1.2.0", "", "r:5000/tenantry:1.2.0"),
+    "another version": ("r:5000/tenantry:1.2.0", "1.3.0", "r:5000/tenantry:1.3.0"),
+    "a host's port is no version": ("r:5000/tenantry", "1.3.0", "r:5000/tenantry:1.3.0"),
+    "a digest goes with its version": ("tenantry:1.2.0@sha256:abc", "1.3.0", "tenantry:1.3.0"),
+    "a digest stays": ("tenantry@sha256:abc", "", "tenantry@sha256:abc"),
+}
+
+
+@pytest.mark.parametrize(("image", "version", "runs"), IMAGES.values(), ids=IMAGES)
+def test_the_image_is_the_platforms_of_the_version_asked_for(image: str, version: str, runs: str) -> None:
+    assert image_of(image, version) == runs
+
+
+# Who reaches it
+
+
+URLS = {
+    "within the cluster": (PLACEMENT, "http://engine.env-3f2504e0-4f89.svc:8080"),
+    "a subdomain without an ingress": (replace(PLACEMENT, subdomain="x.org"), "http://engine.env-3f2504e0-4f89.svc:8080"),
+    "published": (PUBLISHED, "https://dev--acme.eu.example.com"),
+    "published without TLS": (replace(PUBLISHED, tls=False), "http://dev--acme.eu.example.com"),
+}
+
+
+@pytest.mark.parametrize(("placement", "url"), URLS.values(), ids=URLS)
+def test_people_reach_it_at(placement: Placement, url: str) -> None:
+    assert url_of(placement, REF) == url
+
+
+def test_an_ingress_leads_to_the_service() -> None:
+    objects = made(placement=PUBLISHED)
+    ingress, service = objects["Ingress"]["spec"], objects["Service"]
+    assert ingress["ingressClassName"] == "nginx"
+    (rule,) = ingress["rules"]
+    assert rule["host"] == "dev--acme.eu.example.com"
+    assert ingress["tls"] == [{"hosts": ["dev--acme.eu.example.com"]}]
+    (path,) = rule["http"]["paths"]
+    backend = path["backend"]["service"]
+    assert backend == {"name": service["metadata"]["name"], "port": {"number": service["spec"]["ports"][0]["port"]}}
+    assert service["spec"]["selector"].items() <= objects["StatefulSet"]["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_without_an_ingress_class_there_is_no_ingress_and_must_be_none() -> None:
+    placement = replace(PLACEMENT, subdomain="eu.example.com")
+    assert "Ingress" not in made(placement=placement)
+    assert [each["kind"] for each in unwanted_objects(SPEC, placement)] == ["Ingress"]
+    assert unwanted_objects(SPEC, PUBLISHED) == ()
+
+
+def test_the_platform_alone_reaches_an_engine_that_is_not_published() -> None:
+    policy = made()["NetworkPolicy"]["spec"]
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tenantry-system"}}}]
+    assert rule["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    assert policy["podSelector"] == {}
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_a_published_engine_is_reached_by_the_ingress_too() -> None:
+    (rule,) = made(placement=PUBLISHED)["NetworkPolicy"]["spec"]["ingress"]
+    assert {"namespaceSelector": {"matchLabels": {"tenantry.dev/ingress": "true"}}} in rule["from"]
+    assert len(rule["from"]) == 2
+
+
+# What runs
+
+
+def test_the_spec_is_found_again_on_the_workload() -> None:
+    spec = replace(SPEC, size="large", storage="5Gi", version="1.3.0")
+    assert spec_of(made(spec)["StatefulSet"]) == spec
+
+
+@pytest.mark.parametrize(
+    "written", ["", "no JSON", "{}", '{"ref": {}}', '{"ref": null}', "[]", '"x"', '{"ref": {"id": "x"}, "a": 1}']
+)
+def test_a_spec_that_somebody_changed_is_none(written: str) -> None:
+    assert spec_of({"metadata": {"annotations": {"tenantry.dev/engine-spec": written}}}) is None
+
+
+COVERED = {
+    "what the server added": ({"a": 1, "b": 2}, {"a": 1}, True),
+    "a value that differs": ({"a": 1}, {"a": 2}, False),
+    "a field that is gone": ({}, {"a": 1}, False),
+    "an entry that was added": ([{"name": "a"}, {"name": "b"}], [{"name": "a"}], False),
+    "an entry with a default": ([{"name": "a", "protocol": "TCP"}], [{"name": "a"}], True),
+    "an entry that widens a selector": ({"selector": {"a": "1", "b": "2"}}, {"selector": {"a": "1"}}, False),
+    "a key that nobody gave": ({"data": {"a": "1", "b": "2"}}, {"data": {"a": "1"}}, False),
+    "nothing, where nothing is wanted": ({}, {"tls": []}, True),
+    "something, where nothing is wanted": ({"tls": [{}]}, {"tls": []}, False),
+    "another type": ("1", {"a": 1}, False),
+    "a list that became a mapping": ({"a": 1}, [1], False),
+}
+
+
+@pytest.mark.parametrize(("real", "wanted", "covered"), COVERED.values(), ids=COVERED)
+def test_whether_all_that_is_wanted_is_there(real: Any, wanted: Any, covered: bool) -> None:
+    assert covers(real, wanted) is covered
+
+
+def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
+    status = {"observedGeneration": seen, "readyReplicas": ready, "updatedReplicas": updated}
+    return {"metadata": {"generation": 3}, "status": status}
+
+
+def pod(waiting: dict[str, Any] | None = None, last: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    state = {"waiting": waiting} if waiting else {"running": {}}
+    container = {"name": "engine", "state": state, "lastState": {"terminated": last} if last else {}}
+    return {"status": {"phase": "Pending", "containerStatuses": [container], **status}}
+
+
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: 3 Insufficient memory.",
+}
+PULL = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "tenantry:9"'}
+CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
+
+STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] = {
+    "ready": (workload(ready=1), [], ("RUNNING", "")),
+    "not seen by its controller yet": (workload(ready=1, seen=2), [], ("PENDING", "its pod is not there yet")),
+    "ready, and about to be replaced": (workload(ready=1, updated=0), [pod()], ("PENDING", "its pod is Pending, not ready yet")),
+    "without a status": ({"metadata": {"generation": 1}}, [], ("PENDING", "its pod is not there yet")),
+    "running and not ready": (workload(), [pod(phase="Running")], ("PENDING", "its pod is Running, not ready yet")),
+    "being made": (workload(), [pod({"reason": "ContainerCreating"})], ("PENDING", "ContainerCreating")),
+    "unschedulable": (
+        workload(),
+        [{"status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}],
+        ("FAILED", "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."),
+    ),
+    "without its image": (workload(), [pod(PULL)], ("FAILED", 'ImagePullBackOff: Back-off pulling image "tenantry:9"')),
+    "crash-looping": (
+        workload(),
+        [pod(CRASH, {"reason": "Error", "exitCode": 1})],
+        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by Error, exit code 1"),
+    ),
+    "out of memory": (
+        workload(),
+        [pod(CRASH, {"reason": "OOMKilled", "exitCode": 137})],
+        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by OOMKilled, exit code 137"),
+    ),
+    "killed for its memory, and starting again": (
+        workload(),
+        [pod(last={"reason": "OOMKilled", "exitCode": 137})],
+        ("PENDING", "its pod is Pending, not ready yet; last ended by OOMKilled, exit code 137"),
+    ),
+    "ended, and not started again yet": (
+        workload(),
+        [
+            {
+                "status": {
+                    "phase": "Running",
+                    "containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}],
+                }
+            }
+        ],
+        ("FAILED", "OOMKilled: exit code 137"),
+    ),
+    "evicted": (
+        workload(),
+        [{"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}],
+        ("FAILED", "Evicted: The node was low on resource: memory."),
+    ),
+}
+
+
+@pytest.mark.parametrize(("stateful_set", "pods", "told"), STATES.values(), ids=STATES)
+def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[dict[str, Any]], told: tuple[str, str]) -> None:
+    assert state_of(stateful_set, pods) == told
