@@ -1,179 +1,30 @@
-"""The chart on a real API server: accepted without a warning, its policies and rights hold, it goes only when it may."""
+"""The chart on a real API server: accepted without a warning, upgraded, and gone only when it may."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
-from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
-from tenantry.adapters.kubernetes.feed import KubernetesFeed
-from tenantry.adapters.kubernetes.keys import platform_keys
-from tenantry.adapters.kubernetes.lease import Lease
-from tenantry.adapters.kubernetes.remote import Clusters
-from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.workload import Placement
-from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.bootstrap.seat import FOLLOWED
-from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
-from tenantry.model.resource import Ref, held_of
-from tenantry.model.verdicts import Forbidden, Halt, Transient, Waiting
-from tests.cluster.binaries import Missing, find
-from tests.cluster.charting import CHART, NAMESPACE, objects, program, rendered, run
-from tests.cluster.control_plane import Cluster, control_plane
+from tests.cluster.charting import CHART, NAMESPACE, objects, rendered, run
+from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import ROOT, until
+from tests.cluster.releases import (
+    EVERYTHING,
+    FINALIZER,
+    OPERATOR,
+    Run,
+    environment,
+    kubeconfig_of,
+)
 from tests.cluster.schemas import write_schemas
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("chart")]
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-EVERYTHING: dict[str, Any] = {
-    "api": {"replicas": 2},
-    "blobs": {"s3": {"url": "s3://bucket/prefix"}},
-    "ingress": {"enabled": True, "host": "tenantry.example", "tlsSecretName": "tls"},
-    "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}]},
-    "uninstall": {"mode": "release"},
-}
-OPERATOR, API = (f"system:serviceaccount:{NAMESPACE}:tenantry-{name}" for name in ("operator", "api"))
-ADMIN = "system:serviceaccount:tenant-acme:tenantry-admin"
-VIEWER = "system:serviceaccount:tenant-acme:tenantry-viewer"
-MAKER = ("--as", "somebody", "--as-group", "namespace-makers")
-"""One who may make and change namespaces, but no Tenants."""
-FINALIZER = "tenantry.dev/finalizer"
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane of its own: a release is the cluster's, and no other test's definitions may be there before."""
-    try:
-        programs = find()
-        program("helm")
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with control_plane(programs, tmp_path_factory.mktemp("chart")) as cluster:
-        if cluster.kubectl is None:
-            pytest.skip("there is no kubectl beside the control plane")
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def kubectl(own: Cluster) -> Run:
-    def call(*arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
-        command = [str(own.kubectl), "--kubeconfig", str(own.kubeconfig), *map(str, arguments)]
-        text = None if given is None else json.dumps(given)
-        return subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def helm(own: Cluster) -> Run:
-    def call(*arguments: str | Path, **values: Any) -> subprocess.CompletedProcess[str]:
-        given = ("--values", "-") if values else ()
-        return run(
-            "helm", *arguments, "--namespace", NAMESPACE, "--kubeconfig", own.kubeconfig, *given, given=json.dumps(values) or None
-        )
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def release(helm: Run, kubectl: Run) -> str:
-    """The release, with a tenant's namespace as the operator would make it."""
-    namespace = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-    }
-    for document in (namespace, *makers()):
-        assert kubectl("create", "-f", "-", given=document).returncode == 0
-    checked = helm("install", "tenantry", CHART, "--dry-run=server")
-    assert checked.returncode == 0, checked.stderr
-    installed = helm("install", "tenantry", CHART)
-    assert (installed.returncode, installed.stderr) == (0, "")
-    waited = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    assert waited.returncode == 0, waited.stderr
-    asyncio.run(until(lambda: asyncio.to_thread(_guarded, kubectl), "the policies are not in force"))
-    for document in tenant_objects():
-        created = kubectl("create", "-f", "-", given=document)
-        assert created.returncode == 0, created.stderr
-    return installed.stdout
-
-
-def _guarded(kubectl: Run) -> bool:
-    """A policy counts some moments after it was made: a dry run of what it forbids tells."""
-    forged = environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"})
-    taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}}
-    dry = ("create", "--dry-run=server", "-f", "-")
-    told = kubectl(*dry, given=forged).stderr + kubectl(*dry, *MAKER, given=taken).stderr
-    return all(f"ValidatingAdmissionPolicy 'tenantry-{name}'" in told for name in ("requested-by", "tenant-namespaces"))
-
-
-def tenant_objects() -> list[dict[str, Any]]:
-    bindings = [
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": f"tenantry-{name}", "namespace": "tenant-acme"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"tenantry-tenant-{name}"},
-            "subjects": [{"kind": "ServiceAccount", "name": f"tenantry-{name}", "namespace": "tenant-acme"}],
-        }
-        for name in ("admin", "viewer")
-    ]
-    namespace = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": "tenant-acme",
-            "labels": {"tenantry.dev/tenant": "acme"},
-            "annotations": {"tenantry.dev/made-for": "a-uid", "tenantry.dev/access": "1-none"},
-        },
-    }
-    return [namespace, *bindings]
-
-
-def makers() -> list[dict[str, Any]]:
-    """So that a policy, and not a missing right, is what refuses."""
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "namespace-makers"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "namespace-makers"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "namespace-makers"}],
-    }
-    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "update", "patch", "delete"]}]
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "namespace-makers"},
-        "rules": rules,
-    }
-    return [role, binding]
-
-
-def environment(name: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "tenantry.dev/v1alpha1",
-        "kind": "Environment",
-        "metadata": {"name": name, "namespace": "tenant-acme"} | metadata,
-        "spec": {"region": "home"},
-    }
-
-
-def refused(answer: subprocess.CompletedProcess[str], why: str) -> None:
-    assert answer.returncode != 0
-    assert why in answer.stderr
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
@@ -213,261 +64,6 @@ async def test_pods_are_let_into_a_restricted_namespace(kubectl: Run, release: s
     await until(made, f"the pods are not there: {kubectl('get', 'events', '-n', NAMESPACE).stdout}")
 
 
-def test_policies_have_no_type_that_does_not_fit(kubectl: Run, release: str) -> None:
-    listed = json.loads(kubectl("get", "validatingadmissionpolicies", "-o", "json").stdout)["items"]
-    warnings = [each["status"].get("typeChecking", {}).get("expressionWarnings") for each in listed if "status" in each]
-    assert len(listed) == 4
-    assert [warning for warning in warnings if warning] == []
-
-
-ALLOWED = [
-    (OPERATOR, "patch", "environments.tenantry.dev/status", "tenant-acme", "yes"),
-    (OPERATOR, "create", "namespaces", "", "yes"),
-    (OPERATOR, "patch", "leases.coordination.k8s.io/tenantry-operator", NAMESPACE, "yes"),
-    (OPERATOR, "patch", "leases.coordination.k8s.io/another", NAMESPACE, "no"),
-    (OPERATOR, "create", "deployments.apps", NAMESPACE, "no"),
-    (OPERATOR, "impersonate", "serviceaccounts/tenantry-admin", "tenant-acme", "yes"),
-    (OPERATOR, "impersonate", "serviceaccounts/default", "tenant-acme", "no"),
-    (OPERATOR, "impersonate", "groups/system:masters", "", "no"),
-    (OPERATOR, "bind", "clusterroles.rbac.authorization.k8s.io/cluster-admin", "", "no"),
-    (API, "create", "users.tenantry.dev", NAMESPACE, "yes"),
-    (API, "create", "users.tenantry.dev", "tenant-acme", "no"),
-    (API, "create", "secrets", "tenant-acme", "no"),
-    (API, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
-    (API, "impersonate", "serviceaccounts/tenantry-admin", "tenant-acme", "no"),
-    (API, "impersonate", "users", "", "no"),
-    (ADMIN, "create", "environments.tenantry.dev", "tenant-acme", "yes"),
-    (ADMIN, "create", "secrets", "tenant-acme", "yes"),
-    (ADMIN, "create", "environments.tenantry.dev", "default", "no"),
-    (ADMIN, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
-    (ADMIN, "get", "users.tenantry.dev", NAMESPACE, "no"),
-    (ADMIN, "get", "operations.tenantry.dev", "tenant-acme", "no"),
-    (ADMIN, "patch", "namespaces/tenant-acme", "", "no"),
-    (VIEWER, "list", "apps.tenantry.dev", "tenant-acme", "yes"),
-    (VIEWER, "create", "apps.tenantry.dev", "tenant-acme", "no"),
-    (VIEWER, "get", "secrets", "tenant-acme", "no"),
-]
-
-
-@pytest.mark.parametrize(("who", "verb", "what", "where", "answer"), ALLOWED, ids=lambda value: str(value).rpartition(":")[2])
-def test_who_may_what(who: str, verb: str, what: str, where: str, answer: str, kubectl: Run, release: str) -> None:
-    resource, _, sub = what.partition("/")
-    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers") else [what]
-    asked = kubectl("auth", "can-i", verb, *arguments, *(("-n", where) if where else ()), "--as", who)
-    assert asked.stdout.strip().splitlines()[-1] == answer, asked.stderr
-
-
-def test_the_operator_hands_out_the_right_to_impersonate_the_two_accounts_and_no_more(kubectl: Run, release: str) -> None:
-    def handing(resource: str, *names: str) -> subprocess.CompletedProcess[str]:
-        rule = {"apiGroups": [""], "resources": [resource], "resourceNames": list(names), "verbs": ["impersonate"]}
-        role = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": "tenantry-api", "namespace": "tenant-acme"},
-            "rules": [rule],
-        }
-        return kubectl("create", "--dry-run=server", "-f", "-", "--as", OPERATOR, given=role)
-
-    assert handing("serviceaccounts", "tenantry-admin", "tenantry-viewer").returncode == 0
-    refused(handing("serviceaccounts", "default"), "attempting to grant RBAC permissions not currently held")
-    refused(handing("groups", "system:masters"), "attempting to grant RBAC permissions not currently held")
-
-
-def test_the_operator_binds_the_tenants_roles_alone(kubectl: Run, release: str) -> None:
-    def binding(role: str) -> subprocess.CompletedProcess[str]:
-        return kubectl(
-            "create", "rolebinding", "more", "-n", "tenant-acme", f"--clusterrole={role}", "--group=people", "--as", OPERATOR
-        )
-
-    assert binding("tenantry-tenant-admin").returncode == 0
-    refused(binding("cluster-admin"), "attempting to grant RBAC permissions not currently held")
-    refused(binding("admin"), "attempting to grant RBAC permissions not currently held")
-
-
-def test_a_tenants_admin_signs_with_its_own_name_alone(kubectl: Run, release: str) -> None:
-    forged = environment("forged", annotations={"tenantry.dev/requested-by": "ceo@acme.example"})
-    refused(kubectl("create", "-f", "-", "--as", ADMIN, given=forged), f"must be your own name, {ADMIN}, or absent")
-    signed = environment("signed", annotations={"tenantry.dev/requested-by": ADMIN})
-    assert kubectl("create", "-f", "-", "--as", ADMIN, given=signed).returncode == 0
-    changed = kubectl(
-        "annotate", "tenv/signed", "-n", "tenant-acme", "tenantry.dev/requested-by=ceo", "--overwrite", "--as", ADMIN
-    )
-    refused(changed, "must be your own name")
-    kept = kubectl("annotate", "tenv/signed", "-n", "tenant-acme", "note=1", "--as", ADMIN)
-    assert kept.returncode == 0, kept.stderr
-
-
-@pytest.mark.parametrize(
-    "who", [(OPERATOR,), (API,), (ADMIN, "--as-user-extra", "tenantry.dev/caller=ann")], ids=["operator", "api", "api as admin"]
-)
-def test_the_platform_signs_with_the_callers_name(who: tuple[str, ...], kubectl: Run, release: str) -> None:
-    signed = environment("by-the-platform", annotations={"tenantry.dev/requested-by": "ann"})
-    created = kubectl("create", "--dry-run=server", "-f", "-", "--as", *who, given=signed)
-    assert created.returncode == 0, created.stderr
-
-
-def test_our_finalizer_is_taken_off_by_the_operator_alone(kubectl: Run, release: str) -> None:
-    document = environment("held", finalizers=[FINALIZER, "example.com/another"])
-    assert kubectl("create", "-f", "-", "--as", OPERATOR, given=document).returncode == 0
-
-    def leave(*names: str, who: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        patch = json.dumps({"metadata": {"finalizers": list(names)}})
-        return kubectl("patch", "tenv/held", "-n", "tenant-acme", "--type=merge", "-p", patch, *who)
-
-    refused(leave("example.com/another"), "the operator takes tenantry.dev/finalizer off")
-    refused(leave(who=("--as", ADMIN)), "the operator takes tenantry.dev/finalizer off")
-    assert leave(FINALIZER).returncode == 0
-    assert leave(who=("--as", OPERATOR)).returncode == 0
-
-
-def test_what_is_protected_is_not_deleted(kubectl: Run, release: str) -> None:
-    document = environment("protected")
-    document["spec"]["deletionProtection"] = True
-    assert kubectl("create", "-f", "-", given=document).returncode == 0
-    for who in ((), ("--as", ADMIN), ("--as", OPERATOR)):
-        refused(kubectl("delete", "tenv/protected", "-n", "tenant-acme", *who), "set spec.deletionProtection to false")
-    freed = kubectl("patch", "tenv/protected", "-n", "tenant-acme", "--type=merge", "-p", '{"spec":{"deletionProtection":false}}')
-    assert freed.returncode == 0
-    assert kubectl("delete", "tenv/protected", "-n", "tenant-acme").returncode == 0
-
-
-def test_a_tenants_namespace_is_guarded(kubectl: Run, release: str) -> None:
-    refused(kubectl("label", "namespace/default", "tenantry.dev/tenant=acme", *MAKER), "only who may create Tenants")
-    refused(
-        kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant=other", "--overwrite", *MAKER),
-        "only who may create Tenants",
-    )
-    refused(kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", *MAKER), "only who may create Tenants")
-    refused(kubectl("delete", "namespace/tenant-acme", *MAKER), "is the namespace of tenant acme: delete the Tenant instead")
-    refused(kubectl("delete", "namespace/tenant-acme"), "is the namespace of tenant acme: delete the Tenant instead")
-    refused(kubectl("annotate", "namespace/tenant-acme", "tenantry.dev/made-for-", *MAKER), "only who may create Tenants")
-    refused(kubectl("annotate", "namespace/default", "tenantry.dev/made-for=a-uid", *MAKER), "only who may create Tenants")
-    assert kubectl("label", "namespace/default", "note=1", *MAKER).returncode == 0
-    assert kubectl("delete", "namespace/tenant-acme", "--dry-run=server", "--as", OPERATOR).returncode == 0
-    assert kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", "--dry-run=server").returncode == 0
-
-
-@asynccontextmanager
-async def acting_as(account: str, own: Cluster, kubectl: Run, folder: Path) -> AsyncIterator[Client]:
-    """A client with the rights of one of the release's accounts."""
-    client = Client(from_kubeconfig(kubeconfig_of(account, own, kubectl, folder)))
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-@pytest.mark.parametrize("account", ["operator", "api"])
-async def test_both_processes_may_read_what_their_caches_hold_and_the_platforms_keys(
-    account: str, own: Cluster, kubectl: Run, release: str, tmp_path: Path
-) -> None:
-    async with acting_as(account, own, kubectl, tmp_path) as client:
-        for kind in FOLLOWED:
-            await KubernetesFeed(client).list(kind)
-        assert (await platform_keys(KubernetesStore(client), "tenantry")).master
-
-
-async def test_the_operator_holds_its_lease_and_lets_it_go(own: Cluster, kubectl: Run, release: str, tmp_path: Path) -> None:
-    async with acting_as("operator", own, kubectl, tmp_path) as client:
-        for holder in ("one", "another"):
-            lease = Lease(client, NAMESPACE, "tenantry-operator", holder)
-            await asyncio.wait_for(lease.acquire(), 10)
-            await lease.release()
-
-
-async def test_the_operators_rights_are_enough_for_a_tenant_and_the_facade_acts_there_in_its_name(
-    own: Cluster, kubectl: Run, release: str, tmp_path: Path
-) -> None:
-    async with acting_as("operator", own, kubectl, tmp_path) as client:
-        tenancy = KubernetesTenancy(KubernetesStore(client), client, NAMESPACE)
-        await tenancy.ensure("tenant-fresh", "fresh", "a-uid", TenantAccess(("fresh-admins",), ("fresh-viewers",)))
-        async with acting_as("api", own, kubectl, tmp_path) as facade:
-            await asyncio.to_thread(_people_are_let_in, kubectl)
-            store = KubernetesStore(facade, _namespace_of_fresh).as_(Caller("a-subject", "ann", "ADMIN", "fresh"))
-            made = await store.create(
-                environment("dev", namespace="tenant-fresh", annotations={"tenantry.dev/requested-by": "ann"})
-            )
-            with pytest.raises(Forbidden):
-                await store.set_status(held_of(made), {"observedGeneration": 1})
-            with pytest.raises(Forbidden):
-                await store.get(Ref("Secret", NAMESPACE, "tenantry-keys"))
-        uid = (await KubernetesStore(client).get(Ref("Namespace", "", "tenant-fresh")))["metadata"]["uid"]
-        await gone(lambda: tenancy.remove("tenant-fresh", uid))
-
-
-async def _namespace_of_fresh(tenant: str) -> str:
-    assert tenant == "fresh"
-    return "tenant-fresh"
-
-
-def _people_are_let_in(kubectl: Run) -> None:
-    for group, verb, answer in (
-        ("fresh-admins", "create", "yes"),
-        ("fresh-viewers", "list", "yes"),
-        ("fresh-viewers", "create", "no"),
-    ):
-        asked = kubectl("auth", "can-i", verb, "tenv", "-n", "tenant-fresh", "--as", "somebody", "--as-group", group)
-        assert asked.stdout.strip() == answer
-
-
-async def gone(remove: Callable[[], Awaitable[None]]) -> None:
-    """Removes again until nothing is left to wait for."""
-
-    async def removed() -> bool:
-        try:
-            await remove()
-        except Halt as halt:
-            assert isinstance(halt.verdict, Waiting | Transient), halt
-            return False
-        return True
-
-    await until(removed, "it is not gone")
-
-
-async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubectl: Run, release: str, tmp_path: Path) -> None:
-    secret = Ref("Secret", "tenant-acme", "dev-admin")
-    document = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": secret.name, "namespace": secret.namespace, "labels": {"tenantry.dev/credential": "environment"}},
-        "stringData": {"password": "correct horse"},
-    }
-    assert kubectl("create", "-f", "-", given=document).returncode == 0
-    base = Placement(
-        "tenantry:0.1.0", "IfNotPresent", "tenantry", "http://api", NAMESPACE, subdomain="eu.example", ingress_class="any"
-    )
-    spec = EngineSpec(EngineRef("tenant-acme", "dev", "11111111-2222-4333-8444-555555555555", "acme", "dev"), "", "Kubernetes")
-    async with acting_as("operator", own, kubectl, tmp_path) as client, acting_as("api", own, kubectl, tmp_path) as facade:
-        operators, apis = (
-            KubernetesDeployer(Clusters(each), NoRegions(), StoreSecrets(KubernetesStore(each), nothing, b"k" * 32), dict, base)
-            for each in (client, facade)
-        )
-        await operators.deploy(spec, secret)
-        # The facade looks, too: it plans what a write would do.
-        for deployer in (operators, apis):
-            running = await deployer.engine(spec.ref)
-            assert running is not None
-            assert running.spec == spec
-        await operators.snapshot(spec.ref)
-        with pytest.raises(Forbidden):
-            await apis.deploy(spec, secret)
-        await gone(lambda: operators.undeploy(spec.ref))
-
-
-class NoRegions:
-    """Regions of which none is declared."""
-
-    def named(self, name: str) -> None:
-        return None
-
-    def of(self, ref: EngineRef) -> str:
-        return ""
-
-
-def nothing(ref: Ref) -> None:
-    return None
-
-
 def test_an_upgrade_keeps_the_password(helm: Run, kubectl: Run, release: str) -> None:
     def password() -> str:
         return kubectl("get", "secret", "tenantry-admin", "-n", NAMESPACE, "-o", "jsonpath={.data.password}").stdout
@@ -476,16 +72,6 @@ def test_an_upgrade_keeps_the_password(helm: Run, kubectl: Run, release: str) ->
     upgraded = helm("upgrade", "tenantry", CHART, settings={"TENANTRY_WORKERS": 8})
     assert (upgraded.returncode, upgraded.stderr) == (0, "")
     assert before == password() != ""
-
-
-def kubeconfig_of(account: str, own: Cluster, kubectl: Run, folder: Path) -> Path:
-    """A kubeconfig with the rights of one of the release's accounts."""
-    token = kubectl("create", "token", f"tenantry-{account}", "-n", NAMESPACE).stdout.strip()
-    config = yaml.safe_load(own.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    path = folder / f"kubeconfig-{account}"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 def hook(own: Cluster, kubectl: Run, mode: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -527,6 +113,8 @@ def test_a_release_goes_when_nothing_waits_for_its_operator(
     assert hook(own, kubectl, "refuse", tmp_path).returncode == 0
     assert kubectl("get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/component=operator", "-o", "name").stdout == ""
 
+    # The processes' own, made at their first start.
+    assert kubectl("create", "secret", "generic", "tenantry-keys", "-n", NAMESPACE, "--from-literal=master=key").returncode == 0
     assert helm("uninstall", "tenantry", "--no-hooks").returncode == 0
     assert kubectl("get", "tenv/last", "-n", "tenant-acme").returncode == 0
     kept = kubectl("get", "secrets,persistentvolumeclaims", "-n", NAMESPACE, "-o", "name").stdout.split()

@@ -1,0 +1,166 @@
+"""The chart, installed on a control plane of its own, and who acts there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.binaries import Missing, find
+from tests.cluster.charting import CHART, NAMESPACE, program, run
+from tests.cluster.control_plane import Cluster, control_plane
+from tests.cluster.fixtures import until
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+EVERYTHING: dict[str, Any] = {
+    "api": {"replicas": 2},
+    "blobs": {"s3": {"url": "s3://bucket/prefix"}},
+    "ingress": {"enabled": True, "host": "tenantry.example", "tlsSecretName": "tls"},
+    "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}]},
+    "uninstall": {"mode": "release"},
+}
+OPERATOR, API = (f"system:serviceaccount:{NAMESPACE}:tenantry-{name}" for name in ("operator", "api"))
+ADMIN = "system:serviceaccount:tenant-acme:tenantry-admin"
+VIEWER = "system:serviceaccount:tenant-acme:tenantry-viewer"
+MAKER = ("--as", "somebody", "--as-group", "namespace-makers")
+"""One who may make and change namespaces, but no Tenants."""
+FINALIZER = "tenantry.dev/finalizer"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane of its own: a release is the cluster's, and no other test's definitions may be there before."""
+    try:
+        programs = find()
+        program("helm")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with control_plane(programs, tmp_path_factory.mktemp("chart")) as cluster:
+        if cluster.kubectl is None:
+            pytest.skip("there is no kubectl beside the control plane")
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kubectl(own: Cluster) -> Run:
+    def call(*arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        command = [str(own.kubectl), "--kubeconfig", str(own.kubeconfig), *map(str, arguments)]
+        text = None if given is None else json.dumps(given)
+        return subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def helm(own: Cluster) -> Run:
+    def call(*arguments: str | Path, **values: Any) -> subprocess.CompletedProcess[str]:
+        given = ("--values", "-") if values else ()
+        return run(
+            "helm", *arguments, "--namespace", NAMESPACE, "--kubeconfig", own.kubeconfig, *given, given=json.dumps(values) or None
+        )
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def release(helm: Run, kubectl: Run) -> str:
+    """The release, with a tenant's namespace as the operator would make it."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    for document in (namespace, *makers()):
+        assert kubectl("create", "-f", "-", given=document).returncode == 0
+    checked = helm("install", "tenantry", CHART, "--dry-run=server")
+    assert checked.returncode == 0, checked.stderr
+    installed = helm("install", "tenantry", CHART)
+    assert (installed.returncode, installed.stderr) == (0, "")
+    waited = kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    assert waited.returncode == 0, waited.stderr
+    asyncio.run(until(lambda: asyncio.to_thread(_guarded, kubectl), "the policies are not in force"))
+    for document in tenant_objects():
+        created = kubectl("create", "-f", "-", given=document)
+        assert created.returncode == 0, created.stderr
+    return installed.stdout
+
+
+def _guarded(kubectl: Run) -> bool:
+    """A policy counts some moments after it was made: a dry run of what it forbids tells."""
+    forged = environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"})
+    taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}}
+    dry = ("create", "--dry-run=server", "-f", "-")
+    told = kubectl(*dry, given=forged).stderr + kubectl(*dry, *MAKER, given=taken).stderr
+    return all(f"ValidatingAdmissionPolicy 'tenantry-{name}'" in told for name in ("requested-by", "tenant-namespaces"))
+
+
+def tenant_objects() -> list[dict[str, Any]]:
+    bindings = [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"tenantry-{name}", "namespace": "tenant-acme"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"tenantry-tenant-{name}"},
+            "subjects": [{"kind": "ServiceAccount", "name": f"tenantry-{name}", "namespace": "tenant-acme"}],
+        }
+        for name in ("admin", "viewer")
+    ]
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": "tenant-acme",
+            "labels": {"tenantry.dev/tenant": "acme"},
+            "annotations": {"tenantry.dev/made-for": "a-uid", "tenantry.dev/access": "1-none"},
+        },
+    }
+    return [namespace, *bindings]
+
+
+def makers() -> list[dict[str, Any]]:
+    """So that a policy, and not a missing right, is what refuses."""
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "namespace-makers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "namespace-makers"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "namespace-makers"}],
+    }
+    rules = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "update", "patch", "delete"]}]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "namespace-makers"},
+        "rules": rules,
+    }
+    return [role, binding]
+
+
+def environment(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "tenantry.dev/v1alpha1",
+        "kind": "Environment",
+        "metadata": {"name": name, "namespace": "tenant-acme"} | metadata,
+        "spec": {"region": "home"},
+    }
+
+
+def refused(answer: subprocess.CompletedProcess[str], why: str) -> None:
+    assert answer.returncode != 0
+    assert why in answer.stderr
+
+
+def kubeconfig_of(account: str, own: Cluster, kubectl: Run, folder: Path) -> Path:
+    """A kubeconfig with the rights of one of the release's accounts."""
+    token = kubectl("create", "token", f"tenantry-{account}", "-n", NAMESPACE).stdout.strip()
+    config = yaml.safe_load(own.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path = folder / f"kubeconfig-{account}"
+    path.write_text(yaml.safe_dump(config))
+    return path
