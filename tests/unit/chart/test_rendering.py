@@ -208,6 +208,12 @@ def test_the_first_password_is_random_and_readable_as_a_credential() -> None:
     assert ("Secret", "tenantry-admin") not in kinds({"admin": {"existingSecret": "mine"}})
 
 
+def test_helm_test_is_a_program_that_can_be_read() -> None:
+    (container,) = named("Pod", "tenantry-test")["spec"]["containers"]
+    assert container["command"] == ["python", "-c"]
+    compile(container["args"][0], "helm test", "exec")
+
+
 def test_data_stays_when_the_release_goes() -> None:
     kept = {
         (each["kind"], each["metadata"]["name"])
