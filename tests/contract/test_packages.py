@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from obstore.store import MemoryStore
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.blobs_http import KEPT, RemoteBlobs, RemoteLogs
+from tenantry.adapters.blobs_object import YOUNG, ObjectBlobs
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.logs import BlobLogs
 from tenantry.api.blobs import add_blobs
@@ -53,11 +55,15 @@ def served(tmp_path: Path) -> tuple[FastAPI, KeyRing]:
     return app, keys
 
 
-@pytest.fixture(params=["folder", "api"])
+@pytest.fixture(params=["folder", "object store", "api"])
 async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Kept]:
     if request.param == "folder":
         folder = FolderBlobs(tmp_path / "packages", check)
         yield Kept(folder, BlobLogs(folder))
+        return
+    if request.param == "object store":
+        objects = ObjectBlobs(MemoryStore(), tmp_path / "scratch", check)
+        yield Kept(objects, BlobLogs(objects))
         return
     app, keys = served(tmp_path)
     scratch = tmp_path / "scratch"
@@ -115,6 +121,23 @@ async def test_a_log_begins_with_what_the_status_carried(kept: Kept) -> None:
     await kept.logs.remove("op-1")
     await kept.logs.remove("op-1")
     assert await kept.logs.read("op-1") is None
+
+
+async def test_bytes_that_nobody_holds_are_removed_once_they_are_old(tmp_path: Path) -> None:
+    moment = [datetime.now(UTC)]
+    objects = ObjectBlobs(MemoryStore(), tmp_path / "scratch", check, now=lambda: moment[0])
+    await objects.put("acme", package(tmp_path))
+    await objects.put("umbra", package(tmp_path))
+    await objects.remove("acme", SHA256)
+    moment[0] += 2 * YOUNG
+    assert await objects.sweep() == 0
+    await objects.remove("umbra", SHA256)
+    moment[0] -= 2 * YOUNG
+    assert await objects.sweep() == 0
+    moment[0] += 2 * YOUNG
+    assert (await objects.sweep(), await objects.sweep()) == (1, 0)
+    await objects.put("acme", package(tmp_path))
+    assert (await objects.fetch("acme", SHA256)).read_bytes() == BYTES
 
 
 @pytest.mark.parametrize("audience", ["", "tenantry", "engine:1"])

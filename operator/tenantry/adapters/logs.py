@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from tenantry.adapters.blobs import FolderBlobs
+from typing import Protocol
+
 from tenantry.model.verdicts import NotFound
+
+
+class Texts(Protocol):
+    """Texts by name."""
+
+    async def put_text(self, name: str, text: bytes) -> None:
+        """Stores or replaces one."""
+
+    async def get_text(self, name: str) -> bytes:
+        """Raises NotFound."""
+
+    async def remove_text(self, name: str) -> None:
+        """Idempotent."""
 
 
 class BlobLogs:
     """ports.OperationLogs over a blob store."""
 
-    def __init__(self, blobs: FolderBlobs) -> None:
+    def __init__(self, blobs: Texts) -> None:
         self._blobs = blobs
 
     async def append(self, operation: str, before: str, added: str) -> None:

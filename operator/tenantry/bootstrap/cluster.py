@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import structlog
+from obstore.store import from_url
 from starlette.types import ASGIApp
 
-from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
+from tenantry.adapters.blobs_object import ObjectBlobs
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client import Client
@@ -35,7 +38,7 @@ from tenantry.adapters.store.state_folder import derive
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.planning import Planner
-from tenantry.bootstrap.seat import FOLLOWED, Ports, now
+from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.kopf_host import KopfHost, Watched
 from tenantry.hosts.standalone import following
@@ -45,18 +48,22 @@ from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.facts import EngineEndpoint, EngineRef
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.model.verdicts import Halt
 from tenantry.ports import OperationLogs, Packages
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.first_user import ensure_first_user
-from tenantry.runtime.retention import Keep, Retention
+from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
 ISSUER = "tenantry"
 RETENTION_S = 60.0
+SWEEP_S = 3600.0
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -172,9 +179,7 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         resync_s=settings.resync.total_seconds(),
     )
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, cluster.pod or socket.gethostname())
-    operations = settings.operations
-    keep = Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
-    retention = Retention(connected.writing, cache, logs, keep, now, KINDS)
+    retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
 
     async def act() -> None:
         await lease.acquire()
@@ -216,14 +221,19 @@ async def _follow_engines(deployer: KubernetesDeployer, runtime: Runtime) -> Non
         runtime.wake(Ref("Environment", ref.namespace, ref.name))
 
 
+def _blobs(url: str, folder: Path, check: Check) -> FolderBlobs | ObjectBlobs:
+    """Where packages and logs are kept: a folder by `file:///PATH`, else an object store by its URL. Blocks."""
+    scheme, _, path = url.partition("://")
+    return FolderBlobs(Path(path), check) if scheme == "file" else ObjectBlobs(from_url(url), folder, check)
+
+
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
     limits = Limits(settings.packages.size, settings.packages.entries, settings.packages.inflated, settings.packages.ratio)
     check = partial(inspect, limits=limits)
-    root = Path(settings.cluster.blobs.removeprefix("file://"))
-    blobs = await asyncio.to_thread(FolderBlobs, root, check)
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
+        blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), check)
         async with _connected(settings, Path(folder)) as connected:
             logs = BlobLogs(blobs)
             cache = connected.cache
@@ -247,4 +257,16 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 token_ttl=settings.tokens.ttl,
             )
             async with following(connected.feed, cache, FOLLOWED):
+                sweeping = asyncio.create_task(_sweep(blobs))
                 yield create_app(facade)
+                sweeping.cancel()
+
+
+async def _sweep(blobs: FolderBlobs | ObjectBlobs) -> None:
+    """Removes packages that nobody holds, again and again. A folder does so when the last holder lets go."""
+    while isinstance(blobs, ObjectBlobs):
+        try:
+            await blobs.sweep()
+        except Halt as halt:
+            log.warning("packages not swept", error=str(halt))
+        await asyncio.sleep(SWEEP_S)

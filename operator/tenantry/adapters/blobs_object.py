@@ -1,0 +1,176 @@
+"""Package bytes and long texts in an object store (S3 and its like), for as many processes as there are.
+
+    pool/<sha256>                the bytes, once
+    holders/<sha256>/<tenant>    the tenant has them (`_shared`: all have); its content is what the package says of itself
+    texts/<name>                 logs of Operations
+
+Bytes that nobody holds any more are not removed at once, for another process may just be giving them to somebody: `sweep` removes
+them once they are old, and `put` makes them young again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import obstore
+import orjson
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore
+
+from tenantry.adapters.blobs import SHARED, SUFFIX, Check
+from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import Halt, NotFound, Transient
+
+CHUNK = 8 << 20
+YOUNG = timedelta(hours=1)
+"""How long bytes that nobody holds stay."""
+CACHED = 16
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z")
+
+
+class ObjectBlobs:
+    """ports.Packages, and texts by name, over an obstore store. `folder`: uploads and fetched packages of this process."""
+
+    def __init__(
+        self, store: ObjectStore, folder: Path, check: Check, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        """Makes the folder where it is missing. Blocks. Raises OSError."""
+        self._store = store
+        self._check = check
+        self._now = now
+        self.incoming = folder / "incoming"
+        self._cache = folder / "fetched"
+        for each in (self.incoming, self._cache):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        """Raises Invalid, or a Transient Halt (BlobsUnavailable)."""
+        facts = await asyncio.to_thread(self._check, package)
+        with _asking():
+            if await self._age(f"pool/{facts.sha256}") is None:
+                await obstore.put_async(self._store, f"pool/{facts.sha256}", package, chunk_size=CHUNK)
+            await obstore.put_async(self._store, _holder(tenant, facts.sha256), orjson.dumps(asdict(facts)))
+            age = await self._age(f"pool/{facts.sha256}")
+            if age is None or age > YOUNG / 2:
+                # A sweep may be about to remove what nobody held until now.
+                await obstore.put_async(self._store, f"pool/{facts.sha256}", package, chunk_size=CHUNK)
+        return facts
+
+    async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
+        raw = await self._read(_holder(tenant, sha256))
+        if raw is None:
+            return None
+        told = orjson.loads(raw)
+        return PackageFacts(**told | {"roles": tuple(told["roles"])})
+
+    async def fetch(self, tenant: str, sha256: str) -> Path:
+        if await self.inspect(tenant, sha256) is None:
+            raise NotFound(f"package {sha256} is not stored for {tenant or 'all tenants'}")
+        path = self._cache / f"{sha256}{SUFFIX}"
+        if not await asyncio.to_thread(path.exists):
+            await self._download(f"pool/{sha256}", path)
+        return path
+
+    async def remove(self, tenant: str, sha256: str) -> None:
+        await self._delete(_holder(tenant, sha256))
+
+    async def put_text(self, name: str, text: bytes) -> None:
+        """Stores or replaces a text."""
+        with _asking():
+            await obstore.put_async(self._store, _text(name), text)
+
+    async def get_text(self, name: str) -> bytes:
+        """Raises NotFound."""
+        found = await self._read(_text(name))
+        if found is None:
+            raise NotFound(f"{name} is not stored")
+        return found
+
+    async def remove_text(self, name: str) -> None:
+        """Idempotent."""
+        await self._delete(_text(name))
+
+    async def sweep(self) -> int:
+        """Removes old bytes that nobody holds. Returns how many packages."""
+        removed = 0
+        with _asking():
+            held = {path.split("/")[1] for path in await self._paths("holders/")}
+            for path in await self._paths("pool/"):
+                age = await self._age(path)
+                if path.removeprefix("pool/") not in held and age is not None and age > YOUNG:
+                    await obstore.delete_async(self._store, path)
+                    removed += 1
+        return removed
+
+    async def _paths(self, prefix: str) -> list[str]:
+        return [meta["path"] async for batch in obstore.list(self._store, prefix) for meta in batch]
+
+    async def _age(self, path: str) -> timedelta | None:
+        try:
+            return self._now() - (await obstore.head_async(self._store, path))["last_modified"]
+        except FileNotFoundError:
+            return None
+
+    async def _read(self, path: str) -> bytes | None:
+        with _asking():
+            try:
+                return bytes(await (await obstore.get_async(self._store, path)).bytes_async())
+            except FileNotFoundError:
+                return None
+
+    async def _delete(self, path: str) -> None:
+        with _asking():
+            try:
+                await obstore.delete_async(self._store, path)
+            except FileNotFoundError:
+                return
+
+    async def _download(self, path: str, target: Path) -> None:
+        """By one rename, so that a broken download is none."""
+        part = target.with_suffix(f".{os.urandom(4).hex()}")
+        try:
+            with _asking():
+                found = await obstore.get_async(self._store, path)
+                with part.open("wb") as file:
+                    async for chunk in found.stream(min_chunk_size=CHUNK):
+                        await asyncio.to_thread(file.write, chunk)
+            await asyncio.to_thread(self._keep, part, target)
+        except FileNotFoundError:
+            raise NotFound(f"{path} is not stored") from None
+        finally:
+            await asyncio.to_thread(part.unlink, missing_ok=True)
+
+    def _keep(self, part: Path, target: Path) -> None:
+        oldest_first = sorted(self._cache.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+        for path in oldest_first[: max(0, len(oldest_first) - CACHED + 1)]:
+            path.unlink(missing_ok=True)
+        part.rename(target)
+
+
+def _holder(tenant: str, sha256: str) -> str:
+    if not _SHA256.match(sha256) or (tenant and not _NAME.match(tenant)):
+        raise NotFound(f"package {sha256} is not stored for {tenant or 'all tenants'}")
+    return f"holders/{sha256}/{tenant or SHARED}"
+
+
+def _text(name: str) -> str:
+    if not _NAME.match(name):
+        raise NotFound(f"{name!r} is not stored")
+    return f"texts/{name}"
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """What the store cannot do now it may do later."""
+    try:
+        yield
+    except BaseError as error:
+        raise Halt(Transient("BlobsUnavailable", f"the object store: {error}")) from error
