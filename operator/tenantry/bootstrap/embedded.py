@@ -31,7 +31,7 @@ from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.planning import Planner
-from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
+from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
@@ -45,7 +45,7 @@ from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.plan import Edit, Planned
 from tenantry.runtime.pruning import Budget
-from tenantry.runtime.retention import Keep, Retention
+from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -175,9 +175,7 @@ class Platform:
     async def start(self) -> None:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         await self.host.start()
-        operations = self.settings.operations
-        keep = Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
-        retention = Retention(self.writing, self.cache, self.ports.logs, keep, now, KINDS)
+        retention = Retention(self.writing, self.cache, self.ports.logs, kept(self.settings), now, KINDS)
         self.host.run(retention.run(RETENTION_S), "retention")
         self._started = True
         await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))

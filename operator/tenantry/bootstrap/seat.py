@@ -11,7 +11,9 @@ from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.resource import Ref
 from tenantry.ports import Deployer, Engines, Hands, OperationLogs, Packages, Store, Tenancy, World
 from tenantry.runtime.following import TrackedView
+from tenantry.runtime.retention import Keep
 from tenantry.runtime.writing import WritingStore
+from tenantry.settings import Settings
 
 FOLLOWED = ("Namespace", "Secret", *(kind for kind in TYPES if kind != "Namespace"))
 """Every kind that the cache holds; namespaces and secrets first, for the others look at them."""
@@ -21,6 +23,12 @@ FINALIZED = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZE
 def now() -> datetime:
     """The time, in UTC."""
     return datetime.now(UTC)
+
+
+def kept(settings: Settings) -> Keep:
+    """Which Operations are kept."""
+    operations = settings.operations
+    return Keep(operations.keep, operations.per_target, operations.per_tenant, operations.total)
 
 
 @dataclass(frozen=True)
