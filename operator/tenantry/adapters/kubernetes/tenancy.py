@@ -8,11 +8,12 @@ from typing import Any
 
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.objects import reference
-from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT
+from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT, WRITE
+from tenantry.adapters.kubernetes.workload import covers
 from tenantry.adapters.tenancy import TenantNamespaces, made_for
 from tenantry.model.facts import TenantAccess
-from tenantry.model.resource import FIELD_MANAGER, TENANT_LABEL, Document, Held, Ref
-from tenantry.model.verdicts import Halt, NotFound, Waiting
+from tenantry.model.resource import TENANT_LABEL, Document, Held, Ref
+from tenantry.model.verdicts import Halt, NotFound, Stalled, Waiting
 from tenantry.ports import Store
 
 ADMIN_ROLE = "tenantry-tenant-admin"
@@ -34,10 +35,12 @@ class KubernetesTenancy:
         self._system_namespace = system_namespace
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
-        """Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
+        """Raises a Stalled Halt (NamespaceTaken, ObjectTaken), or a Waiting one (NamespaceDeleting)."""
         found = await self._namespaces.claim(namespace, tenant, tenant_uid)
         for wanted in tenant_objects(namespace, tenant, access, self._system_namespace):
-            query = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"}
+            if not made_for(found):
+                await self._check_is_free(wanted)
+            query = {**WRITE, "force": "true"}
             await self._client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
         # Last: an interrupted pass is done again.
         await self._namespaces.note(found, tenant, access)
@@ -55,11 +58,31 @@ class KubernetesTenancy:
             again = datetime.now(UTC) + timedelta(seconds=AGAIN_S)
             raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is being deleted", again))
 
+    async def _check_is_free(self, wanted: Document) -> None:
+        """An adopted namespace may hold objects of these names already: those are left alone. Raises Halt (ObjectTaken)."""
+        real = await self._find(wanted)
+        if real is not None and not _is_ours(real):
+            metadata = wanted["metadata"]
+            where = f"{wanted['kind']} {metadata['name']} in namespace {metadata['namespace']}"
+            raise Halt(Stalled("ObjectTaken", f"{where} is not Tenantry's: it is left alone, and in the way"))
+
     async def _release(self, namespace: Document) -> None:
-        for ours in reversed(tenant_objects(namespace["metadata"]["name"], "", TenantAccess(), self._system_namespace)):
-            with suppress(NotFound):
-                await self._client.request("DELETE", reference(ours))
+        for wanted in reversed(tenant_objects(namespace["metadata"]["name"], "", TenantAccess(), self._system_namespace)):
+            real = await self._find(wanted)
+            if real is not None and _is_ours(real):
+                with suppress(NotFound):
+                    await self._client.request("DELETE", reference(wanted))
         await self._namespaces.release(namespace)
+
+    async def _find(self, wanted: Document) -> Document | None:
+        try:
+            return await self._client.request("GET", reference(wanted))
+        except NotFound:
+            return None
+
+
+def _is_ours(real: Document) -> bool:
+    return covers(real["metadata"].get("labels"), _OURS)
 
 
 def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_namespace: str) -> tuple[Document, ...]:
