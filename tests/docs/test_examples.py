@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import zipfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,9 +29,10 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid
 
 ROOT = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(path for path in ROOT.iterdir() if path.is_dir())
-PACKAGES = sorted(path.parent for path in ROOT.glob("*/packages/*/app.yaml"))
-MUSIC = ROOT / "02-music-company" / "packages"
+EXAMPLES = sorted(path for path in ROOT.glob("[0-9]*") if path.is_dir())
+MUSIC = ROOT / "packages"
+PACKAGES = sorted(path.parent for path in MUSIC.glob("*/app.yaml"))
+BUILT = sorted(ROOT.glob("*/packages/*.tapp"))
 STAGING = Ref("App", "tenant-europe", "staging.music-store")
 CHINOOK = {
     "Artist": 177,
@@ -195,7 +197,7 @@ def is_ready(document: Document) -> bool:
 
 async def test_an_app_s_roles_are_those_that_people_are_given(tmp_path: Path) -> None:
     example = ROOT / "03-people"
-    declared = {manifest_of(path).id: set(manifest_of(path).roles) for path in PACKAGES if example in path.parents}
+    declared = {manifest_of(path).id: set(manifest_of(path).roles) for path in PACKAGES}
     given = [
         grant
         for document in await documents(example, tmp_path)
@@ -213,6 +215,19 @@ async def test_a_package_installs_on_a_fresh_engine_with_every_seed_row(source: 
     assert rows_of(tmp_path, facts.app) == {table: len(seeds_of(source).get(table, ())) for table in tables}
 
 
+@pytest.mark.parametrize("built", BUILT, ids=lambda path: path.name)
+def test_a_built_package_is_that_of_its_source(built: Path, tmp_path: Path) -> None:
+    """By its files, for another zlib packs them otherwise."""
+    again = tmp_path / built.name
+    build(MUSIC / built.stem, again)
+    assert files_in(built) == files_in(again)
+
+
+def files_in(package: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(package) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0", "2.0.0"])
 def test_music_store_has_chinook_s_tables_and_their_rows(version: str) -> None:
     counted = {table: len(rows) for table, rows in seeds_of(MUSIC / f"music-store-{version}").items()}
@@ -228,7 +243,7 @@ def test_a_later_version_seeds_the_same_rows(version: str) -> None:
     assert {table: later[table] for table in first} == first
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("*/packages/*/symbols.sym")), ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("file", sorted(MUSIC.glob("*/symbols.sym")), ids=lambda file: file.parent.name)
 def test_symbols_name_every_table_column_and_role_of_the_manifest(file: Path) -> None:
     assert file.read_text("utf-8").splitlines() == list(_symbols(manifest_of(file.parent)))
 
