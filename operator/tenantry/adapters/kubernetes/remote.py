@@ -30,21 +30,25 @@ class Clusters:
     def __init__(self, own: Client) -> None:
         self.own = own
         self._remote: dict[str, tuple[str, Client]] = {}
+        self._replaced: list[Client] = []
 
     def remote(self, region: str, kubeconfig: Password) -> Client:
         """The client of a region; another one when its kubeconfig has changed. Raises a Stalled Halt (KubeconfigRefused)."""
-        fingerprint, client = self._remote.get(region, ("", self.own))
-        if fingerprint != kubeconfig.fingerprint:
-            access = access_of(kubeconfig.clear)
-            client = Client(Credentials(lambda: access))
-            self._remote[region] = (kubeconfig.fingerprint, client)
+        held = self._remote.get(region)
+        if held is not None and held[0] == kubeconfig.fingerprint:
+            return held[1]
+        access = access_of(kubeconfig.clear)
+        client = Client(Credentials(lambda: access))
+        if held is not None:
+            self._replaced.append(held[1])  # requests of other passes may be under way on it
+        self._remote[region] = (kubeconfig.fingerprint, client)
         return client
 
     async def close(self) -> None:
         """Ends the connections of all."""
-        for _, client in self._remote.values():
+        remote = [client for _, client in self._remote.values()]
+        for client in (*remote, *self._replaced, self.own):
             await client.close()
-        await self.own.close()
 
 
 def access_of(kubeconfig: str) -> Access:
@@ -70,10 +74,15 @@ def _named(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, A
     return found
 
 
-def _only(given: Mapping[str, Any], allowed: frozenset[str], where: str) -> None:
-    others = sorted(set(given) - allowed)
+def _only(given: Any, allowed: frozenset[str], where: str) -> None:
+    if not isinstance(given, Mapping):
+        raise _refused(f"{where}: must be a mapping")
+    others = sorted(map(str, set(given) - allowed))
     if others:
         raise _refused(f"{where}.{others[0]}: not allowed here; allowed are {', '.join(sorted(allowed))}")
+    for field, value in given.items():
+        if not isinstance(value, str):
+            raise _refused(f"{where}.{field}: must be a string")
 
 
 def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
