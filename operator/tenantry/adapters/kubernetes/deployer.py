@@ -16,6 +16,7 @@ from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import WRITE
+from tenantry.adapters.kubernetes.wire import refusal
 from tenantry.adapters.kubernetes.workload import (
     ADMIN_ANNOTATION,
     ID_LABEL,
@@ -39,13 +40,14 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
-from tenantry.model.verdicts import Halt, Invalid, NotFound, Stalled, Waiting
+from tenantry.model.verdicts import Expired, Halt, Invalid, NotFound, Stalled, Waiting
 
 log = structlog.get_logger(__name__)
 
 AGAIN_S = 1.0
 """How soon a namespace that is going is looked at again."""
-RELIST_S = 5.0
+PAUSE_S = 1.0
+"""Between two requests of a watch."""
 WATCH_S = 290
 _SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 _SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
@@ -181,27 +183,29 @@ class KubernetesDeployer:
                 watch.cancel()
 
     async def _watch(self, api_version: str, kind: str, changed: asyncio.Queue[EngineRef]) -> None:
-        """A list whenever the watch has ended: what happened in between is in it."""
-        client = self._clusters.own
-        path = path_of(api_version, kind)
+        """Goes on from where a watch ended; where it cannot, all engines are told anew."""
+        path, version = path_of(api_version, kind), ""
         while True:
             try:
-                found = await client.request("GET", path, query={"labelSelector": _SELECTOR})
-                for item in found["items"]:
-                    _tell(item, changed)
-                query = {
-                    "watch": "1",
-                    "labelSelector": _SELECTOR,
-                    "allowWatchBookmarks": "true",
-                    "resourceVersion": found["metadata"]["resourceVersion"],
-                    "timeoutSeconds": str(WATCH_S),
-                }
-                async for change in client.stream(path, query):
-                    if change["type"] in ("ADDED", "MODIFIED", "DELETED"):
+                version = version or await self._tell_all(path, changed)
+                async for change in self._clusters.own.stream(path, _watching(version)):
+                    if change["type"] == "ERROR":
+                        raise refusal(change["object"].get("code", 500), change["object"])
+                    version = change["object"]["metadata"]["resourceVersion"]
+                    if change["type"] != "BOOKMARK":
                         _tell(change["object"], changed)
+            except Expired:
+                version = ""
             except Halt as halt:
                 log.warning("watch of engines interrupted", kind=kind, error=str(halt))
-            await asyncio.sleep(RELIST_S)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _tell_all(self, path: str, changed: asyncio.Queue[EngineRef]) -> str:
+        """The version from which to watch."""
+        found = await self._clusters.own.request("GET", path, query={"labelSelector": _SELECTOR})
+        for item in found["items"]:
+            _tell(item, changed)
+        return str(found["metadata"]["resourceVersion"])
 
     async def _state(self, client: Client, ref: EngineRef, namespace: Document, workload: Document | None) -> tuple[str, str]:
         """How it is with the engine, and why it does not run."""
@@ -337,6 +341,16 @@ def _tell(item: Document, changed: asyncio.Queue[EngineRef]) -> None:
     ref = ref_of_labels(item["metadata"].get("labels") or {})
     if ref is not None:
         changed.put_nowait(ref)
+
+
+def _watching(version: str) -> dict[str, str]:
+    return {
+        "watch": "1",
+        "labelSelector": _SELECTOR,
+        "allowWatchBookmarks": "true",
+        "resourceVersion": version,
+        "timeoutSeconds": str(WATCH_S),
+    }
 
 
 def _settled(wanted: Document, real: Document) -> Document:

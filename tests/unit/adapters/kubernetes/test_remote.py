@@ -38,9 +38,11 @@ CLUSTER: dict[str, Any] = {"server": "https://far.example.com:6443", "certificat
 USER: dict[str, Any] = {"token": "t0ken"}
 
 
-def kubeconfig(cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None, **top: Any) -> str:
+def kubeconfig(
+    cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any] | None = None, context: str = "far", **top: Any
+) -> str:
     config = {
-        "current-context": "far",
+        "current-context": context,
         "contexts": [{"name": "near", "context": {}}, {"name": "far", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": dict(cluster or CLUSTER)}],
         "users": [{"name": "u", "user": dict(user or USER)}],
@@ -87,8 +89,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         "certificates cannot be read",
     ),
     "a key that is missing": (kubeconfig(user={"client-certificate-data": CERTIFICATE}), "client-key-data"),
-    "no such context": (kubeconfig(**{"current-context": "nowhere"}), "current context"),
-    "a context without a cluster": (kubeconfig(**{"current-context": "near"}), "current context"),
+    "no such context": (kubeconfig(context="nowhere"), "current context"),
+    "a context without a cluster": (kubeconfig(context="near"), "current context"),
     "a cluster of another shape": (kubeconfig(clusters=[{"name": "c", "cluster": "https://far"}]), "cluster: must be a mapping"),
     "a user of another shape": (kubeconfig(users=[{"name": "u", "user": None}]), "user: must be a mapping"),
     "a token of another type": (kubeconfig(user={"token": 1}), "user.token: must be a string"),
