@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "TENANTRY_"
 NESTED = "__"
-OF_CLIENTS = frozenset({"TENANTRY_SERVER", "TENANTRY_TOKEN"})
+OF_CLIENTS = frozenset({"TENANTRY_SERVER", "TENANTRY_TOKEN", "TENANTRY_CONTEXT", "TENANTRY_KUBECONFIG"})
 """Environment variables that client commands read as options; they are no settings."""
 
 _DURATION = re.compile(r"([0-9]+)(s|m|h|d)")
@@ -105,6 +105,16 @@ class Prune(_Group):
     share: float = Field(0.5, ge=0, le=1, description="Above that: the share of its objects that one sync may prune.")
 
 
+class Git(_Group):
+    """A repository as a source."""
+
+    interval: Duration = Field(timedelta(seconds=60), description="How often its remote is asked.")
+    timeout: Duration = Field(timedelta(minutes=2), description="How long a fetch may take.")
+    size: Size = Field(1 << 30, description="Bytes that one fetch may bring.")
+    depth: Count = Field(50, description="Commits of history that are fetched, to tell who changed what.")
+    credentials: Path | None = Field(None, description="A file that holds USER:PASSWORD, or a token, for https.")
+
+
 class Engine(_Group):
     """The engines of this host, and how the facade speaks to engines."""
 
@@ -130,6 +140,11 @@ class Cluster(_Group):
     image_pull_policy: str = Field("IfNotPresent", pattern="^(Always|IfNotPresent|Never)$", description="Of engines.")
     admin_secret: str = Field("tenantry-admin", description="The Secret with the password of the bootstrap SUPERUSER `admin`.")
     health: Address = Field("0.0.0.0:8081", description="Where the operator answers probes.")
+    engine_proxy: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/]+)?$",
+        description="An HTTP proxy that reaches the engines' Services, for a process outside their cluster.",
+    )
 
 
 class Managed(_Group):
@@ -160,6 +175,7 @@ class Settings(BaseSettings):
     operations: Operations = Operations()
     packages: Packages = Packages()
     prune: Prune = Prune()
+    git: Git = Git()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()
     cluster: Cluster = Cluster()

@@ -227,7 +227,7 @@ async def test_a_package_that_is_none_is_refused_and_leaves_nothing(console: Con
 
 
 async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(console: Console) -> None:
-    report = await console.plan(Path("/src"), "acme")
+    report = await console.plan("/src", "acme")
     assert report.verdicts == (("Tenant/acme", "Busy", "/src"),)
     assert report.problems == ("a.yaml:1: is broken",)
     assert report.kept == (KeptBack("Tenant/old", "holds data", True),)

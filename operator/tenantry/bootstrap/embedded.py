@@ -20,9 +20,8 @@ from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
 from tenantry.adapters.logs import BlobLogs
-from tenantry.adapters.sources.directory import Directory
+from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
-from tenantry.adapters.sources.watch import changes
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.sqlite import SqliteStore
@@ -32,6 +31,7 @@ from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
+from tenantry.bootstrap.sources import open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
@@ -149,16 +149,16 @@ class Platform:
         """What an edit of declared objects would come to. Nothing is done."""
         return await self._planner.edit(edit)
 
-    async def plan_source(self, root: Path, name: str) -> Planned:
-        """What applying a directory would come to. Nothing is done."""
-        return await self._planner.source(root, name, self._budget)
+    async def plan_source(self, source: Path | GitUrl, name: str) -> Planned:
+        """What applying a directory or a repository would come to. Nothing is done."""
+        return await self._planner.source(source, name, self._budget, self.settings.git)
 
-    def attach(self, root: Path, name: str) -> SourceFeed:
-        """Takes a directory as the platform's source. name: which objects are its own."""
+    def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
+        """Takes a directory or a repository as the platform's source. name: which objects are its own."""
         files = PackageFiles(self.packages, build, self.packages.incoming)
-        directory = Directory(root, self._admit, files)
+        opened = open_source(source, self.state / "git", self._admit, files, self.settings.git)
         syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget)
-        self.source = SourceFeed(directory.read, changes(root, asyncio.Event()), syncer, self.cache)
+        self.source = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
         return self.source
 
     @property

@@ -14,11 +14,12 @@ from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
 from tenantry.adapters.overlay.packages import NoLogs, OverlayPackages
-from tenantry.adapters.sources.directory import Directory
+from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
+from tenantry.bootstrap.sources import open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
@@ -28,6 +29,7 @@ from tenantry.runtime.plan import Edit, Planned, Remarks, Settle, WhatIf, plan
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
+from tenantry.settings import Git
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,15 @@ class Planner:
         async with self._packages() as (packages, _):
             return await self._plan(packages, edit)
 
-    async def source(self, root: Path, name: str, budget: Budget) -> Planned:
-        """What applying a directory would come to. Nothing is done."""
+    async def source(self, source: Path | GitUrl, name: str, budget: Budget, git: Git) -> Planned:
+        """What applying a directory or a repository would come to. Nothing is done."""
         async with self._packages() as (packages, incoming):
             files = PackageFiles(packages, build, incoming)
-            directory = Directory(root, lambda document: self.admission.admit(document, None), files)
+            opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, git)
 
             async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
                 syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, budget)
-                synced = await syncer.sync(await directory.read())
+                synced = await syncer.sync(await opened.read())
                 waiting: frozenset[str] = frozenset()
                 while syncer.waits_for and syncer.waits_for != waiting:
                     waiting = syncer.waits_for

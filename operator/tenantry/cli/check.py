@@ -15,7 +15,7 @@ from tenantry.cli.failing import NOT_DONE, Failure
 from tenantry.cli.output import write
 
 if TYPE_CHECKING:
-    from tenantry.hosts.console import Console, KeptBack
+    from tenantry.hosts.console import Console, KeptBack, SourceReport
     from tenantry.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -142,6 +142,7 @@ async def _look(console: Console) -> list[Finding]:
     findings = [Finding("platform", f"{about.release} runs at {about.url}" if about.url else f"nothing runs on {about.state}")]
     if about.source:
         report = await console.source()
+        findings.append(Finding("source", _looked_at(report), wrong=bool(report.away)))
         findings += [Finding("source", problem, wrong=True) for problem in report.problems]
         findings += [Finding("source", _kept(each, report.name), wrong=True) for each in report.kept]
         findings += [Finding("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
@@ -150,6 +151,13 @@ async def _look(console: Console) -> list[Finding]:
     findings += [Finding("objects", f"{object_}: {reason}: {message}", wrong=True) for object_, reason, message in waiting]
     findings.append(Finding("objects", f"{len(documents) - len(waiting)} of {len(documents)} are Ready"))
     return findings
+
+
+def _looked_at(report: SourceReport) -> str:
+    """Where it is, what of it is applied, and since when it could not be reached."""
+    revision = f" at {report.revision[:12]}" if report.revision else ""
+    away = f"; it cannot be reached {report.away}" if report.away else ""
+    return f"{report.name}: {report.location}{revision}, {report.documents} documents, read {report.synced or 'not yet'}{away}"
 
 
 def _kept(kept: KeptBack, source: str) -> str:

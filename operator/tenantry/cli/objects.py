@@ -151,6 +151,7 @@ async def _trace(console: Console, object_: str, namespace: str, output: Format)
     elif output is Format.YAML:
         write(to_yaml(steps))
     else:
-        titles = ("OBJECT", "SOURCE", "DECLARED AT", "REQUESTED BY", "LAST OPERATION")
-        keys = ("object", "source", "file", "requestedBy", "lastOperation")
-        print_table(Table(titles, [[each[key] for key in keys] for each in steps]))
+        titles = ("OBJECT", "SOURCE", "DECLARED AT", "COMMIT", "AUTHOR", "REQUESTED BY", "LAST OPERATION")
+        keys = ("object", "source", "file", "commit", "author", "requestedBy", "lastOperation")
+        shown = [each | {"commit": each["commit"][:12]} for each in steps]
+        print_table(Table(titles, [[each[key] for key in keys] for each in shown]))

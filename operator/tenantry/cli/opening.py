@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tenantry.adapters.sources.git.url import source_of
 from tenantry.bootstrap import FOLLOWED, Platform
 from tenantry.cli.issuing import issuer
 from tenantry.hosts.console import About, Console
@@ -37,7 +38,7 @@ def console_of(platform: Platform, url: str = "", source: str = "") -> LocalCons
         platform.store,
         platform.packages,
         platform.ports.logs,
-        platform.plan_source,
+        lambda written, name: platform.plan_source(source_of(written), name),
         issuer(platform),
         platform.source,
     )

@@ -76,13 +76,13 @@ class RemoteConsole:
         return (await self._request("GET", f"/logs/{operation}")).text
 
     async def source(self) -> SourceReport:
-        report = await self._call("GET", "/source")
-        waiting = tuple((each[0], each[1]) for each in report["waiting"])
-        kept = tuple(KeptBack(*each) for each in report["kept"])
-        return SourceReport(report["name"], tuple(report["problems"]), kept, waiting)
+        return _report(await self._call("GET", "/source"))
 
-    async def plan(self, root: Path, name: str) -> PlanReport:
-        body = await self._call("POST", "/plan", content=orjson.dumps({"root": str(root), "name": name}))
+    async def sync(self, source: str) -> SourceReport:
+        return _report(await self._call("POST", f"/sources/{source}/sync"))
+
+    async def plan(self, source: str, name: str) -> PlanReport:
+        body = await self._call("POST", "/plan", content=orjson.dumps({"source": source, "name": name}))
         verdicts = tuple((each[0], each[1], each[2]) for each in body["verdicts"])
         kept = tuple(KeptBack(*each) for each in body["kept"])
         return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]), kept)
@@ -121,6 +121,12 @@ def _told() -> Iterator[None]:
         yield
     except httpx.TransportError as error:
         raise Failure(f"the running platform went away: {error or type(error).__name__}") from error
+
+
+def _report(body: dict[str, Any]) -> SourceReport:
+    waiting = tuple((each[0], each[1]) for each in body["waiting"])
+    kept = tuple(KeptBack(*each) for each in body["kept"])
+    return SourceReport(**{**body, "problems": tuple(body["problems"]), "kept": kept, "waiting": waiting})
 
 
 def _facts(body: dict[str, Any]) -> PackageFacts:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
+from tenantry.adapters.sources.git.url import source_of
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap import Platform
 from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure
@@ -37,7 +37,7 @@ SOON_S = 1.0
 class Run:
     """What `up` was asked for."""
 
-    source: Path
+    source: str
     source_name: str
     settings: Settings
     once: bool
@@ -59,7 +59,7 @@ async def _run(asked: Run) -> int:
         url = _url(asked.settings, bound)
         platform = await Platform.open(asked.settings.state, url, settings=asked.settings)
         stack.push_async_callback(platform.close)
-        platform.attach(asked.source, asked.source_name)
+        platform.attach(source_of(asked.source), asked.source_name)
         display = Display(Progress(platform.cache, SHOWN))
         configure(display.say)
         await stack.enter_async_context(_controlled(platform, url, asked.source_name))
@@ -130,9 +130,10 @@ async def _once(platform: Platform, display: Display) -> int:
     assert source is not None
     if source.last.problems:  # told as they were found
         return BAD_INPUT
-    for wait in _held_back(source):
-        display.say(wait)
-    return 0 if all(map(is_ready, documents)) and not list(_held_back(source)) else NOT_DONE
+    held_back = list(_held_back(source))
+    for line in held_back:
+        display.say(line)
+    return 0 if all(map(is_ready, documents)) and not held_back else NOT_DONE
 
 
 @asynccontextmanager
@@ -186,7 +187,9 @@ def _row(document: Document) -> tuple[str, str, str, str]:
 
 
 def _held_back(source: SourceFeed) -> Iterator[str]:
-    """What the source declares and is not applied, or does not declare and is not pruned."""
+    """Why the source is not applied as it is now: what of it is not, what has left it and is not pruned."""
+    if source.tree.away and source.tree.revision:
+        yield f"the source cannot be reached {source.tree.away}; {source.tree.revision.commit[:12]} stays"
     for namespace in sorted(source.syncer.waits_for):
         yield f"namespace {namespace} does not exist: what is declared in it is not applied"
     kept = source.last.kept

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SourceName = Annotated[str, typer.Option("--source-name", help="Which objects are the source's own.")]
 DEFAULT_SOURCE = "default"
+SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
 CHANGES = 1
 
 
@@ -36,6 +37,18 @@ def existing(path: Path) -> Path:
     return path
 
 
+def located(source: str) -> str:
+    """A source, so that every process finds it: the absolute path of a folder, or the URL of a repository. Raises Failure."""
+    from tenantry.adapters.sources.git.url import is_git_url, parse_git_url
+
+    if not is_git_url(source):
+        return str(existing(Path(source)).absolute())
+    try:
+        return str(parse_git_url(source))
+    except ValueError as error:
+        raise Failure(str(error), BAD_INPUT) from None
+
+
 def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder or a file of YAML.")]) -> None:
     """Checks declarations without applying them. Each finding is `file:line: field: reason`; exit code 2."""
     import asyncio
@@ -52,7 +65,7 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder
 
 
 def plan(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder or a file of YAML.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
     source_name: SourceName = DEFAULT_SOURCE,
     output: Output = Format.TABLE,
     state: State = STATE,
@@ -61,7 +74,7 @@ def plan(
     from tenantry.cli.connect import with_console
 
     try:
-        report = with_console(state, lambda console: console.plan(existing(source).absolute(), source_name), fresh=True)
+        report = with_console(state, lambda console: console.plan(located(source), source_name), fresh=True)
     except Exception as error:
         told = sentence_of(error)
         if told is None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tenantry.model.resource import Document
 
 TIMEOUT = "5m"
+SOURCE_KINDS = ("source", "sources")
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +34,15 @@ def reconcile(
     namespace: Namespace = "",
     state: State = STATE,
 ) -> None:
-    """Asks for a pass over an object, now."""
+    """Asks for a pass over an object, now. `source/NAME` is read and applied at once, a repository from its remote."""
     from tenantry.cli.connect import with_console
     from tenantry.cli.options import duration
 
     seconds = duration(timeout).total_seconds()
+    kind, _, name = object_.partition("/")
+    if kind.lower() in SOURCE_KINDS:
+        with_console(state, lambda console: _sync(console, name))
+        return
     with_console(state, lambda console: _reconcile(console, object_, namespace, wait, seconds))
 
 
@@ -67,6 +72,15 @@ async def _reconcile(console: Console, object_: str, namespace: str, wait: bool,
     if ready.get("status") != "True":
         raise Failure(f"{name_of(document)} is not Ready: {ready.get('reason', '')}: {ready.get('message', '')}")
     write(f"{name_of(document)} is Ready")
+
+
+async def _sync(console: Console, name: str) -> None:
+    report = await console.sync(name)
+    if report.away:
+        raise Failure(f"source/{name} cannot be reached {report.away}")
+    if report.problems:
+        raise Failure("\n".join(report.problems))
+    write(f"source/{name} is applied{f' at {report.revision[:12]}' if report.revision else ''}")
 
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenantry.hosts.console import Console
-from tenantry.model.resource import REQUESTED_BY, SOURCE, SOURCE_FILE, Document, ref_of
+from tenantry.model.resource import REQUESTED_BY, SOURCE, SOURCE_AUTHOR, SOURCE_COMMIT, SOURCE_FILE, Document, ref_of
 
 
 async def above(console: Console, document: Document) -> list[Document]:
@@ -38,6 +38,8 @@ def step(document: Document) -> dict[str, str]:
         "object": str(ref_of(document)),
         "source": metadata.get("labels", {}).get(SOURCE, ""),
         "file": annotations.get(SOURCE_FILE, ""),
+        "commit": annotations.get(SOURCE_COMMIT, ""),
+        "author": annotations.get(SOURCE_AUTHOR, ""),
         "requestedBy": annotations.get(REQUESTED_BY, ""),
         "lastOperation": " ".join(filter(None, (last.get("id"), last.get("action"), last.get("result")))),
     }

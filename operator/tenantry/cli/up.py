@@ -1,4 +1,4 @@
-"""`tenantry up`: a platform on this machine, from a folder of YAML."""
+"""`tenantry up`: a platform on this machine, from a folder of YAML or a Git repository."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.source import SOURCE_HELP
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -14,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder or a file of YAML.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
     listen: Annotated[
         str | None, typer.Option("--listen", help="HOST:PORT; port 0 takes a free one.", show_default="127.0.0.1:8080")
     ] = None,
@@ -30,8 +32,8 @@ def up(
     """Runs the platform that SOURCE declares, and follows its edits, until SIGINT or SIGTERM."""
     from tenantry.cli.configuration import load
     from tenantry.cli.running import Run, run
-    from tenantry.cli.source import existing
+    from tenantry.cli.source import located
 
     given = {"listen": listen, "state": state, "public_url": public_url}
     settings = load(**{key: value for key, value in given.items() if value is not None})
-    raise typer.Exit(run(Run(existing(source).absolute(), source_name, settings, once)))
+    raise typer.Exit(run(Run(located(source), source_name, settings, once)))

@@ -44,12 +44,21 @@ class KeptBack(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceReport:
-    """A source as of its last sync: `problems` as sentences, `waiting` as (object, reason)."""
+    """A source as of its last sync: `problems` as sentences, `waiting` as (object, reason).
+
+    location: its folder or URL; documents: how many it declares; synced: RFC 3339; revision: the commit that is applied, and
+    away: since when and why the repository cannot be reached; `""` for a folder.
+    """
 
     name: str
     problems: tuple[str, ...] = ()
     kept: tuple[KeptBack, ...] = ()
     waiting: tuple[tuple[str, str], ...] = ()
+    location: str = ""
+    documents: int = 0
+    synced: str = ""
+    revision: str = ""
+    away: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,11 @@ class Console(Protocol):
     async def source(self) -> SourceReport:
         """What the followed source came to. Raises NotFound when none is followed."""
 
-    async def plan(self, root: Path, name: str) -> PlanReport:
-        """What following the folder `root` (absolute) as the source `name` would change. Nothing is done."""
+    async def sync(self, source: str) -> SourceReport:
+        """Reads the source now, a repository from its remote, and applies it. Raises NotFound for another source."""
+
+    async def plan(self, source: str, name: str) -> PlanReport:
+        """What following a folder (absolute) or the URL of a repository as the source `name` would change. Nothing is done."""
 
     async def approve(self, source: str) -> Sequence[str]:
         """Prunes what is kept for approval now, and tells what. Raises NotFound for another source."""

@@ -89,6 +89,7 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
             Route("/logs/{operation}", routes.log),
             Route("/source", routes.source),
             Route("/plan", routes.plan, methods=["POST"]),
+            Route("/sources/{name}/sync", routes.sync, methods=["POST"]),
             Route("/sources/{name}/approval", routes.approve, methods=["POST"]),
             Route("/packages", routes.put_package, methods=["POST"]),
             Route("/packages/{sha256}", routes.find_package),
@@ -138,7 +139,10 @@ class _Routes:
 
     async def plan(self, request: Request) -> Response:
         body = orjson.loads(await request.body())
-        return _json(asdict(await self._console.plan(Path(body["root"]), body["name"])))
+        return _json(asdict(await self._console.plan(body["source"], body["name"])))
+
+    async def sync(self, request: Request) -> Response:
+        return _json(asdict(await self._console.sync(request.path_params["name"])))
 
     async def approve(self, request: Request) -> Response:
         return _json(list(await self._console.approve(request.path_params["name"])))

@@ -37,7 +37,8 @@ T = TypeVar("T")
 _GIVEN = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "finalizers", "managedFields")
 
 
-Plans = Callable[[Path, str], Awaitable[Planned]]
+Plans = Callable[[str, str], Awaitable[Planned]]
+"""Plans a source, as it is written, under a name."""
 Tokens = Callable[[str, timedelta], Awaitable[str]]
 """Issues a token: username, how long it holds. Raises NotFound."""
 
@@ -54,6 +55,8 @@ class LocalConsole:
     plans: Plans
     tokens: Tokens
     follows: SourceFeed | None = None
+    acts_for: str = OPERATOR
+    """On whose behalf its writes are recorded; `""`: the store knows who writes."""
 
     async def about(self) -> About:
         return self.facts
@@ -80,10 +83,10 @@ class LocalConsole:
         try:
             current = await self.store.get(ref)
         except NotFound:
-            await self.store.create(_born(document))
+            await self.store.create(_born(document, self._marks))
             return Applied(ref, "created")
         _check_free(current, "change it")
-        written = await self.store.replace(_over(document, current), current["metadata"]["resourceVersion"])
+        written = await self.store.replace(_over(document, current, self._marks), current["metadata"]["resourceVersion"])
         changed = written["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]
         return Applied(ref, "changed" if changed else "unchanged")
 
@@ -101,8 +104,8 @@ class LocalConsole:
     async def _delete(self, ref: Ref) -> Document:
         current = await self.store.get(ref)
         _check_free(current, "remove it")
-        if not current["metadata"].get("deletionTimestamp"):
-            marked = _patched(current, {"metadata": {"annotations": {REQUESTED_BY: OPERATOR}}})
+        if self._marks and not current["metadata"].get("deletionTimestamp"):
+            marked = _patched(current, {"metadata": {"annotations": self._marks}})
             current = await self.store.replace(marked, current["metadata"]["resourceVersion"])
         return await self.store.delete(held_of(current)._replace(version=""))
 
@@ -113,7 +116,7 @@ class LocalConsole:
 
     async def source(self) -> SourceReport:
         feed = self._followed()
-        last = feed.last
+        last, revision = feed.last, feed.tree.revision
         return SourceReport(
             self.facts.source,
             tuple(map(str, last.problems)),
@@ -123,18 +126,25 @@ class LocalConsole:
                 for wait in last.waiting
                 if not wait.namespace or wait.namespace in feed.syncer.waits_for
             ),
+            feed.location,
+            len(feed.tree.documents),
+            format_time(feed.synced) if feed.synced else "",
+            revision.commit if revision else "",
+            feed.tree.away,
         )
 
-    async def plan(self, root: Path, name: str) -> PlanReport:
-        planned = await self.plans(root, name)
+    async def sync(self, source: str) -> SourceReport:
+        await self._followed(source).sync()
+        return await self.source()
+
+    async def plan(self, source: str, name: str) -> PlanReport:
+        planned = await self.plans(source, name)
         body = planned.to_json()
         verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
         return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, _kept_back(planned.kept))
 
     async def approve(self, source: str) -> Sequence[str]:
-        feed = self._followed()
-        if source != self.facts.source:
-            raise NotFound(f"no source {source} is followed here; {self.facts.source} is")
+        feed = self._followed(source)
         approved = feed.syncer.approve()
         if approved:
             await feed.sync()
@@ -154,9 +164,15 @@ class LocalConsole:
     async def token(self, username: str, ttl: timedelta) -> str:
         return await self.tokens(username, ttl)
 
-    def _followed(self) -> SourceFeed:
+    @property
+    def _marks(self) -> dict[str, str]:
+        return {REQUESTED_BY: self.acts_for} if self.acts_for else {}
+
+    def _followed(self, source: str = "") -> SourceFeed:
         if self.follows is None:
             raise NotFound("no source is followed here: nothing runs on this state folder; start `tenantry up SOURCE`")
+        if source not in ("", self.facts.source):
+            raise NotFound(f"no source {source} is followed here; {self.facts.source} is")
         return self.follows
 
 
@@ -170,17 +186,17 @@ async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
 
 
-def _born(document: Document) -> dict[str, Any]:
+def _born(document: Document, marks: Mapping[str, str]) -> dict[str, Any]:
     """The document as it is created: with our finalizer, on whose behalf, and nothing of another incarnation."""
     kind = KINDS.get(document["kind"])
     metadata = {key: value for key, value in document["metadata"].items() if key not in _GIVEN}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), REQUESTED_BY: OPERATOR}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **marks}
     if kind is not None and kind.type.FINALIZED:
         metadata["finalizers"] = [FINALIZER]
     return {**_without_status(document), "metadata": metadata}
 
 
-def _over(document: Document, current: Document) -> dict[str, Any]:
+def _over(document: Document, current: Document, marks: Mapping[str, str]) -> dict[str, Any]:
     """The document over what is stored: its spec replaces, its labels and annotations join."""
     held = dict(current["metadata"])
     for key in ("labels", "annotations"):
@@ -192,7 +208,7 @@ def _over(document: Document, current: Document) -> dict[str, Any]:
         body["spec"] = {**body["spec"], "sha256": sha256}
     if _declared(body) == _declared(current):
         return body
-    held["annotations"] = {**held["annotations"], REQUESTED_BY: OPERATOR}
+    held["annotations"] = {**held["annotations"], **marks}
     return body
 
 

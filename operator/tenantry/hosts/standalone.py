@@ -1,10 +1,11 @@
-"""The host of one machine: events of the embedded store and of a directory in, runtime out. It decides nothing."""
+"""The host of one machine: events of the embedded store and of a source in, runtime out. It decides nothing."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
 
 import structlog
 
@@ -83,29 +84,41 @@ async def following(feed: Feed, cache: Cache, kinds: Iterable[str]) -> AsyncIter
 
 
 class SourceFeed:
-    """Applies a directory whenever it changes, and what waited for a namespace as soon as that is there."""
+    """Applies a source whenever it changes, and what waited for a namespace as soon as that is there."""
 
-    def __init__(self, read: Callable[[], Awaitable[Tree]], changes: AsyncIterator[None], syncer: Syncer, cache: Cache) -> None:
+    def __init__(
+        self,
+        location: str,
+        read: Callable[[], Awaitable[Tree]],
+        changes: AsyncIterator[None],
+        syncer: Syncer,
+        cache: Cache,
+        applied: Callable[[Tree], Awaitable[None]] | None = None,
+    ) -> None:
+        """location: for people; applied: told of each tree that is applied with nothing left to approve."""
+        self.location = location
         self._read = read
         self._changes = changes
+        self._applied = applied
         self.syncer = syncer
         self.last = Synced()
         """What the last sync did."""
         self.tree = Tree()
+        self.synced: datetime | None = None
+        """When the last sync ended."""
         self._cache = cache
         self._appeared: asyncio.Queue[str] = asyncio.Queue()
         self._incomplete: asyncio.Queue[None] = asyncio.Queue()
         self._turn = asyncio.Lock()
 
     async def sync(self) -> Synced:
-        """Reads and applies the directory once."""
+        """Reads and applies the source once."""
         async with self._turn:
-            self.tree = await self._read()
-            before = {str(problem) for problem in self.last.problems}
-            self.last = await self.syncer.sync(self.tree)
-            for problem in self.last.problems:
-                if str(problem) not in before:
-                    log.error("source refused", problem=str(problem))
+            tree, before = await self._read(), (self.tree, self.last)
+            self.tree, self.last, self.synced = tree, await self.syncer.sync(tree), datetime.now(UTC)
+            _tell_news(before, (self.tree, self.last))
+            if self._applied is not None and not self.last.kept and not tree.problems:
+                await self._applied(tree)
             # One may have appeared while the sync ran.
             for namespace in self.syncer.waits_for:
                 if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
@@ -115,10 +128,10 @@ class SourceFeed:
             return self.last
 
     async def run(self) -> None:
-        """Follows the directory and the namespaces, without end."""
+        """Follows the source and the namespaces, without end."""
         unlisten = self._cache.listen(self._seen)
         try:
-            await asyncio.gather(self._follow_directory(), self._follow_namespaces(), self._try_again())
+            await asyncio.gather(self._follow_source(), self._follow_namespaces(), self._try_again())
         finally:
             unlisten()
 
@@ -127,7 +140,7 @@ class SourceFeed:
         await self._appeared.join()
         await self._incomplete.join()
 
-    async def _follow_directory(self) -> None:
+    async def _follow_source(self) -> None:
         async for _ in self._changes:
             try:
                 await self.sync()
@@ -196,6 +209,19 @@ class Standalone:
         while True:
             await asyncio.sleep(self._resync_s)
             self._runtime.resync()
+
+
+def _tell_news(before: tuple[Tree, Synced], after: tuple[Tree, Synced]) -> None:
+    """Logs what a sync has found that the one before it had not."""
+    known = {str(problem) for problem in before[1].problems}
+    for problem in after[1].problems:
+        if str(problem) not in known:
+            log.error("source refused", problem=str(problem))
+    if after[0].away != before[0].away:
+        if after[0].away:
+            log.error("source cannot be reached", since=after[0].away)
+        else:
+            log.info("source can be reached again")
 
 
 def _tell(task: asyncio.Task[None], name: str) -> None:

@@ -31,6 +31,8 @@ REQUEST_BODY = f"{GROUP}/idempotency-body"
 PRUNE = f"{GROUP}/prune"
 SOURCE = f"{GROUP}/source"
 SOURCE_FILE = f"{GROUP}/source-file"
+SOURCE_COMMIT = f"{GROUP}/source-commit"
+SOURCE_AUTHOR = f"{GROUP}/source-author"
 
 Document = Mapping[str, Any]
 """The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""

@@ -51,19 +51,51 @@ class SourceProblem:
         return f"{place}: {self.problem}"
 
 
+class Origin(NamedTuple):
+    """The commit that last changed a file. author: `Name <address>`, `""` where that is older than the history that is known."""
+
+    commit: str
+    author: str = ""
+
+
+def _no_origin(file: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Revision:
+    """The state of a repository that a tree shows. rewrote: the commit that was applied before and is not in its history."""
+
+    commit: str
+    rewrote: str = ""
+    origin: Callable[[str], Origin | None] = field(default=_no_origin, compare=False, repr=False)
+    """Where a file of the tree, or one that has left it, was last changed."""
+
+
 def _first_line(place: Place, field_: str) -> int:
     return place.line
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A source at one moment. `documents` hold nothing of a broken file. `locate` finds a field's line when there is an error."""
+    """A source at one moment. `documents` hold nothing of a broken file. `locate` finds a field's line when there is an error.
+
+    held: why a newer state of a repository is not taken, `documents` being the last good one; away: since when and why the
+    repository cannot be reached, `""` when it can.
+    """
 
     documents: tuple[Declared, ...] = ()
     problems: tuple[SourceProblem, ...] = ()
+    revision: Revision | None = None
+    held: tuple[SourceProblem, ...] = ()
+    away: str = ""
     locate: Callable[[Place, str], int] = field(default=_first_line, compare=False, repr=False)
 
     @property
     def broken(self) -> bool:
         """True when something of the source could not be read: pruning is held."""
         return bool(self.problems)
+
+    def origin(self, file: str) -> Origin | None:
+        """Where a file was last changed; None where no repository tells."""
+        return self.revision.origin(file) if self.revision else None

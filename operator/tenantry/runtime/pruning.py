@@ -37,9 +37,11 @@ def decide_pruning(
     broken: bool,
     approvals: Container[str],
     budget: Budget,
+    doubt: str = "",
 ) -> tuple[tuple[Held, ...], tuple[Kept, ...]]:
     """What is deleted, and what is kept for now. gone: the source's objects that it does not declare any more, in order of
-    deletion; owned: how many objects are the source's; broken: a part of the source could not be read; approvals: uids.
+    deletion; owned: how many objects are the source's; broken: a part of the source could not be read; approvals: uids;
+    doubt: why all of it needs approval, `""` when it does not.
     """
     candidates = [document for document in gone if _prunable(document)]
     if broken:
@@ -48,7 +50,7 @@ def decide_pruning(
     holding = _holding_data(candidates, existing)
     asked = [each for each in candidates if each["metadata"]["uid"] not in approvals]
     over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {owned} objects left it at once"
-    kept = [Kept(held_of(each), reason) for each in asked if (reason := _reason(each, holding) or over)]
+    kept = [Kept(held_of(each), reason) for each in asked if (reason := _reason(each, holding) or doubt or over)]
     stays = {each.held for each in kept}
     return tuple(held for each in candidates if (held := held_of(each)) not in stays), tuple(kept)
 

@@ -1,7 +1,8 @@
 """Applies a source: what its tree declares is created and changed, what left it is pruned, within a budget.
 
 `decide_sync` is pure; `Syncer` carries its plan out over a Store. An object belongs to the source whose name its label
-`tenantry.dev/source` holds; the annotation `tenantry.dev/source-file` says where it stood when it was last written.
+`tenantry.dev/source` holds; the annotations `tenantry.dev/source-file`, `-commit` and `-author` say where it stood, and who put
+it there, when it was last written.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from tenantry.model.resource import (
     CREDENTIAL_LABEL,
     FINALIZER,
     PRUNE,
+    REQUESTED_BY,
     SOURCE,
+    SOURCE_AUTHOR,
+    SOURCE_COMMIT,
     SOURCE_FILE,
     Document,
     Held,
     Ref,
+    held_of,
     ref_of,
 )
-from tenantry.model.tree import Declared, SourceProblem, Tree
+from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import Store
 from tenantry.runtime.pruning import Budget, Kept, decide_pruning
@@ -35,8 +40,9 @@ ORDER = (
 """The kinds that a source may declare, in order of dependency."""
 
 AT_ONCE = 64
-_OURS = (PRUNE, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE)
+_OURS = (PRUNE, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
 """Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
+_PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
 _FILLED_IN = {"Package": ("sha256",)}
 """Fields that others fill in where the declaration leaves them out."""
 
@@ -104,29 +110,44 @@ def decide_sync(
         return SyncPlan(problems=tree.problems)
     declared = {each.ref for each in tree.documents}
     namespaces = _namespaces(declared, existing)
-    decided = [_decide(each, existing.get(each.ref), source, namespaces) for each in _in_order(tree.documents)]
+    decided = [
+        _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place.file))
+        for each in _in_order(tree.documents)
+    ]
     gone = [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
-    deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget())
+    deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree))
     return SyncPlan(
         creates=tuple(each for each in decided if isinstance(each, Write) and not each.version),
         replaces=tuple(each for each in decided if isinstance(each, Write) and each.version),
         deletes=deletes,
         kept=kept,
         waiting=tuple(each for each in decided if isinstance(each, tuple)),
-        problems=(*tree.problems, *(each for each in decided if isinstance(each, SourceProblem))),
+        problems=(*tree.problems, *tree.held, *(each for each in decided if isinstance(each, SourceProblem))),
     )
+
+
+def _doubt(tree: Tree) -> str:
+    """Why a person should look before anything is pruned, `""` when nobody need."""
+    if tree.revision is None:
+        return ""
+    commit, rewrote = tree.revision.commit[:12], tree.revision.rewrote[:12]
+    if not tree.documents:
+        return f"the source declares nothing at all at {commit}"
+    return f"{rewrote}, which was applied before, is not in the history of {commit}" if rewrote else ""
 
 
 _Decided = Write | tuple[Wait, Write | None] | SourceProblem | None
 
 
-def _decide(declared: Declared, current: Document | None, source: str, namespaces: Container[str]) -> _Decided:
+def _decide(
+    declared: Declared, current: Document | None, source: str, namespaces: Container[str], origin: Origin | None
+) -> _Decided:
     """What becomes of one declared document; None when it is as declared."""
     ref = declared.ref
     if ref.kind not in ORDER:
         return _problem(declared, "kind", f"a source cannot declare objects of kind {ref.kind}")
     if current is None:
-        write = Write(_created(declared, source), declared)
+        write = Write(_created(declared, source, origin), declared)
         if not ref.namespace or ref.namespace in namespaces:
             return write
         return Wait(ref, f"namespace {ref.namespace} does not exist yet", ref.namespace), write
@@ -136,7 +157,7 @@ def _decide(declared: Declared, current: Document | None, source: str, namespace
         return _problem(declared, "metadata.name", f"{ref} belongs to the source {holder} ({file}), which keeps it")
     if current["metadata"].get("deletionTimestamp"):
         return Wait(ref, "an object of that name is still being deleted"), None
-    return _replaced(declared, current, source)
+    return _replaced(declared, current, source, origin)
 
 
 def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> set[str]:
@@ -146,26 +167,49 @@ def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> se
     return (there | {ref.name for ref in declared if ref.kind == "Namespace"}) - leaving
 
 
-def _created(declared: Declared, source: str) -> Document:
+def _created(declared: Declared, source: str, origin: Origin | None) -> Document:
     given = declared.document["metadata"]
     metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
     metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
-    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place)}
+    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place), **_told(origin)}
     return {**_head(declared.document), "metadata": metadata, **_body(declared.document)}
 
 
-def _replaced(declared: Declared, current: Document, source: str) -> Write | None:
-    """The write that brings the object to its declaration, or None. That it stands on another line now is no reason."""
-    wanted, held = _created(declared, source), current["metadata"]
+def _told(origin: Origin | None) -> dict[str, str]:
+    """What an object shows of the commit that it comes from."""
+    if origin is None:
+        return {}
+    author = {SOURCE_AUTHOR: origin.author} if origin.author else {}
+    return {SOURCE_COMMIT: origin.commit, **author, REQUESTED_BY: _requester(origin)}
+
+
+def _requester(origin: Origin) -> str:
+    return f"git:{origin.author}" if origin.author else "git"
+
+
+def _replaced(declared: Declared, current: Document, source: str, origin: Origin | None) -> Write | None:
+    """The write that brings the object to its declaration, or None. That its line or its file's commit moved is no reason."""
+    wanted, held = _created(declared, source, origin), current["metadata"]
     labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
     annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
     body = _completed(current, wanted)
-    stood = held.get("annotations", {}).get(SOURCE_FILE, "")
-    stands = {**annotations, SOURCE_FILE: stood} if stood.rpartition(":")[0] == declared.place.file else annotations
+    stands = _standing(annotations, held.get("annotations", {}))
     if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
         return None
     metadata = {**held, "labels": labels, "annotations": annotations}
     return Write({**_head(wanted), "metadata": metadata, **body}, declared, held["resourceVersion"])
+
+
+def _standing(annotations: Mapping[str, str], held: Mapping[str, str]) -> Mapping[str, str]:
+    """The annotations as they would be, had neither the object's line nor its file's commit moved since it was written."""
+    stood = held.get(SOURCE_FILE, "")
+    if stood.rpartition(":")[0] != annotations[SOURCE_FILE].rpartition(":")[0]:
+        return annotations
+    stands = {**annotations, SOURCE_FILE: stood}
+    if SOURCE_COMMIT in held and SOURCE_COMMIT in annotations:
+        kept = {name: held[name] for name in _PROVENANCE if name in held}
+        return {**{name: value for name, value in stands.items() if name not in _PROVENANCE}, **kept}
+    return stands
 
 
 def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
@@ -296,7 +340,7 @@ class Syncer:
 
     async def _delete_one(self, held: Held) -> Synced:
         try:
-            await self._store.delete(held)
+            await self._store.delete(await self._marked(held))
         except NotFound:
             return Synced()
         except Forbidden as error:
@@ -304,6 +348,20 @@ class Syncer:
         except Halt as error:
             return Synced(waiting=(Wait(held.ref, error.verdict.message),))
         return Synced(pruned=(held.ref,))
+
+    async def _marked(self, held: Held) -> Held:
+        """The object, showing on whose behalf it is pruned, where a repository tells: its deletion's Operation says so."""
+        if self._tree.revision is None:
+            return held
+        document = await self._store.get(held.ref)
+        metadata = document["metadata"]
+        annotations = metadata.get("annotations", {})
+        origin = self._tree.origin(annotations.get(SOURCE_FILE, "").rpartition(":")[0])
+        by = _requester(origin) if origin else annotations.get(REQUESTED_BY)
+        if held_of(document) != held or annotations.get(REQUESTED_BY) == by:
+            return held  # what has changed meanwhile is refused by the deletion itself
+        marked = {**document, "metadata": {**metadata, "annotations": {**annotations, REQUESTED_BY: by}}}
+        return held_of(await self._store.replace(marked, held.version))
 
     async def _by_kind(self, one: Callable[[T], Awaitable[Synced]], items: Iterable[T], kind: Callable[[T], str]) -> Synced:
         """One kind after the other, those of a kind at once."""

@@ -47,15 +47,17 @@ class PackageFiles:
 
         tenants: names by namespace. Raises Refused.
         """
-        spec = package["spec"]
-        path = (spec.get("source") or {}).get("path")
+        path = path_of(package)
         if path is None:
             return package
-        namespace = package["metadata"]["namespace"]
+        return await self.made(package, await asyncio.to_thread(_inside, path, folder, root), tenants)
+
+    async def made(self, package: Document, target: Path, tenants: Mapping[str, str]) -> Document:
+        """The Package with the sha256 of the folder or file `target`, built and stored. Raises Refused."""
+        spec, namespace = package["spec"], package["metadata"]["namespace"]
         tenant = "" if spec.get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
-        target = await asyncio.to_thread(_inside, path, folder, root)
         facts = await self._store(tenant, target)
-        problems = tuple(_differences(spec, facts, path))
+        problems = tuple(_differences(spec, facts, spec["source"]["path"]))
         if problems:
             raise Refused(problems)
         return {**package, "spec": {**spec, "sha256": facts.sha256}}
@@ -82,6 +84,12 @@ class PackageFiles:
             return await self._packages.put(tenant, built)
 
 
+def path_of(package: Document) -> str | None:
+    """The path that a Package names, or None."""
+    path = (package["spec"].get("source") or {}).get("path")
+    return None if path is None else str(path)
+
+
 def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
     """The names of the declared Tenants, by the namespace that each owns."""
     return {
@@ -93,15 +101,14 @@ def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
 
 def _inside(path: str, folder: Path, root: Path) -> Path:
     """What a path names. Raises Refused when it leads out of the tree, also by a link, or to nothing."""
-    if PurePosixPath(path).is_absolute() or "\\" in path or "\0" in path:
-        raise _refused(f"{path!r} must be relative to the YAML file, with /")
+    check_relative(path)
     target = (folder / path).resolve()
     if not target.is_relative_to(root.resolve()):
-        raise _refused(f"{path!r} leads out of the directory")
+        raise refused(f"{path!r} leads out of the directory")
     if target.is_dir() and not (target / "app.yaml").is_file():
-        raise _refused(f"{path!r} holds no app.yaml")
+        raise refused(f"{path!r} holds no app.yaml")
     if not target.is_dir() and not target.is_file():
-        raise _refused(f"{path!r} is not there")
+        raise refused(f"{path!r} is not there")
     return target
 
 
@@ -119,5 +126,12 @@ def _differences(spec: Mapping[str, object], facts: PackageFacts, path: str) -> 
             yield Problem(f"spec.{field}", f"is {declared!r}, but the package at {path!r} has {real!r}")
 
 
-def _refused(reason: str) -> Refused:
+def check_relative(path: str) -> None:
+    """Raises Refused for a path that is none, or not a relative one."""
+    if PurePosixPath(path).is_absolute() or "\\" in path or "\0" in path:
+        raise refused(f"{path!r} must be relative to the YAML file, with /")
+
+
+def refused(reason: str) -> Refused:
+    """What a Package's path is refused with."""
     return Refused((Problem(PATH_FIELD, f"Invalid value: {reason}"),))

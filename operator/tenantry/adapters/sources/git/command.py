@@ -1,0 +1,180 @@
+"""The `git` command, confined: no hooks, prompts or foreign configuration; one protocol; bounded time, memory and bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tenantry.adapters.sources.git.url import GitUrl
+
+MOST_OUTPUT = 64 * 2**20
+MOST_MEMORY = 4 * 2**30
+"""Address space of one git process; what it maps counts."""
+LOCAL_S = 60.0
+"""How long a command that asks no remote may take."""
+_MOST_ERRORS = 64 * 2**10
+_CHUNK = 2**16
+_PASSED = (
+    "PATH", "SSH_AUTH_SOCK", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+)  # fmt: skip
+_SSH = (
+    "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no"
+    " -o ClearAllForwardings=yes -o ConnectTimeout=20"
+)
+_CONFIGURED = {
+    "advice.detachedHead": "false",
+    "core.bigFileThreshold": "16m",
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "credential.helper": "",
+    "fetch.recurseSubmodules": "false",
+    "fetch.unpackLimit": "1",  # always one pack, so that the limit of a file's size is that of a fetch
+    "gc.auto": "0",
+    "http.followRedirects": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "30",
+    "maintenance.auto": "false",
+    "protocol.version": "2",
+    "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
+}
+_LIMITED = 'ulimit -c 0; ulimit -f "$1" && { ulimit -v "$2" 2>/dev/null || :; }; shift 2; exec "$@"'
+"""Limits that a process of its own sets upon itself, in units of 512 bytes and KiB; not every system knows the second."""
+_SAID = re.compile(r"^(?:fatal|error|ERROR|remote): *", re.M)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_SECRET = re.compile(r"//[^/@\s]*@")
+
+
+class GitFailed(Exception):  # noqa: N818 - what becomes of it is the caller's to say
+    """git did not do it. The text is one line that says why."""
+
+
+@dataclass(frozen=True)
+class GitLimits:
+    """fetch_s: how long asking a remote may take; bytes: how much one fetch may bring; depth: commits of history."""
+
+    fetch_s: float = 120.0
+    bytes: int = 2**30
+    depth: int = 50
+
+
+class Git:
+    """Runs git over one bare repository. authorization: the value of an HTTP header of that name, `""` for none."""
+
+    def __init__(self, repository: Path, remote: GitUrl, limits: GitLimits, authorization: str = "") -> None:
+        self._repository = repository
+        self._limits = limits
+        self._program = shutil.which("git") or ""
+        self._environment = _environment(remote, authorization)
+
+    async def run(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        most: int = MOST_OUTPUT,
+        within_s: float = LOCAL_S,
+        into: IO[bytes] | None = None,
+    ) -> bytes:
+        """What it prints. given: its standard input; most: bytes that it may print; into: takes them instead.
+
+        Raises GitFailed. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
+        """
+        process = await self._start(arguments, into)
+        try:
+            async with asyncio.timeout(within_s):
+                printed, said, _ = await asyncio.gather(
+                    _read(process.stdout, most), _read(process.stderr, _MOST_ERRORS, cut=True), _write(process.stdin, given)
+                )
+                code = await process.wait()
+        except TimeoutError:
+            raise GitFailed(f"git {arguments[0]} took longer than {within_s:.0f} s") from None
+        finally:
+            await _end(process)
+        if code:
+            raise GitFailed(_sentence(arguments[0], said, code))
+        return printed
+
+    async def _start(self, arguments: tuple[str, ...], into: IO[bytes] | None) -> asyncio.subprocess.Process:
+        if not self._program:
+            raise GitFailed("the git command is not installed")
+        configured = [part for name, value in _CONFIGURED.items() for part in ("-c", f"{name}={value}")]
+        return await asyncio.create_subprocess_exec(
+            *("/bin/sh", "-c", _LIMITED, "sh", str(self._limits.bytes // 512 + 1), str(MOST_MEMORY // 1024)),
+            *(self._program, f"--git-dir={self._repository}", "--no-pager", "--literal-pathspecs", *configured, *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=into if into is not None else asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _environment(remote: GitUrl, authorization: str) -> Mapping[str, str]:
+    """All of it: nothing of the caller's reaches git but what is named here."""
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    secret = {}
+    if authorization:
+        # By the environment, for arguments can be seen by everybody on the machine.
+        base = remote.url.split("/", 3)
+        name = f"http.{'/'.join(base[:3])}/.extraHeader"
+        secret = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": f"Authorization: {authorization}"}
+    return {
+        **passed,
+        **secret,
+        "HOME": os.devnull,
+        "LC_ALL": "C",
+        "GIT_ALLOW_PROTOCOL": remote.scheme,
+        "GIT_ASKPASS": "false",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_SSH_COMMAND": _SSH,
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+
+
+async def _read(stream: asyncio.StreamReader | None, most: int, *, cut: bool = False) -> bytes:
+    """All that it brings. cut: what is more than `most` is left out; else it raises GitFailed."""
+    taken = bytearray()
+    while stream is not None and (chunk := await stream.read(_CHUNK)):
+        if len(taken) + len(chunk) > most and not cut:
+            raise GitFailed(f"git printed more than {most // 2**20} MiB")
+        taken += chunk[: max(0, most - len(taken))]
+    return bytes(taken)
+
+
+async def _write(stream: asyncio.StreamWriter | None, given: bytes) -> None:
+    assert stream is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it ended early: its exit code says why
+        for start in range(0, len(given), _CHUNK):
+            stream.write(given[start : start + _CHUNK])
+            await stream.drain()
+    stream.close()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ends it with all that it has started, unless it has ended by itself."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await asyncio.shield(process.wait())
+
+
+def _sentence(command: str, said: bytes, code: int) -> str:
+    """What git said, as one line: bounded, and with no control character and no credentials in it."""
+    lines = [line for line in _SAID.sub("", said.decode(errors="replace")).splitlines() if line.strip()]
+    text = _SECRET.sub("//...@", _CONTROL.sub(" ", "; ".join(lines))).strip()
+    return text[:500] or f"git {command} ended with {code}"

@@ -1,0 +1,241 @@
+"""The bare repository that a source keeps in the state folder: a cache of the remote, made anew whenever it is not sound."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from tenantry.adapters.sources.git.command import Git, GitFailed, GitLimits
+from tenantry.adapters.sources.git.url import GitUrl
+from tenantry.model.tree import Origin
+
+READ = "refs/tenantry/read"
+"""The last revision that could be read as a whole."""
+APPLIED = "refs/tenantry/applied"
+"""The last revision of which nothing is left to approve."""
+_FETCHED = "refs/tenantry/fetched"
+MOST_ENTRIES = 500_000
+_LARGEST_ENTRY = 200
+"""Bytes that a listing's entry may take on average."""
+ASK_S = 30.0
+MOST_PACKS = 40
+_LEFT = ("*.lock", "tmp_*", ".tmp-*")
+_ENTRY = re.compile(rb"([0-7]{6}) (blob|tree|commit) ([0-9a-f]{40,64}) +(-|[0-9]+)\t(.+)", re.S)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+class Entry(NamedTuple):
+    """One file, link or submodule of a tree. mode: as git writes it; size: bytes; path: below the tree, as its bytes."""
+
+    mode: str
+    oid: str
+    size: int
+    path: bytes
+
+
+class Repository:
+    """Everything asks the local repository but `tip` and `fetch`. All raise GitFailed."""
+
+    def __init__(self, folder: Path, remote: GitUrl, limits: GitLimits, authorization: str = "") -> None:
+        self._folder = folder
+        self._remote = remote
+        self._limits = limits
+        self._git = Git(folder, remote, limits, authorization)
+
+    async def tip(self) -> tuple[str, str]:
+        """The remote's ref, and the object that it names now; a commit's is itself. A branch goes before a tag of its name."""
+        revision = self._remote.revision
+        if self._remote.pinned:
+            return revision, revision
+        wanted = [f"refs/heads/{revision}", f"refs/tags/{revision}"] if revision else ["HEAD"]
+        printed = await self._git.run("ls-remote", "--quiet", "--", self._remote.url, *wanted, within_s=ASK_S)
+        lines = (line.partition("\t") for line in printed.decode(errors="replace").splitlines())
+        found = {ref: oid for oid, _, ref in lines}
+        for ref in wanted:
+            if ref in found:
+                return ref, found[ref]
+        raise GitFailed(f"the repository has no branch or tag {revision}" if revision else "the repository is empty")
+
+    async def fetch(self, ref: str, oid: str) -> str:
+        """Brings what a ref of the remote names now, with some history. Returns the commit. oid: for its object format."""
+        await self._ready("sha256" if len(oid) == 64 else "sha1")
+        try:
+            await self._git.run(
+                *("fetch", "--quiet", f"--depth={self._limits.depth}", "--no-tags", "--no-write-fetch-head"),
+                *("--no-recurse-submodules", "--no-auto-maintenance", "--", self._remote.url, f"+{ref}:{_FETCHED}"),
+                within_s=self._limits.fetch_s,
+            )
+        except GitFailed as error:
+            if await asyncio.to_thread(self._is_full):
+                raise GitFailed(f"a fetch brings more than {self._limits.bytes // 2**20} MiB") from error
+            raise
+        finally:
+            await asyncio.to_thread(self._sweep)
+        commit = await self._resolved(_FETCHED)
+        if commit is None:
+            raise GitFailed(f"{ref} names no commit")
+        if await asyncio.to_thread(self._packs) > MOST_PACKS:
+            await self._git.run("repack", "-a", "-d", "--quiet", within_s=self._limits.fetch_s)
+        return commit
+
+    async def noted(self, ref: str) -> str:
+        """The commit under one of our own refs, `""` when there is none."""
+        return await self._resolved(ref) or "" if await asyncio.to_thread(self._is_made) else ""
+
+    async def note(self, ref: str, commit: str) -> None:
+        """Sets one of our own refs."""
+        await asyncio.to_thread(self._sweep)
+        await self._git.run("update-ref", "--no-deref", ref, commit)
+
+    async def follows(self, commit: str, earlier: str) -> bool:
+        """Is `earlier` in the known history of `commit`?"""
+        try:
+            printed = await self._git.run("merge-base", earlier, commit)
+        except GitFailed:
+            return False
+        return printed.decode().strip() == earlier
+
+    async def at(self, commit: str, path: str) -> Entry | None:
+        """What stands at a path, None when nothing does; `""` is the tree itself."""
+        if not path:
+            return Entry("040000", (await self._git.run("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip(), 0, b"")
+        found = list(_entries(await self._git.run("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)))
+        return found[0] if found else None
+
+    async def entries(self, tree: str) -> list[Entry]:
+        """All files, links and submodules below a tree."""
+        most = MOST_ENTRIES * _LARGEST_ENTRY
+        printed = await self._git.run("ls-tree", "-r", "-z", "-l", "--full-tree", tree, most=most)
+        found = await asyncio.to_thread(lambda: list(_entries(printed)))
+        if len(found) > MOST_ENTRIES:
+            raise GitFailed(f"the tree holds more than {MOST_ENTRIES:,} files")
+        return found
+
+    async def blobs(self, sizes: Mapping[str, int]) -> dict[str, bytes]:
+        """The bytes of files, by their ids; sizes: as `entries` gave them."""
+        if not sizes:
+            return {}
+        given = "".join(f"{oid}\n" for oid in sizes).encode()
+        printed = await self._git.run("cat-file", "--batch", given=given, most=sum(sizes.values()) + 256 * len(sizes))
+        return dict(_batch(printed, sizes))
+
+    async def blob_into(self, oid: str, file: IO[bytes]) -> None:
+        """Writes a file's bytes to an open one."""
+        await self._git.run("cat-file", "blob", oid, into=file, within_s=self._limits.fetch_s)
+
+    async def origins(self, commit: str, path: str) -> dict[bytes, Origin]:
+        """Which commit last changed a file below `path`, as far as history is known; files that are gone are there too."""
+        printed = await self._git.run(
+            *("log", f"--max-count={self._limits.depth}", "--name-only", "--no-renames", "-z", "--no-show-signature"),
+            *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--encoding=UTF-8"),
+            *("--format=%x00%H%x00%an <%ae>", commit, "--", *([path] if path else [])),
+        )
+        edges = await asyncio.to_thread(self._edges)
+        return await asyncio.to_thread(_origins, printed, edges)
+
+    async def sound(self) -> bool:
+        """Is nothing of it missing or damaged?"""
+        if not await asyncio.to_thread(self._is_made):
+            return True
+        try:
+            await self._git.run("fsck", "--no-dangling", "--no-progress", within_s=self._limits.fetch_s)
+        except GitFailed:
+            return False
+        return True
+
+    async def discard(self) -> None:
+        """Throws it away: the next fetch makes it anew."""
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _ready(self, object_format: str) -> None:
+        """Makes it, where it is not there or has other ids than the remote; removes what a killed git has left behind."""
+        if await asyncio.to_thread(self._is_made):
+            await asyncio.to_thread(self._sweep)
+            have = (await self._git.run("rev-parse", "--show-object-format")).decode().strip()
+            if have == object_format:
+                return
+        await self.discard()
+        await asyncio.to_thread(self._folder.mkdir, mode=0o700, parents=True)
+        await self._git.run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(self._folder))
+
+    async def _resolved(self, name: str) -> str | None:
+        """The commit that a name means, None when it means none."""
+        try:
+            return (await self._git.run("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")).decode().strip()
+        except GitFailed:
+            return None
+
+    def _is_made(self) -> bool:
+        return (self._folder / "HEAD").exists()
+
+    def _packs(self) -> int:
+        return sum(1 for _ in (self._folder / "objects" / "pack").glob("*.pack"))
+
+    def _is_full(self) -> bool:
+        """Did the limit of bytes end a fetch?"""
+        packs = (self._folder / "objects" / "pack").glob("tmp_pack_*")
+        return any(pack.stat().st_size >= self._limits.bytes for pack in packs)
+
+    def _sweep(self) -> None:
+        """Nobody else uses it: a lock, or a half-written pack, is what a killed git has left."""
+        for pattern in _LEFT:
+            for left in list(self._folder.rglob(pattern)):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+
+    def _edges(self) -> frozenset[str]:
+        """The commits at which the known history ends: they seem to have made every file."""
+        with suppress(FileNotFoundError):
+            return frozenset((self._folder / "shallow").read_text().split())
+        return frozenset()
+
+
+def _entries(printed: bytes) -> Iterator[Entry]:
+    for line in printed.split(b"\0"):
+        if line:
+            found = _ENTRY.fullmatch(line)
+            if found is None:
+                raise GitFailed("the tree of the revision is malformed")
+            mode, _, oid, size, path = found.groups()
+            yield Entry(mode.decode(), oid.decode(), int(size) if size != b"-" else 0, path)
+
+
+def _batch(printed: bytes, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The objects of `cat-file --batch`: a line with id, type and size, then the bytes and a newline."""
+    position = 0
+    for oid in wanted:
+        end = printed.index(b"\n", position)
+        head = printed[position:end].split()
+        if len(head) != 3 or head[1] != b"blob":
+            raise GitFailed(f"the file {oid} is missing from the repository")
+        size = int(head[2])
+        yield oid, printed[end + 1 : end + 1 + size]
+        position = end + size + 2
+
+
+def _origins(printed: bytes, edges: frozenset[str]) -> dict[bytes, Origin]:
+    """The newest commit is told first. Those at which history ends tell nothing.
+
+    An empty part goes before each commit, which is its id, its author and its files; the first file after a newline.
+    """
+    found: dict[bytes, Origin] = {}
+    for begins, parts in groupby(printed.split(b"\0"), key=bool):
+        if not begins:
+            continue
+        commit, author, *files = parts
+        if commit.decode() in edges:
+            continue
+        origin = Origin(commit.decode(), _CONTROL.sub(" ", author.decode(errors="replace")).strip()[:200])
+        for file in files[:1]:
+            found.setdefault(file.removeprefix(b"\n"), origin)
+        for file in files[1:]:
+            found.setdefault(file, origin)
+    return found

@@ -1,0 +1,256 @@
+"""A Git repository as a source: polled, fetched, read by content. A revision is taken as a whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from tenantry.adapters.sources.documents import Admit, declare, gathered, line_of, whole, with_packages
+from tenantry.adapters.sources.git.command import GitFailed, GitLimits
+from tenantry.adapters.sources.git.packages import GitPackages
+from tenantry.adapters.sources.git.repository import APPLIED, READ, Repository
+from tenantry.adapters.sources.git.tree import LINK, MOST_PROBLEMS, Listed, listed
+from tenantry.adapters.sources.git.url import GitUrl
+from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.sources.read import Unreadable
+from tenantry.model.resource import Document, format_time
+from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
+
+FIRST_RETRY_S = 5.0
+LAST_RETRY_S = 300.0
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class GitSettings:
+    """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none."""
+
+    interval_s: float = 60.0
+    limits: GitLimits = field(default_factory=GitLimits)
+    authorization: str = ""
+
+
+@dataclass(frozen=True)
+class _File:
+    """One YAML file as it was read. documents: their Packages not filled in."""
+
+    oid: str
+    data: bytes
+    documents: tuple[Declared, ...]
+    problems: tuple[SourceProblem, ...]
+
+
+class _Root(NamedTuple):
+    """Where a source begins. tree: its id; prefix: before every name below it; only: the one file to read, `""` for all."""
+
+    tree: str
+    prefix: str
+    only: str
+
+
+class GitSource:
+    """Reads a revision of a repository. It keeps what it has read by content: what did not change is not read again."""
+
+    def __init__(
+        self,
+        url: GitUrl,
+        folder: Path,
+        admit: Admit,
+        packages: PackageFiles,
+        now: Callable[[], datetime],
+        settings: GitSettings | None = None,
+    ) -> None:
+        """folder: its own; all in it can be fetched again."""
+        settings = settings or GitSettings()
+        self._url = url
+        self._admit = admit
+        self._now = now
+        self._interval_s = settings.interval_s
+        self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
+        self._packages = GitPackages(self._repository, packages, folder / "packages")
+        self._files: dict[str, _File] = {}
+        self._good: Tree | None = None
+        self._root: _Root | None = None
+        self._held: tuple[SourceProblem, ...] = ()
+        self._tip = self._commit = self._applied = ""
+        self._failures, self._since, self._reason = 0, "", ""
+
+    async def read(self) -> Tree:
+        """What the revision declares; the last good one where it is broken or cannot be reached. It raises for neither."""
+        try:
+            await self._advance()
+            self._failures, self._since, self._reason = 0, "", ""
+        except (GitFailed, OSError) as error:
+            self._failures += 1
+            self._since = self._since or format_time(self._now().replace(microsecond=0))
+            self._reason = str(error)
+        if self._good is None:
+            await self._recall()
+        away = f"since {self._since}: {self._reason}" if self._failures else ""
+        if self._good is None:
+            return Tree(problems=self._held or (whole(str(self._url), f"cannot be fetched: {self._reason}"),), away=away)
+        return replace(self._good, held=self._held, away=away)
+
+    async def applied(self, tree: Tree) -> None:
+        """Takes note that a tree is applied, and nothing of it is left to approve."""
+        if tree.revision is None or tree.revision.commit == self._applied:
+            return
+        try:
+            await self._repository.note(APPLIED, tree.revision.commit)
+            self._applied = tree.revision.commit
+        except (GitFailed, OSError) as error:  # the next sync notes it
+            log.warning("the applied revision could not be noted", commit=tree.revision.commit, error=str(error))
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yields when the remote is to be asked again, without end: soon after a failure, then less and less often."""
+        while True:
+            await asyncio.sleep(pause_s(self._interval_s, self._failures))
+            yield None
+
+    async def _advance(self) -> None:
+        """Takes what the remote names now. Raises GitFailed, OSError."""
+        ref, tip = await self._repository.tip()
+        if tip == self._tip:
+            return
+        commit = await self._fetched(ref, tip)
+        if commit != self._commit:
+            await self._take(commit)
+        self._tip, self._commit = tip, commit
+
+    async def _fetched(self, ref: str, tip: str) -> str:
+        if self._url.pinned and await self._repository.noted(READ) == tip:
+            return tip
+        try:
+            return await self._repository.fetch(ref, tip)
+        except GitFailed:
+            if await self._repository.sound():
+                raise
+            await self._repository.discard()
+            return await self._repository.fetch(ref, tip)
+
+    async def _take(self, commit: str) -> None:
+        """Takes a commit, or holds it back for what is wrong with it. Raises GitFailed, OSError."""
+        try:
+            root, tree = await self._read_at(commit)
+        except GitFailed as error:
+            if not await self._repository.sound():
+                await self._repository.discard()
+                raise
+            self._held = (whole(str(self._url), f"{commit[:12]} cannot be read: {error}"),)
+            return
+        if tree.problems:
+            self._held = _bounded(tree.problems)
+            return
+        await self._repository.note(READ, commit)
+        self._good, self._root, self._held = tree, root, ()
+        await self._packages.tidy()
+
+    async def _recall(self) -> None:
+        """Takes the last good commit of an earlier process, where it is still there: all of this is but a cache."""
+        try:
+            if commit := await self._repository.noted(READ):
+                root, tree = await self._read_at(commit)
+                if not tree.problems:
+                    self._good, self._root = tree, root
+        except (GitFailed, OSError) as error:
+            log.warning("the last good revision cannot be read", error=str(error))
+
+    async def _read_at(self, commit: str) -> tuple[_Root | None, Tree]:
+        root = await self._begin(commit)
+        if isinstance(root, SourceProblem):
+            return None, Tree(problems=(root,))
+        revision = await self._revision(commit)
+        if self._good is not None and root == self._root:
+            return root, replace(self._good, revision=revision)
+        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only)
+        if found.problems:
+            return root, Tree(problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
+        await self._read_files(root, found)
+        return root, replace(await self._gathered(root, found), revision=revision)
+
+    async def _begin(self, commit: str) -> _Root | SourceProblem:
+        path = self._url.path
+        entry = await self._repository.at(commit, path)
+        if entry is None:
+            return whole(path, f"is not in {commit[:12]}")
+        if entry.mode == "040000":
+            return _Root(entry.oid, f"{path}/" if path else "", "")
+        if not entry.mode.startswith("100"):
+            return whole(path, "is a link; links in a repository are not followed" if entry.mode == LINK else "is a submodule")
+        above, _, name = path.rpartition("/")
+        folder = await self._repository.at(commit, above)
+        return _Root(folder.oid, f"{above}/" if above else "", name) if folder else whole(path, f"is not in {commit[:12]}")
+
+    async def _revision(self, commit: str) -> Revision:
+        applied = await self._repository.noted(APPLIED)
+        rewrote = bool(applied) and applied != commit and not await self._repository.follows(commit, applied)
+        origins = await self._repository.origins(commit, self._url.path)
+        return Revision(commit, applied if rewrote else "", partial(_origin, origins, commit))
+
+    async def _read_files(self, root: _Root, found: Listed) -> None:
+        """Reads the files that are new or changed, and forgets those that are gone."""
+        names = {root.prefix + name: entry for name, entry in found.yaml.items()}
+        kept = {name: file for name, file in self._files.items() if name in names and names[name].oid == file.oid}
+        changed = {name: entry for name, entry in names.items() if name not in kept}
+        blobs = await self._repository.blobs({entry.oid: entry.size for entry in changed.values()})
+        contents = {name: blobs[entry.oid] for name, entry in changed.items()}
+        read = await asyncio.to_thread(_read, contents, self._admit)
+        self._files = kept | {name: replace(file, oid=changed[name].oid) for name, file in read.items()}
+
+    async def _gathered(self, root: _Root, found: Listed) -> Tree:
+        async def fill(each: Declared, tenants: Mapping[str, str]) -> Document:
+            return await self._packages.filled(each.document, each.place.file.removeprefix(root.prefix), found.files, tenants)
+
+        files = [self._files[name] for name in sorted(self._files)]
+        problems = [problem for file in files for problem in file.problems]
+        documents = tuple(each for file in files for each in file.documents)
+        locate = partial(_locate, {name: file.data for name, file in self._files.items()})
+        return gathered(await with_packages(documents, fill, locate, problems), problems, locate)
+
+
+def pause_s(interval_s: float, failures: int) -> float:
+    """How long until the remote is asked again, after that many failures in a row."""
+    if not failures:
+        return interval_s
+    return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), max(interval_s, LAST_RETRY_S))
+
+
+def _read(contents: Mapping[str, bytes], admit: Admit) -> dict[str, _File]:
+    """Parses and admits files. Blocks."""
+    problems = [whole(name, "is a Git LFS pointer, not YAML") for name, data in contents.items() if data.startswith(_POINTER)]
+    pointers = {problem.file for problem in problems}
+    documents = declare(((name, data) for name, data in contents.items() if name not in pointers), admit, problems)
+    of: dict[str, list[Declared]] = {name: [] for name in contents}
+    wrong: dict[str, list[SourceProblem]] = {name: [] for name in contents}
+    for each in documents:
+        of[each.place.file].append(each)
+    for problem in problems:
+        wrong[problem.file].append(problem)
+    return {name: _File("", data, tuple(of[name]), tuple(wrong[name])) for name, data in contents.items()}
+
+
+def _locate(contents: Mapping[str, bytes], place: Place, field: str) -> int:
+    try:
+        return line_of(contents[place.file], place, field)
+    except Unreadable:
+        return place.line
+
+
+def _origin(origins: Mapping[bytes, Origin], commit: str, file: str) -> Origin:
+    return origins.get(file.encode()) or Origin(commit)
+
+
+def _bounded(problems: Iterable[SourceProblem]) -> tuple[SourceProblem, ...]:
+    problems = tuple(problems)
+    if len(problems) <= MOST_PROBLEMS:
+        return problems
+    return (*problems[:MOST_PROBLEMS], whole(".", f"has {len(problems) - MOST_PROBLEMS:,} more problems"))

@@ -1,0 +1,120 @@
+"""What the entries of a revision's tree mean to a source: its YAML files, its package sources, and what it refuses. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, SUFFIXES, whole
+from tenantry.adapters.sources.git.repository import Entry
+from tenantry.adapters.sources.read import LARGEST_FILE
+from tenantry.model.tree import SourceProblem
+
+LINK = "120000"
+SUBMODULE = "160000"
+LONGEST_PATH = 1024
+DEEPEST_PATH = 64
+MOST_PROBLEMS = 200
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_GIT_FOLDER = re.compile(r"\.git|git~[0-9]+|\.git[ .]+", re.I)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A tree, by the names of its files. yaml: those that are read; files: all regular ones, package sources included."""
+
+    yaml: Mapping[str, Entry]
+    files: Mapping[str, Entry]
+    problems: tuple[SourceProblem, ...]
+
+
+def listed(entries: Iterable[Entry], only: str = "") -> Listed:
+    """Reads the entries of a source's tree; hidden files and folders are left out. only: the one YAML file to read."""
+    files: dict[str, Entry] = {}
+    problems: list[SourceProblem] = []
+    for entry in entries:
+        name = _name(entry.path)
+        refused = _refused(name, entry.path) or ("stands there twice" if name in files else "")
+        if not refused and _is_hidden(name):
+            continue
+        refused = refused or _of_mode(entry.mode)
+        if refused and len(problems) < MOST_PROBLEMS:
+            problems.append(whole(name if not _CONTROL.search(name) else ascii(name)[1:-1][:LONGEST_PATH], refused))
+        if not refused:
+            files[name] = entry
+    yaml = {only: files[only]} if only in files else dict(_yaml(files)) if not only else {}
+    problems += _too_much(yaml)
+    return Listed(yaml, files, tuple(problems))
+
+
+def _name(path: bytes) -> str:
+    return path.decode("utf-8", errors="backslashreplace")
+
+
+def _refused(name: str, path: bytes) -> str:
+    """Why an entry of that name cannot be taken, `""` when it can: no git would have made it, or not every machine."""
+    steps = name.split("/")
+    if any(_GIT_FOLDER.fullmatch(step) for step in steps):
+        return "is git's own folder, which a tree never holds"
+    if any(step in ("", ".", "..") for step in steps):
+        return "leads out of the tree"
+    if not _is_utf8(path):
+        return "has a name that is not UTF-8"
+    if _CONTROL.search(name) or "\\" in name:
+        return "has a name with a backslash or control characters"
+    if len(path) > LONGEST_PATH or len(steps) > DEEPEST_PATH:
+        return f"has a path longer than {LONGEST_PATH} bytes, or deeper than {DEEPEST_PATH} folders"
+    return ""
+
+
+def _is_utf8(path: bytes) -> bool:
+    try:
+        path.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _of_mode(mode: str) -> str:
+    if mode == LINK:
+        return "is a link; links in a repository are not followed"
+    if mode == SUBMODULE:
+        return "is a submodule; submodules are not followed"
+    return "" if mode.startswith("100") else f"is no regular file: its mode is {mode}"
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or "/." in name
+
+
+def _yaml(files: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
+    """The YAML files, in order of name; what belongs to a package source is not among them."""
+    packages = {name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}")}
+    for name in sorted(files):
+        if name.endswith(SUFFIXES) and not any(above in packages for above in _above(name)):
+            yield name, files[name]
+
+
+def _above(name: str) -> Iterator[str]:
+    """The folders above a file, with a `/` at their ends."""
+    steps = name.split("/")
+    return ("/".join(steps[:count]) + "/" for count in range(1, len(steps)))
+
+
+def _too_much(yaml: Mapping[str, Entry]) -> Iterator[SourceProblem]:
+    total, folded = 0, dict[str, str]()
+    if len(yaml) > MOST_FILES:
+        yield whole(".", f"holds more than {MOST_FILES:,} YAML files")
+        return
+    for name, entry in yaml.items():
+        if entry.size > LARGEST_FILE:
+            yield whole(name, f"is larger than {LARGEST_FILE // 2**20} MiB")
+        total += entry.size
+        if total > LARGEST_TREE:
+            yield whole(name, f"with it the files hold more than {LARGEST_TREE // 2**20} MiB")
+            return
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            yield whole(name, f"differs from {other} by case alone: on some machines they are one file")

@@ -1,0 +1,96 @@
+"""Where a Git source is: `git+SCHEME://HOST/REPOSITORY@REVISION:PATH`, the revision and the path being optional."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+PREFIX = "git+"
+SCHEMES = ("https", "ssh", "file")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_BAD_REVISION = re.compile(r"^[-/.]|\.\.|@\{|//|/\.|\.lock(/|$)|[/.]$|[~^?*\[\\:]|^@$")
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+@dataclass(frozen=True)
+class GitUrl:
+    """A folder, or a file, of a repository. url: as git takes it; revision: branch, tag or full commit, `""` for the
+    repository's own default; path: inside the repository, `""` for all of it.
+    """
+
+    url: str
+    revision: str = ""
+    path: str = ""
+
+    @property
+    def scheme(self) -> str:
+        """What git calls the protocol."""
+        return self.url.partition(":")[0]
+
+    @property
+    def pinned(self) -> bool:
+        """True for a commit, which never moves."""
+        return _COMMIT.fullmatch(self.revision) is not None
+
+    def __str__(self) -> str:
+        revision = f"@{self.revision}" if self.revision or self.path else ""
+        return f"{PREFIX}{self.url}{revision}{f':{self.path}' if self.path else ''}"
+
+
+def is_git_url(text: str) -> bool:
+    """Does it name a repository, rather than a folder?"""
+    return text.startswith(PREFIX)
+
+
+def source_of(text: str) -> Path | GitUrl:
+    """What a source names: a folder or file, or a repository. Raises ValueError."""
+    return parse_git_url(text) if is_git_url(text) else Path(text)
+
+
+def parse_git_url(text: str) -> GitUrl:
+    """Raises ValueError, which says what is wrong with it. An `@` in the repository's own path is written %40."""
+    if _CONTROL.search(text):
+        raise ValueError("a repository's URL holds no spaces and no control characters; write %20")
+    scheme, found, rest = text.removeprefix(PREFIX).partition("://")
+    host, slash, where = rest.partition("/")
+    if not found or not slash or not where:
+        raise ValueError(
+            f"{_shown(text)} must be git+https://HOST/REPOSITORY, git+ssh://USER@HOST/REPOSITORY or git+file:///REPOSITORY"
+        )
+    _check_host(scheme, host)
+    repository, _, at = where.partition("@")
+    revision, _, path = at.partition(":")
+    if revision and (_BAD_REVISION.search(revision) or len(revision) > 255):
+        raise ValueError(f"{revision!r} is no branch, tag or commit")
+    return GitUrl(f"{scheme}://{host}/{repository}", revision, _checked_path(path))
+
+
+def _check_host(scheme: str, host: str) -> None:
+    try:
+        parts = urlsplit(f"{scheme}://{host}/")
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{host!r} is no host: {error}") from None
+    if scheme not in SCHEMES and not (scheme == "http" and parts.hostname in _LOOPBACK):
+        raise ValueError(f"git+{scheme} is not taken; write git+https, git+ssh or git+file (git+http for this machine alone)")
+    if parts.password is not None or (parts.username and scheme != "ssh"):
+        raise ValueError("a repository's URL holds no credentials: name a file that holds them by TENANTRY_GIT__CREDENTIALS")
+    if (scheme == "file") != (not parts.hostname):
+        raise ValueError("git+file:///PATH names no host" if scheme == "file" else f"git+{scheme} needs a host")
+    if unquote(host).startswith("-") or (parts.username or "").startswith("-") or (parts.hostname or "").startswith("-"):
+        raise ValueError(f"{host!r} is no host")
+
+
+def _checked_path(path: str) -> str:
+    steps = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in steps or "\\" in path:
+        raise ValueError(f"{path!r} must be a path inside the repository, with /")
+    return "/".join(step for step in steps if step != ".")
+
+
+def _shown(text: str) -> str:
+    """Without what may be a password."""
+    return re.sub(r"//[^/@]*@", "//...@", text)

@@ -1,0 +1,59 @@
+"""Sources of a platform of this process: a folder of YAML, or a Git repository."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenantry.adapters.sources.directory import Directory
+from tenantry.adapters.sources.documents import Admit
+from tenantry.adapters.sources.git.command import GitLimits
+from tenantry.adapters.sources.git.source import GitSettings, GitSource
+from tenantry.adapters.sources.git.url import GitUrl
+from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.sources.watch import changes
+from tenantry.bootstrap.seat import now
+from tenantry.model.tree import Tree
+from tenantry.settings import Git
+
+
+@dataclass(frozen=True)
+class Readable:
+    """A source, ready to be read. applied: told of what is applied, where it wants to know."""
+
+    location: str
+    read: Callable[[], Awaitable[Tree]]
+    changes: Callable[[], AsyncIterator[None]]
+    applied: Callable[[Tree], Awaitable[None]] | None = None
+
+
+def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Git) -> Readable:
+    """A source. folder: where a repository is kept, one at a time. Nothing is read yet. Raises OSError (its credentials)."""
+    if isinstance(source, Path):
+        directory = Directory(source, admit, packages)
+        return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event()))
+    own = folder / hashlib.sha256(str(source).encode()).hexdigest()[:16]
+    for other in folder.iterdir() if folder.is_dir() else ():
+        if other != own:
+            shutil.rmtree(other)
+    git = GitSource(source, own, admit, packages, now, _git(settings, source))
+    return Readable(str(source), git.read, git.changes, git.applied)
+
+
+def _git(settings: Git, url: GitUrl) -> GitSettings:
+    limits = GitLimits(settings.timeout.total_seconds(), settings.size, settings.depth)
+    return GitSettings(settings.interval.total_seconds(), limits, _authorization(settings) if url.scheme == "https" else "")
+
+
+def _authorization(settings: Git) -> str:
+    """The value of the header. A token alone goes with any user name: that is how GitHub, GitLab and Gitea take it."""
+    if settings.credentials is None:
+        return ""
+    given = settings.credentials.read_text().strip()
+    pair = given if ":" in given else f"git:{given}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
