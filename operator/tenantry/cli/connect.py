@@ -1,4 +1,4 @@
-"""Which platform a client command speaks to: the running `up` of the state folder, or its store where nothing runs."""
+"""Which platform a client command speaks to: a cluster, the `up` of a state folder, or its store where nothing runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TypeVar
 from tenantry.adapters.store.sqlite import DATABASE_FILE
 from tenantry.adapters.store.state_folder import StateInUse
 from tenantry.cli.failing import Failure
+from tenantry.cli.options import CLUSTER, ClusterChoice
 from tenantry.cli.remote import RemoteConsole
 from tenantry.cli.sockets import answers, control_path
 from tenantry.hosts.console import Console
@@ -29,6 +30,10 @@ def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh:
     Raises Failure, Halt.
     """
 
+    choice = CLUSTER.get()
+    if choice is not None:
+        return asyncio.run(_on_cluster(choice, work))
+
     async def run(folder: Path) -> T:
         async with connected(folder) as console:
             return await work(console)
@@ -39,6 +44,13 @@ def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh:
         raise Failure(f"there is no platform in {state}; start one by `tenantry up SOURCE`, or name its folder by --state")
     with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:
         return asyncio.run(run(Path(folder)))
+
+
+async def _on_cluster(choice: ClusterChoice, work: Callable[[Console], Awaitable[T]]) -> T:
+    from tenantry.cli.clusters import cluster_console
+
+    async with cluster_console(choice) as console:
+        return await work(console)
 
 
 @asynccontextmanager

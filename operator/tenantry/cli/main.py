@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +25,7 @@ from tenantry.cli import (
     uninstall,
     up,
 )
+from tenantry.cli.options import CLUSTER, ClusterChoice
 
 app = typer.Typer(
     name="tenantry",
@@ -32,6 +34,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def platform(
+    context: Annotated[
+        str, typer.Option("--context", envvar="TENANTRY_CONTEXT", help="A cluster, by its context in the kubeconfig.")
+    ] = "",
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", envvar="TENANTRY_KUBECONFIG", help="A cluster, by its kubeconfig.")
+    ] = None,
+) -> None:
+    """Runs a multi-tenant application platform from declarations."""
+    CLUSTER.set(ClusterChoice(kubeconfig, context or None) if context or kubeconfig else None)
 
 
 @app.command()

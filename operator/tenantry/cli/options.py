@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +23,18 @@ Server = Annotated[
     str, typer.Option("--server", envvar="TENANTRY_SERVER", help="URL of the facade; the running `up` where absent.")
 ]
 Token = Annotated[str, typer.Option("--token", envvar="TENANTRY_TOKEN", help="Bearer token for --server.")]
+
+
+@dataclass(frozen=True)
+class ClusterChoice:
+    """The cluster that client commands speak to. None: the kubeconfig, or its context, that kubectl would use."""
+
+    kubeconfig: Path | None
+    context: str | None
+
+
+CLUSTER: ContextVar[ClusterChoice | None] = ContextVar("CLUSTER", default=None)
+"""The cluster that the command line names, None for a state folder."""
 
 
 def duration(text: str) -> timedelta:

@@ -13,12 +13,9 @@ from tenantry.cli.options import STATE, Output, Server, State, Token
 from tenantry.cli.output import Format, to_json, to_yaml, write
 
 if TYPE_CHECKING:
-    import httpx
-
     from tenantry.hosts.console import Console
     from tenantry.model.facts import PackageFacts
 
-TIMEOUT_S = 300.0
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A package (.tapp).")]
 
 
@@ -73,7 +70,9 @@ def push(
     """Stores a package, so that Packages of that tenant with its sha256 find it."""
     facts = _facts(file)
     if server:
-        _push_over_rest(file, facts, tenant, server, token)
+        from tenantry.cli.pushing import push_over_rest
+
+        push_over_rest(file, facts, tenant, server, token)
     else:
         from tenantry.cli.connect import with_console
 
@@ -88,46 +87,6 @@ async def _push(console: Console, file: Path, tenant: str) -> None:
     if tenant:
         choose(await console.list("Tenant"), find_kind("tenant"), "", tenant)
     await console.put_package(tenant, file)
-
-
-def _push_over_rest(file: Path, facts: PackageFacts, tenant: str, server: str, token: str) -> None:
-    """PUT /api/v1/packages/{sha256}, as the caller of that token."""
-    import httpx
-
-    if not token:
-        raise Failure("--server needs --token (or TENANTRY_TOKEN)", BAD_INPUT)
-    base, headers = f"{server.rstrip('/')}/api/v1", {"Authorization": f"Bearer {token}"}
-    try:
-        with httpx.Client(headers=headers, timeout=TIMEOUT_S) as client, file.open("rb") as stream:
-            query = {"tenantId": _tenant_id(client, base, tenant)} if tenant else {}
-            response = client.put(f"{base}/packages/{facts.sha256}", content=stream, params=query)
-    except (httpx.TransportError, httpx.InvalidURL) as error:
-        raise Failure(f"{server} cannot be reached: {error}") from error
-    if response.is_error:
-        raise Failure(f"{server} refused the package: {_error_of(response)}")
-
-
-def _tenant_id(client: httpx.Client, base: str, tenant: str) -> str:
-    """The id of the tenant of that name, slug or id, as the caller sees it. Raises Failure."""
-    me = client.get(f"{base}/auth/me")
-    if me.is_error:
-        raise Failure(f"{base} refused the token: {_error_of(me)}")
-    if me.json()["tenantId"]:
-        return str(me.json()["tenantId"])  # of an ADMIN: there is no other
-    listed = client.get(f"{base}/tenants")
-    if listed.is_error:
-        raise Failure(f"{base}/tenants cannot be listed: {_error_of(listed)}")
-    for each in listed.json():
-        if tenant in (each["slug"], each["id"], each["name"]):
-            return str(each["id"])
-    raise Failure(f"there is no tenant {tenant} at {base}")
-
-
-def _error_of(response: httpx.Response) -> str:
-    try:
-        return str(response.json()["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"status {response.status_code}"
 
 
 def _facts(file: Path) -> PackageFacts:

@@ -87,7 +87,8 @@ class LocalConsole:
             return Applied(ref, "created")
         _check_free(current, "change it")
         written = await self.store.replace(_over(document, current, self._marks), current["metadata"]["resourceVersion"])
-        changed = written["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]
+        # By what is declared: a server may make a version of a write that changes nothing.
+        changed = _but_version(written) != _but_version(current)
         return Applied(ref, "changed" if changed else "unchanged")
 
     async def patch(self, ref: Ref, patch: Document) -> Document:
@@ -218,6 +219,11 @@ def _kept_back(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:
 
 def _declared(document: Document) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("metadata", "status")}
+
+
+def _but_version(document: Document) -> dict[str, Any]:
+    metadata = {key: value for key, value in document["metadata"].items() if key != "resourceVersion"}
+    return {**_without_status(document), "metadata": metadata}
 
 
 def _without_status(document: Document) -> dict[str, Any]:

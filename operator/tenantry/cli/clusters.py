@@ -1,0 +1,106 @@
+"""A cluster as client commands see it: with the rights of the kubeconfig, and packages by REST."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.credentials import find_credentials
+from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.adapters.overlay.packages import NoLogs
+from tenantry.cli.failing import Failure
+from tenantry.cli.options import ClusterChoice
+from tenantry.cli.pushing import push_over_rest
+from tenantry.engine.packages.check import inspect
+from tenantry.hosts.console import About, Console
+from tenantry.hosts.local_console import LocalConsole
+from tenantry.model.facts import PackageFacts
+from tenantry.rest.release import release_label
+from tenantry.runtime.plan import Planned
+
+TENANT_PATIENCE_S = 30.0
+"""How long the tenant of a package may take to be there."""
+PAUSE_S = 0.5
+
+
+@asynccontextmanager
+async def cluster_console(choice: ClusterChoice) -> AsyncIterator[Console]:
+    """Its console. At the end of the block the packages that were stored through it are pushed. Raises Failure, Halt."""
+    client = Client(find_credentials(choice.kubeconfig, choice.context))
+    try:
+        with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:
+            packages = PushedPackages(await asyncio.to_thread(FolderBlobs, Path(folder), inspect))
+            about = About(release_label(), f"cluster {choice.context or 'of the current context'}", _server() or "kubernetes")
+            store, feed = KubernetesStore(client), KubernetesFeed(client)
+            yield LocalConsole(about, store, feed, packages, NoLogs(), _no_plan, _no_token, acts_for="")
+            await packages.push()
+    finally:
+        await client.close()
+
+
+@dataclass
+class PushedPackages:
+    """ports.Packages that keeps files aside until the Tenants that they are for are declared, then pushes them by REST."""
+
+    scratch: FolderBlobs
+    _waiting: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    async def put(self, tenant: str, package: Path) -> PackageFacts:
+        facts = await self.scratch.put(tenant, package)
+        self._waiting.setdefault(tenant, []).append((facts.sha256, f"{facts.app} {facts.version}"))
+        return facts
+
+    async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
+        return await self.scratch.inspect(tenant, sha256)
+
+    async def fetch(self, tenant: str, sha256: str) -> Path:
+        return await self.scratch.fetch(tenant, sha256)
+
+    async def remove(self, tenant: str, sha256: str) -> None:
+        await self.scratch.remove(tenant, sha256)
+
+    async def push(self) -> None:
+        """Raises Failure naming what is missing, or what the api says."""
+        if self._waiting and not (_server() and _token()):
+            names = ", ".join(name for waiting in self._waiting.values() for _, name in waiting)
+            raise Failure(f"packages are pushed by REST: set TENANTRY_SERVER and TENANTRY_TOKEN, then repeat this for {names}")
+        for tenant, waiting in self._waiting.items():
+            for sha256, _ in waiting:
+                await self._push(tenant, await self.scratch.fetch(tenant, sha256))
+
+    async def _push(self, tenant: str, file: Path) -> None:
+        deadline = time.monotonic() + TENANT_PATIENCE_S
+        facts = await asyncio.to_thread(inspect, file)
+        while True:
+            try:
+                return await asyncio.to_thread(push_over_rest, file, facts, tenant, _server(), _token())
+            except Failure:
+                if time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(PAUSE_S)
+
+
+def _server() -> str:
+    return os.environ.get("TENANTRY_SERVER", "")
+
+
+def _token() -> str:
+    return os.environ.get("TENANTRY_TOKEN", "")
+
+
+async def _no_plan(*_: object) -> Planned:
+    raise Failure("plan speaks to a state folder; for a cluster ask `kubectl diff`, or REST with ?dryRun=true")
+
+
+async def _no_token(username: str, ttl: timedelta) -> str:
+    raise Failure("a cluster's tokens are given by its api: POST /api/v1/auth/token with username and password")
