@@ -216,7 +216,7 @@ async def test_the_api_server_takes_every_object_without_a_warning(cluster: Clus
     await kit.deploy()
     placement = replace(BASE, subdomain="eu.example.com", ingress_class="nginx", storage_class="fast")
     spec = replace(kit.spec, size="large", version="1.3.0")
-    objects = engine_objects(spec, placement, Credentials("pw", "dev-admin", JWKS, "postgresql://db.example.com/crm"))
+    objects = engine_objects(spec, placement, Credentials("pw", "dev-admin", JWKS, "postgresql://db.example.com/crm", "m"))
     changeable = [each for each in objects if each["kind"] != "PersistentVolumeClaim"]
     done = await asyncio.to_thread(dry_run, cluster, changeable)
     assert (done.returncode, done.stderr) == (0, "")
@@ -450,6 +450,26 @@ async def test_a_new_password_of_the_tenant_reaches_the_engine(kit: Kit) -> None
 async def test_a_password_that_the_tenant_took_away_stays_the_engines(kit: Kit) -> None:
     await kit.deploy()
     kit.cached.clear()
+    assert (await kit.engine()).spec == kit.spec
+
+
+async def test_an_engine_has_the_database_that_its_tenant_gives_it(kit: Kit) -> None:
+    url = Ref("Secret", kit.ref.namespace, "db")
+    labels = {"tenantry.dev/credential": "environment"}
+    for address in ("postgresql://u:p@db.example.com/crm", "postgresql://u:new@db.example.com/crm"):
+        with suppress(NotFound):
+            await kit.client.request("DELETE", path_of("v1", "Secret", url.namespace, url.name))
+        kit.cached[url] = await make(
+            kit.client, "Secret", url.name, url.namespace, metadata={"labels": labels}, stringData={"dsn": address}
+        )
+        wanted = replace(kit.spec, database_secret="db", database_key="dsn")
+        await kit.deploy(wanted)
+        assert (await kit.engine()).spec == wanted
+        assert base64.b64decode((await kit.get("Secret"))["data"]["url"]).decode() == address
+        kit.cached[url] = {**kit.cached[url], "data": {"dsn": "YW5vdGhlcg=="}}
+        assert (await kit.engine()).spec is None
+    await kit.deploy()
+    assert set((await kit.get("Secret"))["data"]) == {"password"}
     assert (await kit.engine()).spec == kit.spec
 
 

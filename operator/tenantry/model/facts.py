@@ -23,7 +23,7 @@ class EngineRef:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """The engine that an environment wants."""
+    """The engine that an environment wants. database_secret, with its key: the Secret with the database's URL, `""` for its own."""
 
     ref: EngineRef
     region: str
@@ -31,6 +31,8 @@ class EngineSpec:
     version: str = ""
     size: str = ""
     storage: str = ""
+    database_secret: str = ""
+    database_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class TenantAccess:
     def mark(self) -> str:
         """Tells one access from another; on the namespace once it is given. A new form of the roles takes a new number."""
         groups = "\n".join((*sorted(self.admins), "", *sorted(self.viewers)))
-        return f"1-{hashlib.sha256(groups.encode()).hexdigest()[:12]}"
+        return f"2-{hashlib.sha256(groups.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

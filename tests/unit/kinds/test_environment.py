@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tenantry.kinds.environment.decide import (
     Child,
     Observed,
@@ -18,7 +20,7 @@ from tenantry.kinds.environment.observe import observe
 from tenantry.kinds.environment.spec import Environment
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
-from tenantry.model.facts import EngineFacts, EngineSpec
+from tenantry.model.facts import EngineFacts, EngineSpec, SecretFacts
 from tenantry.model.resource import Ref
 from tests.unit.kinds.factories import (
     BORN,
@@ -208,6 +210,44 @@ def test_an_edit_or_a_drift(seen: Observed, expected: Outcome) -> None:
 )
 def test_an_environment_is_refused(seen: Observed, expected: Outcome) -> None:
     assert outcome(decide(seen, NOW)) == expected
+
+
+DATABASE = {"engine": {"database": {"secretRef": {"name": "db", "key": "url"}}}}
+KUBERNETES = replace(EU, provider="Kubernetes")
+
+
+@table(
+    {
+        "is given to the engine": (PRESENT, Outcome("Waiting EngineMissing", (DEPLOY,), CREATE)),
+        "is waited for": (MISSING, Outcome("Waiting SecretNotFound", (), CREATE)),
+        "must be labelled for environments": (SecretFacts("NotLabelled"), Outcome("Waiting SecretNotLabelled", (), CREATE)),
+        "must be under the key that is named": (SecretFacts("NoKey"), Outcome("Waiting SecretKeyMissing", (), CREATE)),
+        "is none where the provider gives none": (None, Outcome("Waiting EngineMissing", (DEPLOY,), CREATE)),
+    }
+)
+def test_a_database(seen: SecretFacts | None, expected: Outcome) -> None:
+    assert outcome(decide(with_database(seen), NOW)) == expected
+
+
+def with_database(looks: SecretFacts | None) -> Observed:
+    return seen(environment(spec=DATABASE), region=KUBERNETES, admin=PRESENT, database=looks)
+
+
+def test_the_engine_that_is_wanted_names_its_database() -> None:
+    (deploy,) = decide(with_database(PRESENT), NOW).changes
+    assert isinstance(deploy, DeployEngine)
+    assert (deploy.spec.database_secret, deploy.spec.database_key) == ("db", "url")
+
+
+PROVIDERS = {"on a cluster": ("Kubernetes", PRESENT), "on this host": ("Local", None)}
+
+
+@pytest.mark.parametrize(("provider", "database"), PROVIDERS.values(), ids=PROVIDERS)
+async def test_the_database_is_looked_up(provider: str, database: SecretFacts | None) -> None:
+    around = Surroundings(secrets={("tenant-acme", "db", "url", "environment"): PRESENT})
+    home = region(spec={"provider": provider})
+    looked = await observe(environment(spec=DATABASE), world(bound_tenant(), home, around=around))
+    assert looked.database == database
 
 
 @table(

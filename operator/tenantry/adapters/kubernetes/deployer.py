@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-import structlog
-
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.database_url import checked
+from tenantry.adapters.kubernetes.engine_changes import engine_changes
+from tenantry.adapters.kubernetes.engine_state import state_of
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import WRITE
-from tenantry.adapters.kubernetes.wire import refusal
 from tenantry.adapters.kubernetes.workload import (
     ADMIN_ANNOTATION,
+    DATABASE_KEY,
     ID_LABEL,
-    MANAGED_BY,
     NAME,
     PASSWORD_KEY,
     SIZES,
@@ -30,9 +30,7 @@ from tenantry.adapters.kubernetes.workload import (
     engine_objects,
     labels_of,
     namespace_of,
-    ref_of_labels,
     spec_of,
-    state_of,
     unwanted_objects,
     url_of,
 )
@@ -40,19 +38,12 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
-from tenantry.model.verdicts import Expired, Halt, Invalid, NotFound, Stalled, Waiting
-
-log = structlog.get_logger(__name__)
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Stalled, Waiting
 
 AGAIN_S = 1.0
 """How soon a namespace that is going is looked at again."""
-PAUSE_S = 1.0
-"""Between two requests of a watch."""
-WATCH_S = 290
-_SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 _SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
 """Others write what they need into these, too: they are never replaced as a whole."""
-_WATCHED = (("apps/v1", "StatefulSet"), ("v1", "Pod"))
 
 
 @dataclass(frozen=True)
@@ -131,12 +122,14 @@ class KubernetesDeployer:
         return url_of(placement, EngineRef("", "", "", tenant_slug, slug))
 
     async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
-        """Applies every object. Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, Invalid."""
+        """Applies every object.
+
+        Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, DatabaseUrlRefused, EngineRefused.
+        """
         if spec.size and spec.size not in SIZES:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(SIZES)}"))
         at = await self._at(spec.region)
-        password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
-        credentials = Credentials(password.clear or password.hash, admin_secret.name, self._jwks())
+        credentials = await self._credentials(spec, admin_secret)
         for wanted in engine_objects(spec, at.placement, credentials):
             await self._apply(at.client, wanted, spec.ref)
         for unwanted in unwanted_objects(spec, at.placement):
@@ -173,39 +166,16 @@ class KubernetesDeployer:
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Engines of this cluster whose workload or pod changed. Those of other clusters are looked at by the resync."""
-        changed: asyncio.Queue[EngineRef] = asyncio.Queue()
-        watches = [asyncio.create_task(self._watch(*kind, changed)) for kind in _WATCHED]
-        try:
-            while True:
-                yield await changed.get()
-        finally:
-            for watch in watches:
-                watch.cancel()
+        async for ref in engine_changes(self._clusters.own):
+            yield ref
 
-    async def _watch(self, api_version: str, kind: str, changed: asyncio.Queue[EngineRef]) -> None:
-        """Goes on from where a watch ended; where it cannot, all engines are told anew."""
-        path, version = path_of(api_version, kind), ""
-        while True:
-            try:
-                version = version or await self._tell_all(path, changed)
-                async for change in self._clusters.own.stream(path, _watching(version)):
-                    if change["type"] == "ERROR":
-                        raise refusal(change["object"].get("code", 500), change["object"])
-                    version = change["object"]["metadata"]["resourceVersion"]
-                    if change["type"] != "BOOKMARK":
-                        _tell(change["object"], changed)
-            except Expired:
-                version = ""
-            except Halt as halt:
-                log.warning("watch of engines interrupted", kind=kind, error=str(halt))
-            await asyncio.sleep(PAUSE_S)
-
-    async def _tell_all(self, path: str, changed: asyncio.Queue[EngineRef]) -> str:
-        """The version from which to watch."""
-        found = await self._clusters.own.request("GET", path, query={"labelSelector": _SELECTOR})
-        for item in found["items"]:
-            _tell(item, changed)
-        return str(found["metadata"]["resourceVersion"])
+    async def _credentials(self, spec: EngineSpec, admin_secret: Ref) -> Credentials:
+        password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
+        given = Credentials(password.clear or password.hash, admin_secret.name, self._jwks())
+        if not spec.database_secret:
+            return given
+        url = await self._secrets.reveal(spec.ref.namespace, spec.database_secret, spec.database_key, "environment")
+        return replace(given, database_url=checked(url.clear), database_mark=url.fingerprint)
 
     async def _state(self, client: Client, ref: EngineRef, namespace: Document, workload: Document | None) -> tuple[str, str]:
         """How it is with the engine, and why it does not run."""
@@ -222,31 +192,37 @@ class KubernetesDeployer:
 
     async def _intact(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> bool:
         """Is each object as it would be applied now? found: by kind, those that were read already."""
-        wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks()))
+        database = self._declared(spec.ref, spec.database_secret, spec.database_key) if spec.database_secret else ""
+        wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
         missing = [document for document in wanted if document["kind"] not in found]
         unwanted = unwanted_objects(spec, at.placement)
         read = await asyncio.gather(*(self._find(at.client, document) for document in (*missing, *unwanted)))
         if any(read[len(missing) :]):
             return False
         real = {**found, **{document["kind"]: each for document, each in zip(missing, read, strict=False)}}
-        return all(self._as_wanted(real[document["kind"]], document, spec.ref) for document in wanted)
+        return all(self._as_wanted(real[document["kind"]], document, spec) for document in wanted)
 
-    def _as_wanted(self, real: Document | None, wanted: Document, ref: EngineRef) -> bool:
+    def _as_wanted(self, real: Document | None, wanted: Document, spec: EngineSpec) -> bool:
         if real is None:
             return False
         if wanted["kind"] != "Secret":
             return covers(real, _settled(wanted, real))
-        return _belongs(real, ref) and self._has_the_tenants_password(real, ref)
-
-    def _has_the_tenants_password(self, secret: Document, ref: EngineRef) -> bool:
-        """Of the Secret that it was given; one that cannot be read now takes nothing away."""
-        source = (secret["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
-        given = (secret.get("data") or {}).get(PASSWORD_KEY)
-        if not source or given is None:
+        source = (real["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
+        if not source or not _belongs(real, spec.ref) or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
             return False
-        declared = self._secrets.look(ref.namespace, source, PASSWORD_KEY, "environment")
-        fingerprint = self._secrets.fingerprint(ref.namespace, base64.b64decode(given))
-        return declared.state != "Present" or declared.fingerprint == fingerprint
+        return not spec.database_secret or self._holds(real, DATABASE_KEY, spec.ref, spec.database_secret, spec.database_key)
+
+    def _holds(self, secret: Document, key: str, ref: EngineRef, source: str, source_key: str) -> bool:
+        """Has the engine's Secret what the tenant's has? One that cannot be read now takes nothing away."""
+        given = (secret.get("data") or {}).get(key)
+        if given is None:
+            return False
+        declared = self._declared(ref, source, source_key)
+        return not declared or declared == self._secrets.fingerprint(ref.namespace, base64.b64decode(given))
+
+    def _declared(self, ref: EngineRef, secret: str, key: str) -> str:
+        """The fingerprint of what a Secret of the tenant holds, `""` where it holds nothing for environments."""
+        return self._secrets.look(ref.namespace, secret, key, "environment").fingerprint
 
     async def _apply(self, client: Client, wanted: Document, ref: EngineRef) -> None:
         """What others put where it changes the meaning goes: server-side apply would leave it."""
@@ -335,22 +311,6 @@ class KubernetesDeployer:
 def _belongs(real: Document, ref: EngineRef) -> bool:
     """Does the object carry our labels, with this environment's namespace, name and id?"""
     return covers(real["metadata"].get("labels") or {}, labels_of(ref))
-
-
-def _tell(item: Document, changed: asyncio.Queue[EngineRef]) -> None:
-    ref = ref_of_labels(item["metadata"].get("labels") or {})
-    if ref is not None:
-        changed.put_nowait(ref)
-
-
-def _watching(version: str) -> dict[str, str]:
-    return {
-        "watch": "1",
-        "labelSelector": _SELECTOR,
-        "allowWatchBookmarks": "true",
-        "resourceVersion": version,
-        "timeoutSeconds": str(WATCH_S),
-    }
 
 
 def _settled(wanted: Document, real: Document) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ ADMIN_ANNOTATION = f"{GROUP}/admin-secret"
 INGRESS_LABEL = f"{GROUP}/ingress"
 """On a namespace whose pods may reach engines from outside: that of the ingress controller."""
 PASSWORD_KEY = "password"  # noqa: S105 - a key's name
+DATABASE_KEY = "url"
+DATABASE_ANNOTATION = f"{GROUP}/database"
+"""On the pod, so that an engine whose database is another starts anew."""
 DEFAULT_STORAGE = "1Gi"
 SIZES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "small": {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}},
@@ -52,13 +55,15 @@ class Placement:
 class Credentials:
     """What an engine is given. admin_password: clear text or an argon2id hash; database_url: `""` for SQLite in its volume.
 
-    admin_secret: the name of the tenant's Secret that holds the password.
+    admin_secret: the name of the tenant's Secret that holds the password. database_mark: tells one database from another, `""`
+    for none.
     """
 
     admin_password: str
     admin_secret: str
     jwks: Mapping[str, Any]
     database_url: str = ""
+    database_mark: str = ""
 
 
 def namespace_of(id_: str) -> str:
@@ -69,6 +74,11 @@ def namespace_of(id_: str) -> str:
 def service_url(id_: str) -> str:
     """Where the engine is reached within its cluster."""
     return f"http://{NAME}.{namespace_of(id_)}.svc:{PORT}"
+
+
+def is_service(url: str) -> bool:
+    """Is it a URL of `service_url`?"""
+    return url.startswith(f"http://{NAME}.env-") and url.endswith(f".svc:{PORT}")
 
 
 def public_host(placement: Placement, tenant_slug: str, slug: str) -> str:
@@ -119,7 +129,7 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
         _object("v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True)}),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
-        _stateful_set(spec, placement, database=bool(credentials.database_url)),
+        _stateful_set(spec, placement, credentials.database_mark),
     ]
     if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
         objects.append(_ingress(spec, placement))
@@ -162,75 +172,6 @@ def spec_of(stateful_set: Document) -> EngineSpec | None:
         return None
 
 
-def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str]:
-    """RUNNING, PENDING or FAILED, and the pod's own reason."""
-    status = stateful_set.get("status") or {}
-    current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
-    if current and status.get("readyReplicas", 0) >= 1 and status.get("updatedReplicas", 0) >= 1:
-        return "RUNNING", ""
-    for pod in pods:
-        failure = _failure(pod)
-        if failure:
-            return "FAILED", failure
-    return "PENDING", next((_progress(pod) for pod in pods), "its pod is not there yet")
-
-
-_FAILURES = frozenset(
-    {
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RunContainerError",
-    }
-)
-
-
-def _failure(pod: Document) -> str:
-    status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return _sentence(condition.get("reason", "Unschedulable"), condition.get("message", ""))
-    if status.get("phase") == "Failed":
-        return _sentence(status.get("reason", "Failed"), status.get("message", ""))
-    for container in status.get("containerStatuses") or ():
-        state = container.get("state") or {}
-        waiting, ended = state.get("waiting") or {}, state.get("terminated")
-        if ended:
-            return _sentence(ended.get("reason", "Ended"), ended.get("message", ""), f"exit code {ended.get('exitCode')}")
-        if waiting.get("reason") in _FAILURES:
-            return _sentence(waiting["reason"], waiting.get("message", ""), _last_end(container))
-    return ""
-
-
-def _last_end(container: Document) -> str:
-    ended = (container.get("lastState") or {}).get("terminated")
-    return f"last ended by {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
-
-
-def _progress(pod: Document) -> str:
-    status = pod.get("status") or {}
-    for container in status.get("containerStatuses") or ():
-        waiting, last = (container.get("state") or {}).get("waiting"), _last_end(container)
-        if waiting:
-            return _sentence(waiting.get("reason", "Waiting"), waiting.get("message", ""), last)
-        if last:
-            return _joined(f"its pod is {status.get('phase', 'Pending')}, not ready yet", last)
-    return f"its pod is {status.get('phase', 'Pending')}, not ready yet"
-
-
-def _sentence(reason: str, *parts: str) -> str:
-    told = _joined(*parts)
-    return f"{reason}: {told}" if told else reason
-
-
-def _joined(*parts: str) -> str:
-    return "; ".join(part for part in parts if part)
-
-
 def _object(api_version: str, kind: str, engine: EngineSpec, /, **body: Any) -> dict[str, Any]:
     metadata = {"name": NAME, "namespace": namespace_of(engine.ref.id), "labels": labels_of(engine.ref)}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
@@ -251,7 +192,7 @@ def _port() -> dict[str, Any]:
 
 
 def _secret(spec: EngineSpec, credentials: Credentials) -> dict[str, Any]:
-    database = {"url": credentials.database_url} if credentials.database_url else {}
+    database = {DATABASE_KEY: credentials.database_url} if credentials.database_mark else {}
     values = {PASSWORD_KEY: credentials.admin_password, **database}
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
     secret = _object("v1", "Secret", spec, data=data, type="Opaque")
@@ -296,11 +237,14 @@ def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     return _object("networking.k8s.io/v1", "NetworkPolicy", spec, spec=rules)
 
 
-def _stateful_set(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:
+def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict[str, Any]:
     """A StatefulSet, for it never runs two pods at once: the volume holds a SQLite database."""
     workload = _object("apps/v1", "StatefulSet", spec)
     workload["metadata"]["annotations"] = {SPEC_ANNOTATION: json.dumps(asdict(spec), sort_keys=True)}
-    template = {"metadata": {"labels": labels_of(spec.ref)}, "spec": _pod(spec, placement, database=database)}
+    metadata: dict[str, Any] = {"labels": labels_of(spec.ref)}
+    if database:
+        metadata["annotations"] = {DATABASE_ANNOTATION: database}
+    template = {"metadata": metadata, "spec": _pod(spec, placement, database=bool(database))}
     return workload | {
         "spec": {
             "replicas": 1,
@@ -322,7 +266,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
         {"name": "tmp", "emptyDir": {"sizeLimit": "2Gi"}},
     ]
     if database:
-        volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": "url", "path": "url"}]}})
+        volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": DATABASE_KEY, "path": "url"}]}})
     return {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,

@@ -54,7 +54,10 @@ class Child:
 
 @dataclass(frozen=True)
 class Observed:
-    """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted."""
+    """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted.
+
+    database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
+    """
 
     environment: Environment
     tenant: SeenTenant | None
@@ -64,6 +67,7 @@ class Observed:
     admin: SecretFacts
     preview: str
     children: tuple[Child, ...] = ()
+    database: SecretFacts | None = None
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -128,7 +132,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     )
     if not wins(mine, seen.rivals):
         return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
-    return _engine_refusal(seen.region, environment)
+    return _engine_refusal(seen.region, environment) or _database_refusal(seen)
 
 
 def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
@@ -148,10 +152,25 @@ def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | N
     return None
 
 
+def _database_refusal(seen: Observed) -> Verdict | None:
+    declared = seen.environment.spec.engine.database
+    if declared is None or seen.database is None or seen.database.state == "Present":
+        return None
+    secret = declared.secret_ref
+    match seen.database.state:
+        case "NotLabelled":
+            return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: environment")
+        case "NoKey":
+            return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
+        case _:
+            return Waiting("SecretNotFound", f"spec.engine.database.secretRef: no Secret {secret.name!r} in this namespace")
+
+
 def _wanted(seen: Observed) -> EngineSpec:
     assert seen.tenant is not None
     assert seen.region is not None
     spec = seen.environment.spec
+    database = spec.engine.database.secret_ref if spec.engine.database is not None and seen.database is not None else None
     return EngineSpec(
         ref=engine_ref(seen.environment, seen.tenant.slug),
         region=spec.region,
@@ -159,6 +178,8 @@ def _wanted(seen: Observed) -> EngineSpec:
         version=spec.engine.version or "",
         size=spec.engine.size or "",
         storage=spec.engine.storage or "",
+        database_secret=database.name if database else "",
+        database_key=database.key if database else "",
     )
 
 

@@ -12,6 +12,7 @@ from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenancy import tenant_of
 from tenantry.model.claims import Claim
+from tenantry.model.facts import SecretFacts
 from tenantry.model.resource import Resource
 from tenantry.ports import View, World
 
@@ -24,16 +25,27 @@ async def observe(environment: Environment, world: World) -> Observed:
     tenant = _tenant(environment, view)
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
+    region = _region(environment, tenant, world)
     return Observed(
         environment=environment,
         tenant=tenant,
-        region=_region(environment, tenant, world),
+        region=region,
         rivals=_rivals(environment, view),
         engine=await world.deployer.engine(engine_ref(environment, slug)),
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
+        database=_database(environment, world) if region is not None and region.provider == "Kubernetes" else None,
     )
+
+
+def _database(environment: Environment, world: World) -> SecretFacts | None:
+    """The Secret with the URL of the database that is asked for."""
+    declared = environment.spec.engine.database
+    if declared is None:
+        return None
+    secret = declared.secret_ref
+    return world.secrets.look(environment.metadata.namespace, secret.name, secret.key, "environment")
 
 
 def _tenant(environment: Environment, view: View) -> SeenTenant | None:

@@ -20,7 +20,6 @@ from tenantry.adapters.kubernetes.workload import (
     namespace_of,
     ref_of_labels,
     spec_of,
-    state_of,
     unwanted_objects,
     url_of,
 )
@@ -126,7 +125,7 @@ def test_the_engine_is_told_who_manages_it_and_where_its_files_are() -> None:
 
 
 def test_what_is_mounted_is_where_the_engine_looks_for_it() -> None:
-    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://db.example.com/crm"))
+    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://db.example.com/crm", database_mark="m"))
     mounts = {each["mountPath"]: each["name"] for each in container_of(objects)["volumeMounts"]}
     assert mounts == {
         "/data": "data",
@@ -145,13 +144,21 @@ def test_what_is_mounted_is_where_the_engine_looks_for_it() -> None:
 
 
 def test_the_secret_holds_the_password_and_tells_whose_it_is_and_nothing_else_shows_it() -> None:
-    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://u:geheim@db.example.com/crm"))
+    objects = made(credentials=replace(CREDENTIALS, database_url="postgresql://u:geheim@db.example.com/crm", database_mark="m"))
     secret = objects.pop("Secret")
     assert secret["metadata"]["annotations"] == {"tenantry.dev/admin-secret": "dev-admin"}
     data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
     assert data == {"password": "correct horse", "url": "postgresql://u:geheim@db.example.com/crm"}
     assert "correct horse" not in str(objects)
     assert "geheim" not in str(objects)
+
+
+def test_an_engine_starts_anew_when_its_database_is_another() -> None:
+    def template(mark: str) -> Any:
+        return made(credentials=replace(CREDENTIALS, database_mark=mark))["StatefulSet"]["spec"]["template"]
+
+    assert template("one") != template("another")
+    assert "annotations" not in template("")["metadata"]
 
 
 def test_an_engine_without_a_database_url_is_not_told_of_one() -> None:
@@ -302,76 +309,3 @@ COVERED = {
 @pytest.mark.parametrize(("real", "wanted", "covered"), COVERED.values(), ids=COVERED)
 def test_whether_all_that_is_wanted_is_there(real: Any, wanted: Any, covered: bool) -> None:
     assert covers(real, wanted) is covered
-
-
-def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
-    status = {"observedGeneration": seen, "readyReplicas": ready, "updatedReplicas": updated}
-    return {"metadata": {"generation": 3}, "status": status}
-
-
-def pod(waiting: dict[str, Any] | None = None, last: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
-    state = {"waiting": waiting} if waiting else {"running": {}}
-    container = {"name": "engine", "state": state, "lastState": {"terminated": last} if last else {}}
-    return {"status": {"phase": "Pending", "containerStatuses": [container], **status}}
-
-
-UNSCHEDULABLE = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "Unschedulable",
-    "message": "0/3 nodes are available: 3 Insufficient memory.",
-}
-PULL = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "tenantry:9"'}
-CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
-
-STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] = {
-    "ready": (workload(ready=1), [], ("RUNNING", "")),
-    "not seen by its controller yet": (workload(ready=1, seen=2), [], ("PENDING", "its pod is not there yet")),
-    "ready, and about to be replaced": (workload(ready=1, updated=0), [pod()], ("PENDING", "its pod is Pending, not ready yet")),
-    "without a status": ({"metadata": {"generation": 1}}, [], ("PENDING", "its pod is not there yet")),
-    "running and not ready": (workload(), [pod(phase="Running")], ("PENDING", "its pod is Running, not ready yet")),
-    "being made": (workload(), [pod({"reason": "ContainerCreating"})], ("PENDING", "ContainerCreating")),
-    "unschedulable": (
-        workload(),
-        [{"status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}],
-        ("FAILED", "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."),
-    ),
-    "without its image": (workload(), [pod(PULL)], ("FAILED", 'ImagePullBackOff: Back-off pulling image "tenantry:9"')),
-    "crash-looping": (
-        workload(),
-        [pod(CRASH, {"reason": "Error", "exitCode": 1})],
-        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by Error, exit code 1"),
-    ),
-    "out of memory": (
-        workload(),
-        [pod(CRASH, {"reason": "OOMKilled", "exitCode": 137})],
-        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by OOMKilled, exit code 137"),
-    ),
-    "killed for its memory, and starting again": (
-        workload(),
-        [pod(last={"reason": "OOMKilled", "exitCode": 137})],
-        ("PENDING", "its pod is Pending, not ready yet; last ended by OOMKilled, exit code 137"),
-    ),
-    "ended, and not started again yet": (
-        workload(),
-        [
-            {
-                "status": {
-                    "phase": "Running",
-                    "containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}],
-                }
-            }
-        ],
-        ("FAILED", "OOMKilled: exit code 137"),
-    ),
-    "evicted": (
-        workload(),
-        [{"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}],
-        ("FAILED", "Evicted: The node was low on resource: memory."),
-    ),
-}
-
-
-@pytest.mark.parametrize(("stateful_set", "pods", "told"), STATES.values(), ids=STATES)
-def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[dict[str, Any]], told: tuple[str, str]) -> None:
-    assert state_of(stateful_set, pods) == told

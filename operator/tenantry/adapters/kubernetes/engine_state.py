@@ -1,0 +1,75 @@
+"""What an engine's workload and pod tell of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenantry.model.resource import Document
+
+_FAILURES = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+
+
+def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str]:
+    """RUNNING, PENDING or FAILED, and the pod's own reason."""
+    status = stateful_set.get("status") or {}
+    current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
+    if current and status.get("readyReplicas", 0) >= 1 and status.get("updatedReplicas", 0) >= 1:
+        return "RUNNING", ""
+    for pod in pods:
+        failure = _failure(pod)
+        if failure:
+            return "FAILED", failure
+    return "PENDING", next((_progress(pod) for pod in pods), "its pod is not there yet")
+
+
+def _failure(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return _sentence(condition.get("reason", "Unschedulable"), condition.get("message", ""))
+    if status.get("phase") == "Failed":
+        return _sentence(status.get("reason", "Failed"), status.get("message", ""))
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        if ended:
+            return _sentence(ended.get("reason", "Ended"), ended.get("message", ""), f"exit code {ended.get('exitCode')}")
+        if waiting.get("reason") in _FAILURES:
+            return _sentence(waiting["reason"], waiting.get("message", ""), _last_end(container))
+    return ""
+
+
+def _last_end(container: Document) -> str:
+    ended = (container.get("lastState") or {}).get("terminated")
+    return f"last ended by {ended.get('reason')}, exit code {ended.get('exitCode')}" if ended else ""
+
+
+def _progress(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for container in status.get("containerStatuses") or ():
+        waiting, last = (container.get("state") or {}).get("waiting"), _last_end(container)
+        if waiting:
+            return _sentence(waiting.get("reason", "Waiting"), waiting.get("message", ""), last)
+        if last:
+            return _joined(f"its pod is {status.get('phase', 'Pending')}, not ready yet", last)
+    return f"its pod is {status.get('phase', 'Pending')}, not ready yet"
+
+
+def _sentence(reason: str, *parts: str) -> str:
+    told = _joined(*parts)
+    return f"{reason}: {told}" if told else reason
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,82 @@
+"""An engine as its workload and pod tell of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.kubernetes.engine_state import state_of
+
+
+def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
+    status = {"observedGeneration": seen, "readyReplicas": ready, "updatedReplicas": updated}
+    return {"metadata": {"generation": 3}, "status": status}
+
+
+def pod(waiting: dict[str, Any] | None = None, last: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    state = {"waiting": waiting} if waiting else {"running": {}}
+    container = {"name": "engine", "state": state, "lastState": {"terminated": last} if last else {}}
+    return {"status": {"phase": "Pending", "containerStatuses": [container], **status}}
+
+
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: 3 Insufficient memory.",
+}
+PULL = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "tenantry:9"'}
+CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
+
+STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] = {
+    "ready": (workload(ready=1), [], ("RUNNING", "")),
+    "not seen by its controller yet": (workload(ready=1, seen=2), [], ("PENDING", "its pod is not there yet")),
+    "ready, and about to be replaced": (workload(ready=1, updated=0), [pod()], ("PENDING", "its pod is Pending, not ready yet")),
+    "without a status": ({"metadata": {"generation": 1}}, [], ("PENDING", "its pod is not there yet")),
+    "running and not ready": (workload(), [pod(phase="Running")], ("PENDING", "its pod is Running, not ready yet")),
+    "being made": (workload(), [pod({"reason": "ContainerCreating"})], ("PENDING", "ContainerCreating")),
+    "unschedulable": (
+        workload(),
+        [{"status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}],
+        ("FAILED", "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."),
+    ),
+    "without its image": (workload(), [pod(PULL)], ("FAILED", 'ImagePullBackOff: Back-off pulling image "tenantry:9"')),
+    "crash-looping": (
+        workload(),
+        [pod(CRASH, {"reason": "Error", "exitCode": 1})],
+        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by Error, exit code 1"),
+    ),
+    "out of memory": (
+        workload(),
+        [pod(CRASH, {"reason": "OOMKilled", "exitCode": 137})],
+        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container; last ended by OOMKilled, exit code 137"),
+    ),
+    "killed for its memory, and starting again": (
+        workload(),
+        [pod(last={"reason": "OOMKilled", "exitCode": 137})],
+        ("PENDING", "its pod is Pending, not ready yet; last ended by OOMKilled, exit code 137"),
+    ),
+    "ended, and not started again yet": (
+        workload(),
+        [
+            {
+                "status": {
+                    "phase": "Running",
+                    "containerStatuses": [{"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}],
+                }
+            }
+        ],
+        ("FAILED", "OOMKilled: exit code 137"),
+    ),
+    "evicted": (
+        workload(),
+        [{"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}],
+        ("FAILED", "Evicted: The node was low on resource: memory."),
+    ),
+}
+
+
+@pytest.mark.parametrize(("stateful_set", "pods", "told"), STATES.values(), ids=STATES)
+def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[dict[str, Any]], told: tuple[str, str]) -> None:
+    assert state_of(stateful_set, pods) == told
