@@ -96,6 +96,7 @@ MADE = {
     "ServiceAccount tenantry-viewer",
     "RoleBinding tenantry-admin",
     "RoleBinding tenantry-viewer",
+    "RoleBinding tenantry-api",
     "Role tenantry-impersonation",
     "RoleBinding tenantry-impersonation",
 }
@@ -124,6 +125,38 @@ async def test_the_facade_alone_may_impersonate_the_two_accounts_by_name(kit: Ki
     assert rule["resourceNames"] == ["tenantry-admin", "tenantry-viewer"]
     (subject,) = made["RoleBinding tenantry-impersonation"]["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": "tenantry-api", "namespace": NAMESPACE}
+
+
+async def test_the_facade_has_an_admins_rights_there_for_a_superusers_hand(kit: Kit) -> None:
+    await kit.ensure()
+    binding = (await kit.ours())["RoleBinding tenantry-api"]
+    assert binding["roleRef"]["name"] == "tenantry-tenant-admin"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "tenantry-api", "namespace": NAMESPACE}]
+
+
+class Late(KubernetesStore):
+    """Tells of an object once more after it went."""
+
+    def __init__(self, client: Client, last: Document) -> None:
+        super().__init__(client)
+        self._last: Document | None = last
+
+    async def get(self, ref: Ref) -> Document:
+        last, self._last = self._last, None
+        return last or await super().get(ref)
+
+
+async def test_a_namespace_that_went_while_it_was_to_be_removed_is_gone(kit: Kit, operator: Client) -> None:
+    await kit.ensure()
+    found = await kit.found()
+    await operator.request("DELETE", path_of("v1", "Namespace", "", kit.namespace))
+
+    async def gone() -> bool:
+        return kit.namespace not in [each["metadata"]["name"] for each in await kit.list("v1", "Namespace")]
+
+    await until(gone, "the namespace is still there")
+    late = KubernetesTenancy(Late(operator, found), operator, NAMESPACE)
+    await late.remove(kit.namespace, found["metadata"]["uid"])
 
 
 async def test_doing_it_again_writes_nothing(kit: Kit) -> None:
