@@ -1,0 +1,140 @@
+"""Git repositories made by the git command, for tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+ADA = "Ada Lovelace <ada@example.com>"
+BEN = "Ben Kay <ben@example.com>"
+
+
+@dataclass
+class Remote:
+    """A repository with a branch `main`, written without a work tree: also what no git would commit."""
+
+    folder: Path
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, folder: Path, *options: str) -> Remote:
+        folder.mkdir(parents=True)
+        made = cls(folder)
+        made.git("init", "--quiet", "--bare", "--initial-branch=main", *options, ".")
+        return made
+
+    def url(self, tail: str = "@main") -> str:
+        return f"git+file://{self.folder}{tail}"
+
+    def git(self, *arguments: str, given: bytes = b"", **variables: str) -> str:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        config = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        ran = subprocess.run(
+            ["git", *arguments], cwd=self.folder, input=given, capture_output=True, check=False, env=kept | config | variables
+        )
+        assert ran.returncode == 0, ran.stderr.decode()
+        return ran.stdout.decode().strip()
+
+    def commit(self, edits: Mapping[str, str | bytes | None], author: str = ADA, branch: str = "main", parent: str = "") -> str:
+        """Writes files, removes those that are None, and moves the branch to the new commit. parent: instead of its tip."""
+        for name, content in edits.items():
+            if content is None:
+                del self.files[name]
+            else:
+                self.files[name] = content.encode() if isinstance(content, str) else content
+        return self.commit_tree(self.tree(self.files), author, branch, parent)
+
+    def tree(self, files: Mapping[str, bytes]) -> str:
+        """The id of a tree of regular files."""
+        index = self.folder / "test-index"
+        index.unlink(missing_ok=True)
+        lines = "".join(f"100644 {self.blob(content)}\t{name}\n" for name, content in files.items())
+        self.git("update-index", "--add", "--index-info", given=lines.encode(), GIT_INDEX_FILE=str(index))
+        return self.git("write-tree", GIT_INDEX_FILE=str(index))
+
+    def blob(self, content: bytes) -> str:
+        return self.git("hash-object", "-w", "--stdin", given=content)
+
+    def raw_tree(self, *entries: tuple[str, bytes, str]) -> str:
+        """A tree of (mode, name, id), as malformed as they are."""
+        data = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries)
+        return self.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", given=data)
+
+    def commit_tree(self, tree: str, author: str = ADA, branch: str = "main", parent: str = "") -> str:
+        name, _, address = author.partition(" <")
+        who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address.rstrip(">")}
+        who |= {"GIT_COMMITTER_NAME": "Merge Bot", "GIT_COMMITTER_EMAIL": "bot@example.com"}
+        above = parent or self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
+        parents = ["-p", above] if above and above != "none" else []
+        commit = self.git("commit-tree", tree, *parents, "-m", "edit", **who)
+        self.git("update-ref", f"refs/heads/{branch}", commit)
+        return commit
+
+
+@dataclass
+class Served:
+    """Repositories behind `git http-backend`. authorizations: those that were sent; moved_to: answers by a redirect instead."""
+
+    url: str = ""
+    authorizations: set[str] = field(default_factory=set)
+    moved_to: str = ""
+
+
+@contextmanager
+def served_over_http(folder: Path) -> Iterator[Served]:
+    """Serves the repositories of a folder on loopback."""
+    served = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            served.authorizations.add(self.headers.get("Authorization", ""))
+            if served.moved_to:
+                self.send_response(302)
+                self.send_header("Location", f"{served.moved_to}{self.path}")
+                self.end_headers()
+                return
+            path, _, query = self.path.partition("?")
+            given = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            variables = {
+                "GIT_PROJECT_ROOT": str(folder),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "REQUEST_METHOD": self.command,
+                "PATH_INFO": path,
+                "QUERY_STRING": query,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "CONTENT_LENGTH": str(len(given)),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            }
+            ran = subprocess.run(
+                ["git", "http-backend"], input=given, capture_output=True, check=True, env=os.environ | variables
+            )
+            head, _, body = ran.stdout.partition(b"\r\n\r\n")
+            fields = [line.split(": ", 1) for line in head.decode().splitlines()]
+            self.send_response(next((int(value[:3]) for name, value in fields if name == "Status"), 200))
+            for name, value in fields:
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815 - as http.server looks for it
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
