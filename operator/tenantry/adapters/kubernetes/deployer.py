@@ -315,9 +315,11 @@ def _belongs(real: Document, ref: EngineRef) -> bool:
 
 def _settled(wanted: Document, real: Document) -> Document:
     """What is wanted of an object that is there already: a volume stays in the class in which it was made."""
-    if wanted["kind"] != "PersistentVolumeClaim" or "storageClassName" not in wanted["spec"]:
+    made_in = real.get("spec", {}).get("storageClassName")
+    if wanted["kind"] != "PersistentVolumeClaim" or not made_in:
         return wanted
-    return {**wanted, "spec": {**wanted["spec"], "storageClassName": real["spec"].get("storageClassName")}}
+    # Also where none is wanted any more: server-side apply takes away what we named before and name no longer.
+    return {**wanted, "spec": {**wanted["spec"], "storageClassName": made_in}}
 
 
 def _check_is_ours(real: Document, wanted: Document, ref: EngineRef) -> None:
