@@ -111,6 +111,11 @@ def tenant_objects() -> list[dict[str, Any]]:
         }
         for name in ("admin", "viewer")
     ]
+    facade = {
+        **bindings[0],
+        "metadata": {"name": "tenantry-api", "namespace": "tenant-acme"},
+        "subjects": [{"kind": "ServiceAccount", "name": "tenantry-api", "namespace": NAMESPACE}],
+    }
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -120,7 +125,7 @@ def tenant_objects() -> list[dict[str, Any]]:
             "annotations": {"tenantry.dev/made-for": "a-uid", "tenantry.dev/access": "1-none"},
         },
     }
-    return [namespace, *bindings]
+    return [namespace, *bindings, facade]
 
 
 def makers() -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import httpx
 import structlog
 from obstore.store import from_url
 from starlette.types import ASGIApp
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp
 from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
 from tenantry.adapters.blobs_object import ObjectBlobs
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import find_credentials
@@ -31,7 +32,7 @@ from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
 from tenantry.adapters.kubernetes.wire import endpoint, received
-from tenantry.adapters.kubernetes.workload import Placement, service_url
+from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
 from tenantry.adapters.logs import BlobLogs
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
@@ -41,6 +42,7 @@ from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.kopf_host import KopfHost, Watched
+from tenantry.hosts.recorder import Recorder
 from tenantry.hosts.standalone import following
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.environment.spec import Environment
@@ -106,7 +108,8 @@ async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connect
         master, signing = await platform_keys(store, ISSUER)
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        engines = HttpEngines(signing, secrets, inspect, scratch, address_of=declared.address_of)
+        transport_for = _by_proxy(settings.cluster.engine_proxy)
+        engines = HttpEngines(signing, secrets, inspect, scratch, transport_for, declared.address_of)
         stack.push_async_callback(engines.aclose)
         deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings))
         mark_key = derive(master, "request")
@@ -149,6 +152,14 @@ class Declared:
         return next((one for one in found if isinstance(one, Environment)), None)
 
 
+def _by_proxy(proxy: str) -> TransportFor:
+    """Services of this cluster are reached by the proxy, where there is one; everything else without."""
+    if not proxy:
+        return lambda url: None
+    transport = httpx.AsyncHTTPTransport(proxy=proxy)
+    return lambda url: transport if is_service(url) else None
+
+
 def _placement(settings: Settings) -> Placement:
     cluster = settings.cluster
     facade = settings.public_url.rstrip("/") or cluster.api_url
@@ -178,21 +189,24 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         health=f"http://{cluster.health}/healthz",
         resync_s=settings.resync.total_seconds(),
     )
-    lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, cluster.pod or socket.gethostname())
+    pod = cluster.pod or socket.gethostname()
+    lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
+    recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
     retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
 
     async def act() -> None:
-        await lease.acquire()
         try:
+            await lease.acquire()
             await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
             host.lead()
             async with asyncio.TaskGroup() as acting:
                 acting.create_task(lease.keep(), name="lease")
+                acting.create_task(recorder.run(), name="events")
                 acting.create_task(retention.run(RETENTION_S), name="retention")
                 acting.create_task(_follow_engines(connected.deployer, runtime), name="engines")
         finally:
             # Nothing of ours may be under way once another can have the lease.
-            await host.stop()
+            await host.rest()
             await lease.release()
 
     try:

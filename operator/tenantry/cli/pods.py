@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 from tenantry.adapters.kubernetes.lease import LeaseLost
 from tenantry.bootstrap.cluster import open_api, run_operator
 from tenantry.cli.alone import signalled
@@ -14,11 +17,17 @@ from tenantry.settings import Settings, parse_address
 
 
 async def operate(settings: Settings) -> int:
-    """The operator until a signal, which kopf takes. Returns 1 when the lease was lost, to be started anew. Raises Halt."""
+    """The operator until a signal. Returns 1 when the lease was lost, to be started anew. Raises Halt."""
     configure(say)
     include_libraries(say)
+    operating = asyncio.create_task(run_operator(settings))
+    stopping = asyncio.create_task(signalled())
+    await asyncio.wait((operating, stopping), return_when=asyncio.FIRST_COMPLETED)
+    for task in (operating, stopping):
+        task.cancel()
     try:
-        await run_operator(settings)
+        with suppress(asyncio.CancelledError):
+            await operating
     except BaseExceptionGroup as group:
         if group.split(LeaseLost)[1] is not None:
             raise

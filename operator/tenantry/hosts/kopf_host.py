@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -71,20 +73,15 @@ class KopfHost:
         self._normal = normal
         self._health = health
         self._resync_s = resync_s
-        self._stop = asyncio.Event()
+        self._watching = _Watching()
         self._relisted: set[str] = set()
         self._leads = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns once the cache is complete and followed: a warm standby."""
-        ready = asyncio.Event()
-        self._tasks.append(asyncio.create_task(self._kopf(ready), name="kopf"))
-        waiting = asyncio.create_task(ready.wait())
-        await asyncio.wait((waiting, self._tasks[0]), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._tasks[0].done():
-            await self._tasks[0]
+        """Returns once the cache is complete and followed: a warm standby. Raises what ends kopf early."""
+        self._watching.start(self._kopf)
+        await self._watching.ready()
         for kind in self._watched:
             await fill(self._feed, self._cache, kind.kind)
         self._tasks.append(asyncio.create_task(self._resync(), name="resync"))
@@ -95,27 +92,32 @@ class KopfHost:
         self._leads = True
 
     async def ended(self) -> None:
-        """Returns when watching has ended: by `stop`, or by a signal, which kopf takes. Raises what ended it."""
-        await asyncio.shield(self._tasks[0])
+        """Returns when watching has ended. Raises what ended it."""
+        await self._watching.ended()
+
+    async def rest(self) -> None:
+        """Ends passes; watching goes on."""
+        if self._leads:
+            self._leads = False
+            await self._runtime.stop()
 
     async def stop(self) -> None:
         """Ends passes first, then watching."""
-        if self._leads:
-            await self._runtime.stop()
-        self._stop.set()
-        for task in self._tasks[1:]:
+        await self.rest()
+        for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOPS_WITHIN_S)
+        await self._watching.stop()
 
-    async def _kopf(self, ready: asyncio.Event) -> None:
+    async def _kopf(self, ready: asyncio.Event, stop: asyncio.Event) -> None:
+        # It warns that signals do not reach it here: they are ours to take.
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         await kopf.operator(
             registry=self._registry(),
             settings=_settings(self._watched),
             standalone=True,
             clusterwide=True,
             liveness_endpoint=self._health,
-            stop_flag=self._stop,
+            stop_flag=stop,
             ready_flag=ready,
         )
 
@@ -131,7 +133,7 @@ class KopfHost:
 
     def _handler(self, kind: str) -> Callable[..., Any]:
         async def seen(event: Any, **_: Any) -> None:
-            self._take(kind, event["type"], self._normal(event["object"], kind))
+            self._watching.call(self._take, kind, event["type"], self._normal(event["object"], kind))
 
         return seen
 
@@ -166,6 +168,79 @@ class KopfHost:
                 except Halt as halt:
                     self._relisted.add(kind)
                     log.warning("list failed", kind=kind, error=str(halt))
+
+
+class _Watching:
+    """kopf in a thread and a loop of its own: at its end it cancels every task of its loop, whoever began it."""
+
+    def __init__(self) -> None:
+        self._ours: asyncio.AbstractEventLoop | None = None
+        self._its: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._ended: asyncio.Future[None] | None = None
+
+    def start(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        """Runs it with an event that it sets once it is ready, and one that stops it."""
+        self._ours = asyncio.get_running_loop()
+        self._ended = self._ours.create_future()
+        # A daemon: the process ends even if kopf does not.
+        threading.Thread(target=self._run, args=(kopf,), name="kopf", daemon=True).start()
+
+    async def ready(self) -> None:
+        """Raises what ends it before."""
+        assert self._ended is not None
+        waiting = asyncio.create_task(self._ready.wait())
+        await asyncio.wait((waiting, self._ended), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._ended.done():
+            self._ended.result()
+
+    async def ended(self) -> None:
+        """Returns when it has ended. Raises what ended it."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
+    async def stop(self) -> None:
+        """Ends it; gives up after STOPS_WITHIN_S."""
+        if self._ended is None:
+            return
+        if self._its is not None and not self._ended.done():
+            self._its.call_soon_threadsafe(self._stop.set)
+        await asyncio.wait((self._ended,), timeout=STOPS_WITHIN_S)
+
+    def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Calls a function of ours, from its thread."""
+        assert self._ours is not None
+        self._ours.call_soon_threadsafe(function, *arguments)
+
+    def _run(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        try:
+            asyncio.run(self._inside(kopf))
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            self.call(self._settle, error)
+        else:
+            self.call(self._settle, None)
+
+    async def _inside(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        self._its = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        telling = asyncio.create_task(self._tell(ready))
+        try:
+            await kopf(ready, self._stop)
+        finally:
+            telling.cancel()
+
+    async def _tell(self, ready: asyncio.Event) -> None:
+        await ready.wait()
+        self.call(self._ready.set)
+
+    def _settle(self, error: Exception | None) -> None:
+        assert self._ended is not None
+        if error is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)
 
 
 def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:

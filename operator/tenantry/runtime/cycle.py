@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import structlog
+
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
@@ -21,6 +23,8 @@ from tenantry.runtime.operations import DEADLINE, Record
 from tenantry.runtime.writing import without_finalizer
 
 ROUNDS = 10
+
+log = structlog.get_logger(__name__)
 AnyKind = Kind[Any, Any]
 
 
@@ -90,20 +94,37 @@ class _Pass:
         )
 
     async def run(self) -> Ended:
+        verdict: Verdict
         try:
-            await self._ensure_finalizer()
-            decision, verdict = await self._rounds()
-            await self._record.settle(decision, verdict)
-            if isinstance(verdict, Gone):
-                await self._release()
-            else:
-                await self._write_status(decision, verdict)
+            verdict = await self._phases()
         except (NotFound, Conflict) as moved:
             # Somebody wrote or removed the object meanwhile: look again.
-            return Ended(moved.verdict, tuple(self._done))
+            verdict = moved.verdict
         except Halt as halt:
-            return Ended(halt.verdict, tuple(self._done))
+            verdict = halt.verdict
+            if isinstance(verdict, Stalled):
+                await self._tell(verdict)
         return Ended(verdict, tuple(self._done))
+
+    async def _phases(self) -> Verdict:
+        await self._ensure_finalizer()
+        decision, verdict = await self._rounds()
+        await self._record.settle(decision, verdict)
+        if isinstance(verdict, Gone):
+            await self._release()
+        else:
+            await self._write_status(decision, verdict)
+        return verdict
+
+    async def _tell(self, verdict: Stalled) -> None:
+        """Of what the pass could not write, its Operation or its finalizer: it is not tried again by itself."""
+        told = self._resource.status.condition("Ready")
+        if told is None or told.reason != verdict.reason:
+            log.warning("a pass could not be recorded", object=str(self._resource.ref), verdict=str(verdict))
+        try:
+            await self._write_status(Decision(self._resource.status, verdict), verdict)
+        except Halt as halt:
+            log.warning("status not written", object=str(self._resource.ref), error=str(halt))
 
     async def _rounds(self) -> tuple[Decision[Any], Verdict]:
         before: tuple[Change, ...] = ()

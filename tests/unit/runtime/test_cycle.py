@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.adapters.store.memory import MemoryStore
@@ -20,7 +21,7 @@ from tenantry.model.changes import Change, DropAppData, EnsureNamespace
 from tenantry.model.decision import Decision
 from tenantry.model.facts import Caller, TenantAccess
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of
-from tenantry.model.verdicts import Conflict, Gone, Halt, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.model.verdicts import Conflict, Forbidden, Gone, Halt, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import ROUNDS, Cycle, Ended
@@ -273,6 +274,24 @@ async def test_an_object_that_somebody_wrote_meanwhile_is_looked_at_again() -> N
     assert isinstance(ended.verdict, Transient)
     assert ended.verdict.reason == "Conflict"
     assert "conditions" not in stage.stored["status"]
+
+
+@pytest.mark.parametrize("change", [MAKE, DROP], ids=["at the end", "before the first effect"])
+async def test_an_operation_that_is_refused_is_told_in_the_status_and_once_in_the_log(change: Change) -> None:
+    stage = Stage([wants(Ready(), change), DONE])
+    await stage.declare()
+
+    def refuse(request: Request) -> None:
+        if request.ref.kind == "Operation":
+            raise Forbidden("operations: no right to create them")
+
+    stage.memory.before = refuse
+    with capture_logs() as logs:
+        for _ in range(2):
+            ended = await stage.run()
+            assert isinstance(ended.verdict, Stalled)
+    assert stage.told == ("False", "Forbidden")
+    assert [each["event"] for each in logs] == ["a pass could not be recorded"]
 
 
 async def test_what_a_person_cancelled_is_not_carried_out() -> None:

@@ -58,7 +58,7 @@ class Lease:
             raise LeaseLost("another holds the lease")
 
     async def release(self) -> None:
-        """Lets the next candidate have it at once. For one that holds it."""
+        """Lets the next candidate have it at once, where this one holds it."""
         try:
             found = await self._get()
             if found["spec"].get("holderIdentity") == self._holder:

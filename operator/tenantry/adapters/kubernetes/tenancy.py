@@ -53,7 +53,8 @@ class KubernetesTenancy:
         if not made_for(found):
             await self._release(found)
             return
-        await self._store.delete(Held(Ref("Namespace", "", namespace), uid, ""))
+        with suppress(NotFound):  # somebody was quicker
+            await self._store.delete(Held(Ref("Namespace", "", namespace), uid, ""))
         if await self._namespaces.find(namespace) is not None:
             again = datetime.now(UTC) + timedelta(seconds=AGAIN_S)
             raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is being deleted", again))
@@ -86,7 +87,7 @@ def _is_ours(real: Document) -> bool:
 
 
 def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_namespace: str) -> tuple[Document, ...]:
-    """The two accounts, who is what, and the facade's right to act as these two and nobody else."""
+    """The two accounts, who is what, and the facade's rights: as a SUPERUSER's hand its own, else to act as these two."""
 
     def made(kind: str, name: str, **body: Any) -> Document:
         api_version = "v1" if kind == "ServiceAccount" else f"{_RBAC}/v1"
@@ -103,16 +104,23 @@ def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_nam
         )
 
     accounts = (ADMIN_ACCOUNT, VIEWER_ACCOUNT)
+    facade = {"kind": "ServiceAccount", "name": FACADE_ACCOUNT, "namespace": system_namespace}
     impersonate = {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": list(accounts), "verbs": ["impersonate"]}
     return (
         *(made("ServiceAccount", account, automountServiceAccountToken=False) for account in accounts),
         bound(ADMIN_ACCOUNT, ADMIN_ROLE, access.admins),
         bound(VIEWER_ACCOUNT, VIEWER_ROLE, access.viewers),
+        made(
+            "RoleBinding",
+            FACADE_ACCOUNT,
+            roleRef={"apiGroup": _RBAC, "kind": "ClusterRole", "name": ADMIN_ROLE},
+            subjects=[facade],
+        ),
         made("Role", IMPERSONATION, rules=[impersonate]),
         made(
             "RoleBinding",
             IMPERSONATION,
             roleRef={"apiGroup": _RBAC, "kind": "Role", "name": IMPERSONATION},
-            subjects=[{"kind": "ServiceAccount", "name": FACADE_ACCOUNT, "namespace": system_namespace}],
+            subjects=[facade],
         ),
     )

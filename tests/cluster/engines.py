@@ -1,0 +1,244 @@
+"""A node without containers: plays the pods of engines on loopback, each a real `tenantry engine` or one that only looks ready.
+
+The operator reaches them by an HTTP proxy that knows the names of their Services, as it would reach a cluster from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.model.verdicts import Halt, NotFound
+from tests.cluster.control_plane import Cluster
+from tests.scenario.cli import COMMAND, environment
+
+STARTS_WITHIN_S = 60.0
+AGAIN_S = 0.3
+BROKEN = "broken"
+"""A version of engines whose image is not to be had."""
+_SELECTOR = "app.kubernetes.io/name=tenantry-engine"
+_TARGET = re.compile(rb"^\S+ http://engine\.([a-z0-9-]+)\.svc:8080/")
+Object = Mapping[str, Any]
+
+
+@dataclass
+class Pod:
+    """A pod that is played. port: of its engine, 0 for one that only looks ready."""
+
+    uid: str
+    process: asyncio.subprocess.Process | None = None
+    port: int = 0
+
+    async def end(self) -> None:
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.process.terminate()
+            await self.process.wait()
+
+
+class Node:
+    """Plays every pod of an engine from its creation to its deletion. real: with an engine behind it."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *, real: bool) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._real = real
+        self._pods: dict[str, Pod] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+        self._stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._up = threading.Event()
+        self.proxy = ""
+
+    def run(self) -> None:
+        """Until `stop`; in a thread of its own."""
+        asyncio.run(self._run())
+
+    def wait(self) -> None:
+        assert self._up.wait(STARTS_WITHIN_S)
+
+    def stop(self) -> None:
+        """From another thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
+        self.proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._client = Client(from_kubeconfig(self._cluster.kubeconfig))
+        watching = asyncio.create_task(self._watch())
+        self._up.set()
+        await self._stop.wait()
+        watching.cancel()
+        for task in self._starting:
+            task.cancel()
+        server.close()
+        await asyncio.gather(*(pod.end() for pod in self._pods.values()))
+        await self._client.close()
+
+    async def _watch(self) -> None:
+        path = path_of("v1", "Pod")
+        while True:
+            with suppress(Halt):
+                found = await self._client.request("GET", path, query={"labelSelector": _SELECTOR})
+                await self._sweep({pod["metadata"]["namespace"]: pod for pod in found["items"]})
+                version = found["metadata"]["resourceVersion"]
+                query = {"watch": "1", "labelSelector": _SELECTOR, "resourceVersion": version, "timeoutSeconds": "60"}
+                async for change in self._client.stream(path, query):
+                    await self._seen(change["type"], change["object"])
+            await asyncio.sleep(AGAIN_S)
+
+    async def _sweep(self, there: Mapping[str, Object]) -> None:
+        for namespace in set(self._pods) - set(there):
+            await self._pods.pop(namespace).end()
+        for pod in there.values():
+            await self._seen("ADDED", pod)
+
+    async def _seen(self, type_: str, pod: Object) -> None:
+        if type_ not in ("ADDED", "MODIFIED", "DELETED"):
+            return
+        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
+        held = self._pods.get(namespace)
+        if held is not None and (held.uid != uid or type_ == "DELETED"):
+            await self._pods.pop(namespace).end()
+            held = None
+        if type_ == "DELETED":
+            return
+        if held is None:
+            self._pods[namespace] = Pod(uid)
+            self._begin(pod)
+
+    def _begin(self, pod: Object) -> None:
+        task = asyncio.create_task(self._start(pod, self._pods[pod["metadata"]["namespace"]]))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _start(self, pod: Object, played: Pod) -> None:
+        if pod["spec"]["containers"][0]["image"].endswith(f":{BROKEN}"):
+            await self._tell(pod, "Pending", ready=False)
+            return
+        if self._real:
+            await self._start_engine(pod, played)
+        await self._tell(pod, "Running", ready=True)
+
+    async def _tell(self, pod: Object, phase: str, *, ready: bool) -> None:
+        waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "the image is not there"}}
+        container = {
+            "name": "engine",
+            "image": "engine",
+            "imageID": "",
+            "ready": ready,
+            "restartCount": 0,
+            "state": {"running": {}} if ready else waiting,
+        }
+        condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        status = {"phase": phase, "conditions": [condition], "containerStatuses": [container]}
+        path = path_of("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"]) + "/status"
+        while True:
+            try:
+                await self._client.request("PATCH", path, body={"status": status}, content_type=MERGE_PATCH)
+            except NotFound:
+                return
+            except Halt:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return
+
+    async def _start_engine(self, pod: Object, played: Pod) -> None:
+        """With the pod's own variables; what they say of mounted files is brought to a folder."""
+        namespace, container = pod["metadata"]["namespace"], pod["spec"]["containers"][0]
+        mounted = await self._mounted(namespace, pod)
+        variables = {}
+        for each in container["env"]:
+            value = each["value"]
+            for mount in container["volumeMounts"]:
+                if value.startswith(f"{mount['mountPath']}/"):
+                    value = value.replace(mount["mountPath"], str(mounted[mount["name"]]), 1)
+                    break
+            variables[each["name"]] = value
+        with (self._folder / f"{namespace}.log").open("ab") as errors:
+            played.process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                *("engine", "--data", str(mounted["data"]), "--listen", "127.0.0.1:0"),
+                env=environment() | variables,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+            )
+        assert played.process.stdout is not None
+        async for line in played.process.stdout:
+            if found := re.search(rb"http://[^:]+:(\d+)", line):
+                played.port = int(found[1])
+                return
+        raise AssertionError(f"the engine of {namespace} did not start")
+
+    async def _mounted(self, namespace: str, pod: Object) -> dict[str, Path]:
+        """Where each volume of the pod is; a claim keeps its folder."""
+        folders = {}
+        for volume in pod["spec"]["volumes"]:
+            name = volume["name"]
+            if claim := volume.get("persistentVolumeClaim"):
+                found = await self._client.request("GET", path_of("v1", "PersistentVolumeClaim", namespace, claim["claimName"]))
+                folders[name] = self._folder / f"claim-{found['metadata']['uid']}"
+                continue
+            folders[name] = folder = self._folder / pod["metadata"]["uid"] / name
+            folder.mkdir(parents=True)
+            if source := volume.get("configMap"):
+                found = await self._client.request("GET", path_of("v1", "ConfigMap", namespace, source["name"]))
+                for key, text in found["data"].items():
+                    (folder / key).write_text(text)
+            if source := volume.get("secret"):
+                found = await self._client.request("GET", path_of("v1", "Secret", namespace, source["secretName"]))
+                for item in source["items"]:
+                    (folder / item["path"]).write_bytes(base64.b64decode(found["data"][item["key"]]))
+        return folders
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection of the proxy: to the engine that its first request names."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            named = _TARGET.match(head)
+            pod = self._pods.get(named[1].decode()) if named else None
+            if pod is None or not pod.port:
+                writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", pod.port)
+            far_writer.write(head)
+            await asyncio.gather(_pipe(reader, far_writer), _pipe(far_reader, writer))
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await reader.read(1 << 16):
+            writer.write(chunk)
+            await writer.drain()
+    writer.close()
+
+
+@contextmanager
+def node(cluster: Cluster, folder: Path, *, real: bool) -> Iterator[Node]:
+    """A node that plays pods until the end of the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    played = Node(cluster, folder, real=real)
+    thread = threading.Thread(target=played.run, name="node")
+    thread.start()
+    try:
+        played.wait()
+        yield played
+    finally:
+        played.stop()
+        thread.join()

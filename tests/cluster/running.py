@@ -1,0 +1,209 @@
+"""`tenantry operator` and `tenantry api` as processes against an API server, with the rights of the release's accounts."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.control_plane import Cluster
+from tests.cluster.releases import Run, kubeconfig_of
+from tests.scenario.cli import COMMAND, PATIENCE_S, environment
+
+AGAIN_S = 0.05
+
+
+def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S) -> Any:
+    """What `holds` answers, as soon as it is true."""
+    deadline = time.monotonic() + within
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what}"
+        time.sleep(AGAIN_S)
+    return answer
+
+
+def free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+@dataclass
+class Operator:
+    """A running `tenantry operator`."""
+
+    process: subprocess.Popen[bytes]
+    name: str
+    health: str
+    log: Path
+    kube: Kube
+
+    @property
+    def leads(self) -> bool:
+        """Does it run and hold the lease? What its probe tells may be ten seconds old."""
+        lease = self.kube.run("get", "lease", "tenantry-operator", "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}")
+        return self.process.poll() is None and lease.stdout == self.name
+
+    @property
+    def alive(self) -> bool:
+        """Does it answer probes?"""
+        try:
+            with urllib.request.urlopen(self.health, timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def end(self, with_signal: signal.Signals = signal.SIGTERM, within: float = PATIENCE_S) -> int:
+        """Ends it, and returns its exit code."""
+        self.process.send_signal(with_signal)
+        return self.process.wait(within)
+
+    def told(self) -> str:
+        return self.log.read_text()
+
+
+class Platform:
+    """Starts the two processes. kubeconfigs: by account, `operator` and `api`."""
+
+    def __init__(self, kube: Kube, kubeconfigs: dict[str, Path], folder: Path, proxy: str) -> None:
+        self._kube = kube
+        self._kubeconfigs = kubeconfigs
+        self._folder = folder
+        self._proxy = proxy
+        self.api_url = f"http://127.0.0.1:{free_port()}"
+        self._started = 0
+
+    @contextmanager
+    def operator(self, name: str = "", **settings: str) -> Iterator[Operator]:
+        """Runs from its start, which may not be its lead yet, to the end of the block."""
+        self._started += 1
+        name = name or f"operator-{self._started}"
+        health = f"127.0.0.1:{free_port()}"
+        log = self._folder / f"{name}-{self._started}.log"
+        with self._process("operator", log, TENANTRY_CLUSTER__HEALTH=health, TENANTRY_CLUSTER__POD=name, **settings) as process:
+            yield Operator(process, name, f"http://{health}/healthz", log, self._kube)
+
+    @contextmanager
+    def leader(self, **settings: str) -> Iterator[Operator]:
+        """An operator that leads."""
+        with self.operator(**settings) as operator:
+            until(lambda: operator.leads, f"a leader: {operator.told()}")
+            yield operator
+
+    @contextmanager
+    def api(self) -> Iterator[str]:
+        """The facade's URL, once it answers."""
+        blobs = self._folder / "blobs"
+        blobs.mkdir(exist_ok=True)
+        log, listen = self._folder / "api.log", self.api_url.removeprefix("http://")
+        with self._process("api", log, "--listen", listen, TENANTRY_CLUSTER__BLOBS=f"file://{blobs}"):
+            until(lambda: _answers(f"{self.api_url}/readyz"), f"an answer: {log.read_text()}")
+            yield self.api_url
+
+    @contextmanager
+    def _process(self, command: str, log: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+        variables = {
+            "KUBECONFIG": str(self._kubeconfigs[command]),
+            "TENANTRY_CLUSTER__API_URL": self.api_url,
+            "TENANTRY_CLUSTER__ENGINE_PROXY": self._proxy,
+            **settings,
+        }
+        with log.open("wb") as told:
+            process = _started(command, *arguments, told=told, variables=variables)
+            try:
+                yield process
+            finally:
+                _ended(process)
+
+
+def _started(command: str, *arguments: str, told: Any, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    full = [*COMMAND, command, *arguments]
+    return subprocess.Popen(full, env=environment() | variables, stdout=told, stderr=told, stdin=subprocess.DEVNULL)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def kubeconfigs(own: Cluster, kubectl: Run, folder: Path) -> dict[str, Path]:
+    """Of the release's two accounts."""
+    return {account: kubeconfig_of(account, own, kubectl, folder) for account in ("operator", "api")}
+
+
+class Kube:
+    """kubectl, as a platform's administrator uses it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __call__(self, *arguments: str | Path, given: Any = None) -> str:
+        done = self.run(*arguments, given=given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, *documents: dict[str, Any]) -> None:
+        self("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": documents})
+
+    def get(self, kind: str, name: str = "", namespace: str = "") -> Any:
+        where = ("-n", namespace) if namespace else ("-A",) if not name else ()
+        told = json.loads(self("get", kind, *filter(None, [name]), *where, "-o", "json"))
+        return told if name else told["items"]
+
+    def names(self, kind: str, namespace: str = "") -> list[str]:
+        return [each["metadata"]["name"] for each in self.get(kind, namespace=namespace)]
+
+    def ready(self, what: str, namespace: str = "", within: int = 45) -> None:
+        where = ("-n", namespace) if namespace else ()
+        done = self.run("wait", "--for=condition=Ready", what, *where, f"--timeout={within}s")
+        assert done.returncode == 0, f"{done.stderr}\n{self.run('get', what, *where, '-o', 'yaml').stdout}"
+
+
+def object_(kind: str, name: str, namespace: str = "", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "tenantry.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def condition(document: dict[str, Any], type_: str = "Ready") -> dict[str, Any]:
+    conditions = document.get("status", {}).get("conditions", ())
+    return next((each for each in conditions if each["type"] == type_), {"status": "Unknown", "reason": "", "message": ""})
+
+
+def operations(kube: Kube, namespace: str, name: str) -> list[str]:
+    """The actions of an object's Operations."""
+    found = kube.get("operations", namespace=NAMESPACE)
+    targets = ((each["spec"]["action"], each["spec"]["target"]) for each in found)
+    return [action for action, target in targets if (target.get("namespace"), target["name"]) == (namespace, name)]
+
+
+def token(url: str, kube: Kube) -> str:
+    """Of the bootstrap SUPERUSER."""
+    password = base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
+    form = urllib.parse.urlencode({"username": "admin", "password": password}).encode()
+    with urllib.request.urlopen(f"{url}/api/v1/auth/token", form, timeout=30) as answer:
+        return str(json.load(answer)["access_token"])
