@@ -7,6 +7,7 @@ import json
 import signal
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -194,6 +195,16 @@ def condition(document: dict[str, Any], type_: str = "Ready") -> dict[str, Any]:
     return next((each for each in conditions if each["type"] == type_), {"status": "Unknown", "reason": "", "message": ""})
 
 
+def engines(kube: Kube, namespace: str) -> list[str]:
+    """The namespaces of a tenant's engines."""
+    labelled = kube.get("namespaces")
+    return [
+        each["metadata"]["name"]
+        for each in labelled
+        if each["metadata"].get("labels", {}).get("tenantry.dev/namespace") == namespace
+    ]
+
+
 def operations(kube: Kube, namespace: str, name: str) -> list[str]:
     """The actions of an object's Operations."""
     found = kube.get("operations", namespace=NAMESPACE)
@@ -207,3 +218,73 @@ def token(url: str, kube: Kube) -> str:
     form = urllib.parse.urlencode({"username": "admin", "password": password}).encode()
     with urllib.request.urlopen(f"{url}/api/v1/auth/token", form, timeout=30) as answer:
         return str(json.load(answer)["access_token"])
+
+
+class Audit:
+    """The API server's audit log, from where it stands now."""
+
+    def __init__(self, own: Cluster) -> None:
+        assert own.audit is not None
+        self._log = own.audit
+        self._seen = own.audit.stat().st_size
+        self.events: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """What was answered so far."""
+        with self._log.open("rb") as file:
+            file.seek(self._seen)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._seen += len(whole) + len(newline)
+        self.events += [json.loads(line) for line in whole.splitlines()]
+        return self.events
+
+    def writes(self) -> list[str]:
+        """What the operator wrote, but for its lease: verb and path."""
+        done = (event for event in self._of_operator() if event["verb"] in WRITES)
+        return [f"{event['verb']} {event['requestURI']}" for event in done if "/leases" not in event["requestURI"]]
+
+    def reads(self, resource: str) -> int:
+        """How often the operator asked for an object of that kind."""
+        asked = (event for event in self._of_operator() if event["verb"] == "get")
+        return sum(1 for event in asked if event["objectRef"].get("resource") == resource)
+
+    def _of_operator(self) -> Iterator[dict[str, Any]]:
+        account = f"system:serviceaccount:{NAMESPACE}:tenantry-operator"
+        return (event for event in self.read() if event["user"]["username"] == account and "objectRef" in event)
+
+
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+class Kept:
+    """An operator that is started again whenever it ends, as a kubelet does. starts: how often it was started."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._stopping = threading.Event()
+        self.starts = 0
+
+    def run(self) -> None:
+        """Until `stop`; in a thread of its own."""
+        while not self._stopping.is_set():
+            self.starts += 1
+            with self._platform.operator("kept") as operator:
+                while operator.process.poll() is None and not self._stopping.wait(AGAIN_S):
+                    pass
+            self._stopping.wait(1)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+@contextmanager
+def kept(platform: Platform) -> Iterator[Kept]:
+    """An operator that is kept running until the end of the block."""
+    keeper = Kept(platform)
+    thread = threading.Thread(target=keeper.run, name="keeper")
+    thread.start()
+    try:
+        yield keeper
+    finally:
+        keeper.stop()
+        thread.join()

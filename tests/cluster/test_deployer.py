@@ -326,6 +326,22 @@ async def test_a_failing_engine_tells_the_pods_own_reason(kit: Kit, status: dict
     assert (facts.status, facts.message) == ("FAILED", message)
 
 
+async def test_a_pod_that_never_became_ready_makes_way_for_a_corrected_template(kit: Kit) -> None:
+    await kit.deploy(replace(kit.spec, version="no-such"))
+    await kit.play({"state": {"waiting": {"reason": "ErrImagePull", "message": "tenantry:no-such: not found"}}})
+    before = (await kit.get("Pod", "engine-0"))["metadata"]["uid"]
+    await kit.deploy()
+
+    async def replaced() -> bool:
+        if (await kit.engine()).spec != kit.spec:
+            await kit.deploy()
+        pods = await kit.names("Pod")
+        return pods == ["engine-0"] and (await kit.get("Pod", "engine-0"))["metadata"]["uid"] != before
+
+    await until(replaced, "the pod is still the same")
+    await kit.become_ready()
+
+
 async def test_a_pod_that_may_not_be_made_is_told(kit: Kit) -> None:
     await kit.deploy()
     await kit.pod()

@@ -180,15 +180,7 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     cache = connected.cache
     cycle = Cycle(KINDS, cache, connected.ports(blobs, logs), now, settings.operations.deadline)
     runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
-    host = KopfHost(
-        connected.feed,
-        cache,
-        runtime,
-        [Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)],
-        received,
-        health=f"http://{cluster.health}/healthz",
-        resync_s=settings.resync.total_seconds(),
-    )
+    host = _host(settings, connected, runtime)
     pod = cluster.pod or socket.gethostname()
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
@@ -215,6 +207,18 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     finally:
         await host.stop()
         await blobs.aclose()
+
+
+def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHost:
+    return KopfHost(
+        connected.feed,
+        connected.cache,
+        runtime,
+        [Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)],
+        received,
+        health=f"http://{settings.cluster.health}/healthz",
+        resync_s=settings.resync.total_seconds(),
+    )
 
 
 async def _until_first(*works: asyncio.Task[None]) -> None:

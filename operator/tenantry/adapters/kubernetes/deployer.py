@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
 from tenantry.adapters.kubernetes.engine_changes import engine_changes
-from tenantry.adapters.kubernetes.engine_state import state_of
+from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import WRITE
@@ -87,8 +87,8 @@ class KubernetesDeployer:
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
         """What runs, from its namespace's first to its last moment.
 
-        spec is None where any of its objects differs from what was applied, or the tenant has another password: it is applied
-        again.
+        spec is None where any of its objects differs from what was applied, the tenant has another password, or a pod of an
+        older template is in the way: it is applied again.
         """
         at = await self._at(self._regions.of(ref))
         namespace, workload = await asyncio.gather(
@@ -96,9 +96,12 @@ class KubernetesDeployer:
         )
         if namespace is None or not _belongs(namespace, ref):
             return None
-        state, message = await self._state(at.client, ref, namespace, workload)
+        pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await self._pods(at.client, ref)
+        state, message = await self._state(at.client, ref, (namespace, workload), pods)
         spec = spec_of(workload) if workload is not None and state != "DELETING" else None
         if spec is not None and not await self._intact(at, spec, {"Namespace": namespace, "StatefulSet": workload}):
+            spec = None
+        if workload is not None and stuck_pods(workload, pods):
             spec = None
         place = f"{at.cluster}/{namespace_of(ref.id)}"
         slugs = spec.ref if spec else ref
@@ -134,6 +137,7 @@ class KubernetesDeployer:
             await self._apply(at.client, wanted, spec.ref)
         for unwanted in unwanted_objects(spec, at.placement):
             await self._remove(at.client, unwanted, spec.ref)
+        await self._remove_stuck(at.client, spec.ref)
 
     async def snapshot(self, ref: EngineRef) -> None:
         """Keeps the volume itself, labelled with the environment's id: it is there to be bound again when the claim is gone."""
@@ -177,18 +181,18 @@ class KubernetesDeployer:
         url = await self._secrets.reveal(spec.ref.namespace, spec.database_secret, spec.database_key, "environment")
         return replace(given, database_url=checked(url.clear), database_mark=url.fingerprint)
 
-    async def _state(self, client: Client, ref: EngineRef, namespace: Document, workload: Document | None) -> tuple[str, str]:
-        """How it is with the engine, and why it does not run."""
-        if any("deletionTimestamp" in found["metadata"] for found in (namespace, workload) if found is not None):
+    async def _state(
+        self, client: Client, ref: EngineRef, found: tuple[Document, Document | None], pods: list[Document]
+    ) -> tuple[str, str]:
+        """How it is with the engine, and why it does not run. found: its namespace and its workload."""
+        if any("deletionTimestamp" in each["metadata"] for each in found if each is not None):
             return "DELETING", f"namespace {namespace_of(ref.id)} or what is in it is being deleted"
+        workload = found[1]
         if workload is None:
             return "PENDING", "its workload is not there"
-        state, message = state_of(workload, ())
-        if state == "RUNNING":
-            return state, message
-        pods = await self._pods(client, ref)
-        refusal = "" if pods else await self._refusal_of_pods(client, ref)
-        return ("FAILED", refusal) if refusal else state_of(workload, pods)
+        state, message = state_of(workload, pods)
+        refusal = "" if pods or state == "RUNNING" else await self._refusal_of_pods(client, ref)
+        return ("FAILED", refusal) if refusal else (state, message)
 
     async def _intact(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> bool:
         """Is each object as it would be applied now? found: by kind, those that were read already."""
@@ -258,6 +262,12 @@ class KubernetesDeployer:
         held = {"preconditions": {"uid": real["metadata"]["uid"]}}
         with suppress(NotFound):
             await client.request("DELETE", reference(unwanted), body={"apiVersion": "v1", "kind": "DeleteOptions", **held})
+
+    async def _remove_stuck(self, client: Client, ref: EngineRef) -> None:
+        workload = await self._get(client, "apps/v1", "StatefulSet", ref)
+        pods = stuck_pods(workload, await self._pods(client, ref)) if workload is not None else []
+        for pod in pods:
+            await self._remove(client, {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}, ref)
 
     async def _refusal_of_pods(self, client: Client, ref: EngineRef) -> str:
         """Why the pod may not be made, as its controller last told; `""` where it did not."""

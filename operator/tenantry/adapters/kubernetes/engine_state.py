@@ -33,6 +33,28 @@ def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str
     return "PENDING", next((_progress(pod) for pod in pods), "its pod is not there yet")
 
 
+def stuck_pods(stateful_set: Document, pods: Sequence[Document]) -> list[Document]:
+    """Pods that never became ready, of an older template than the present one: their controller waits for them without end."""
+    status = stateful_set.get("status") or {}
+    if status.get("observedGeneration", 0) < stateful_set["metadata"].get("generation", 0):
+        return []
+    wanted = status.get("updateRevision", "")
+    return [pod for pod in pods if wanted not in ("", _revision(pod)) and not _is_ready(pod) and not _is_going(pod)]
+
+
+def _revision(pod: Document) -> str:
+    return str((pod["metadata"].get("labels") or {}).get("controller-revision-hash", ""))
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _is_going(pod: Document) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
 def _failure(pod: Document) -> str:
     status = pod.get("status") or {}
     for condition in status.get("conditions") or ():

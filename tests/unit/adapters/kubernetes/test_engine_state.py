@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.engine_state import state_of
+from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
 
 
 def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
@@ -80,3 +80,28 @@ STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] 
 @pytest.mark.parametrize(("stateful_set", "pods", "told"), STATES.values(), ids=STATES)
 def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[dict[str, Any]], told: tuple[str, str]) -> None:
     assert state_of(stateful_set, pods) == told
+
+
+READY = {"type": "Ready", "status": "True"}
+STUCK: dict[str, tuple[str, dict[str, Any], dict[str, Any], bool]] = {
+    "an older template, never ready": ("a", {"status": {}}, {}, True),
+    "the present template": ("b", {"status": {}}, {}, False),
+    "an older template, ready": ("a", {"status": {"conditions": [READY]}}, {}, False),
+    "on its way out": ("a", {"status": {}}, {"deletionTimestamp": "2026-11-21T10:00:00Z"}, False),
+}
+
+
+@pytest.mark.parametrize(("revision", "body", "metadata", "stuck"), STUCK.values(), ids=STUCK)
+def test_a_pod_in_the_way_of_a_newer_template_is_stuck(
+    revision: str, body: dict[str, Any], metadata: dict[str, Any], stuck: bool
+) -> None:
+    made = {"metadata": {"labels": {"controller-revision-hash": revision}, **metadata}, **body}
+    owner = workload()
+    owner["status"]["updateRevision"] = "b"
+    assert (stuck_pods(owner, [made]) == [made]) is stuck
+
+
+def test_what_its_controller_has_not_seen_yet_makes_no_pod_stuck() -> None:
+    owner = workload(seen=2)
+    owner["status"]["updateRevision"] = "b"
+    assert stuck_pods(owner, [{"metadata": {"labels": {"controller-revision-hash": "a"}}}]) == []
