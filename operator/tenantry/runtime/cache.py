@@ -192,17 +192,19 @@ class Cache:
     def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
         name = (ref.namespace, ref.name)
         entries = self._entries.setdefault(ref.kind, {})
-        if before is not None:
-            for key in before.keys:
-                self._discard(self._index, (ref.kind, key), name)
+        none: frozenset[str] = frozenset()
+        left, joined = before.keys if before else none, after.keys if after else none
+        for key in left - joined:
+            self._discard(self._index, (ref.kind, key), name)
         if after is None:
             entries.pop(name, None)
             self._parsed.pop(ref, None)
             self._discard(self._by_namespace, (ref.kind, ref.namespace), name)
             return
         entries[name] = after
-        self._by_namespace.setdefault((ref.kind, ref.namespace), {})[name] = None
-        for key in after.keys:
+        if before is None:
+            self._by_namespace.setdefault((ref.kind, ref.namespace), {})[name] = None
+        for key in joined - left:
             self._index.setdefault((ref.kind, key), {})[name] = None
 
     @staticmethod

@@ -103,7 +103,7 @@ def decide_sync(
 ) -> SyncPlan:
     """What a sync of the tree would do. existing: all objects of the kinds of ORDER; approvals: uids that may be pruned.
 
-    At a first start (nothing there is the source's) with a broken file, and where nothing at all could be read, nothing is applied.
+    At a first start (nothing there is the source's) with a broken file, and where nothing could be read, nothing is applied.
     """
     owned = {ref: document for ref, document in existing.items() if _label(document, SOURCE) == source}
     if tree.broken and not (owned and tree.documents):
