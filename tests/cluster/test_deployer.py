@@ -264,6 +264,7 @@ async def test_what_was_deployed_is_seen_to_be_so(kit: Kit, fields: dict[str, An
 
 async def test_another_spec_is_brought_about_in_place(kit: Kit) -> None:
     await kit.deploy()
+    await kit.become_ready()
     before = await kit.engine()
     wanted = replace(kit.spec, ref=replace(kit.ref, slug="next"), size="large", version="1.3.0")
     await kit.deploy(wanted)

@@ -1,0 +1,207 @@
+"""The whole way on a node of its own: image, chart, examples/02, packages by REST, an upgrade, a pod's death, and the way out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.charting import CHART, NAMESPACE
+from tests.cluster.running import Kube, condition, free_port, token, until
+from tests.scenario.cli import tenantry
+
+pytestmark = [pytest.mark.slow, pytest.mark.node]
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT.parent / "shared" / "tools" / "cluster"
+"""Starts a node without docker; its README says what it needs."""
+EXAMPLE = ROOT / "examples" / "02-music-company"
+NAME = "tenantry-node"
+READY_S = 180.0
+"""For what several pods must do on two cores."""
+VALUES = {
+    "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
+    "blobs": {"volume": {"size": "1Gi", "keep": False}},
+}
+COUNT = """
+import sqlite3
+rows = sqlite3.connect("file:/data/engine.db?mode=ro", uri=True)
+tables = [name for name, in rows.execute("select name from sqlite_master where type='table' and name like '%Track%'")]
+print({name: rows.execute(f'select count(*) from "{name}"').fetchone()[0] for name in sorted(tables)})
+"""
+
+
+class Node:
+    """The tools of the node, and its kubectl and helm."""
+
+    def __init__(self) -> None:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.folder = Path(os.environ.get("KNODE_DIR") or caches / "knode")
+        kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        self._environment = kept | {"KNODE_NAME": NAME, "KNODE_PORT": str(free_port())}
+
+    def tool(self, name: str, *arguments: str | Path) -> None:
+        """Runs one of its scripts."""
+        done = self._run(TOOLS / name, *arguments, within=600)
+        assert done.returncode == 0, f"{name}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def kubectl(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        return self._run(*self.command("kubectl"), *arguments, given=None if given is None else json.dumps(given))
+
+    def helm(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        command = (*self.command("helm"), *arguments, "--namespace", NAMESPACE)
+        return self._run(*command, given=None if given is None else json.dumps(given), within=300)
+
+    def command(self, program: str) -> tuple[str, str, str]:
+        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / NAME / "kubeconfig")
+
+    def _run(self, *command: str | Path, given: str | None = None, within: float = 90) -> subprocess.CompletedProcess[str]:
+        full = list(map(str, command))
+        return subprocess.run(
+            full, input=given, env=self._environment, capture_output=True, text=True, timeout=within, check=False
+        )
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """A node that runs, with volumes and the image of this tree. What cannot be is said, and skipped."""
+    if not TOOLS.exists():
+        pytest.skip(f"there is no {TOOLS} to start a node with")
+    if os.geteuid() != 0:
+        pytest.skip("a node needs root")
+    own = Node()
+    if not (own.folder / "bin" / "kubelet").exists():
+        for step in ("prereq.sh", "build.sh", "images.sh"):
+            own.tool(step)
+    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
+    own.tool("up.sh")
+    try:
+        own.tool("volumes.sh", "12", "2Gi")
+        yield own
+    finally:
+        own.tool("down.sh")
+        (own.folder / "img" / "tenantry-node.tar").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def kube(node: Node) -> Kube:
+    return Kube(node.kubectl)
+
+
+@contextmanager
+def forwarded(node: Node) -> Iterator[str]:
+    """The api's URL, on this machine."""
+    port = free_port()
+    command = (*node.command("kubectl"), "port-forward", "-n", NAMESPACE, "service/tenantry-api", f"{port}:8080")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "Forwarding" in process.stdout.readline()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def all_ready(kube: Kube) -> bool:
+    """Is everything that the example declares Ready?"""
+    kinds = ("tenants", "regions", "packages", "environments", "apps.tenantry.dev", "users")
+    return all(condition(each)["status"] == "True" for kind in kinds for each in kube.get(kind))
+
+
+def told(kube: Kube) -> str:
+    """What a person would look at."""
+    return kube.run("get", "tenantry", "-A").stdout + kube.run("get", "pods", "-A").stdout
+
+
+def rows(kube: Kube, pod_namespace: str) -> str:
+    """How many rows the engine's tables of tracks have, asked in its pod."""
+    return kube("exec", "-n", pod_namespace, "engine-0", "--", "python", "-c", COUNT)
+
+
+def engine_of(kube: Kube, name: str, namespace: str) -> str:
+    return str(kube.get("environment", name, namespace)["status"]["externalId"].rpartition("/")[2])
+
+
+def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(node: Node, kube: Kube, tmp_path: Path) -> None:
+    installed = node.helm("install", "tenantry", CHART, "--create-namespace", "--wait", "--timeout=3m", "-f", "-", given=VALUES)
+    assert installed.returncode == 0, installed.stderr + told(kube)
+    tested = node.helm("test", "tenantry", "--timeout=2m")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+    kube("apply", "-R", "-f", EXAMPLE)
+    with forwarded(node) as url:
+        admin = token(url, kube)
+        for package in sorted((EXAMPLE / "packages").glob("*.tapp")):
+            pushed = tenantry("package", "push", package, "--server", url, "--token", admin, cwd=tmp_path)
+            assert pushed.returncode == 0, pushed.stderr
+        until(lambda: all_ready(kube), f"all ready: {told(kube)}", READY_S)
+
+        _upgrade(kube)
+        _lose_a_pod(kube)
+    _delete(kube)
+    _uninstall(node, kube)
+
+
+def _upgrade(kube: Kube) -> None:
+    """Promotes what staging runs already; its data stays."""
+    kube(
+        "patch",
+        "app.tenantry.dev",
+        "production.music-store",
+        "-n",
+        "tenant-europe",
+        "--type=merge",
+        "-p",
+        '{"spec":{"version":"1.1.0"}}',
+    )
+
+    def upgraded() -> bool:
+        found = kube.get("app.tenantry.dev", "production.music-store", "tenant-europe")
+        return bool(found["status"].get("installedVersion") == "1.1.0" and condition(found)["status"] == "True")
+
+    until(upgraded, f"upgraded: {told(kube)}", READY_S)
+
+
+def _lose_a_pod(kube: Kube) -> None:
+    engine = engine_of(kube, "production", "tenant-europe")
+    before = rows(kube, engine)
+    assert "3503" in before, before  # the tracks of the example
+    uid = kube.get("pod", "engine-0", engine)["metadata"]["uid"]
+    kube("delete", "pod", "engine-0", "-n", engine)
+
+    def back() -> bool:
+        pod = kube.run("get", "pod", "engine-0", "-n", engine, "-o", "json").stdout
+        return bool(pod) and json.loads(pod)["metadata"]["uid"] != uid and condition(json.loads(pod))["status"] == "True"
+
+    until(back, f"back: {told(kube)}", READY_S)
+    until(lambda: all_ready(kube), f"all ready: {told(kube)}", READY_S)
+    assert rows(kube, engine) == before
+
+
+def _delete(kube: Kube) -> None:
+    """Everything that was declared; nothing of it stays."""
+    for tenant in ("americas", "europe"):
+        refused = kube.run("delete", "environment", "production", "-n", f"tenant-{tenant}")
+        assert "is protected" in refused.stderr
+        free = '{"spec":{"deletionProtection":false}}'
+        kube("patch", "environment", "production", "-n", f"tenant-{tenant}", "--type=merge", "-p", free)
+    kube("delete", "tenants", "--all", "--wait=false")
+    until(lambda: not kube.get("tenants"), f"gone: {told(kube)}", READY_S)
+    assert [name for name in kube.names("namespaces") if name.startswith("env-")] == []
+    for namespace in ("tenant-americas", "tenant-europe", "tenant-records"):
+        assert kube.names("rolebindings", namespace) == [], "an adopted namespace is released"
+    kube("delete", "-R", "-f", EXAMPLE, "--ignore-not-found", "--timeout=60s")
+
+
+def _uninstall(node: Node, kube: Kube) -> None:
+    kube("delete", "users,operations", "--all", "-n", NAMESPACE, "--timeout=60s")
+    removed = node.helm("uninstall", "tenantry", "--wait", "--timeout=3m")
+    assert removed.returncode == 0, removed.stderr + told(kube)
+    kinds = "clusterroles,clusterrolebindings,validatingadmissionpolicies,deployments,services,secrets,persistentvolumeclaims"
+    left = kube("get", kinds, "-A", "-o", "name").split()
+    assert [name for name in left if "tenantry" in name and not name.endswith("tenantry-keys")] == []
