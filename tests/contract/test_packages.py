@@ -14,8 +14,9 @@ from fastapi import FastAPI
 from obstore.store import MemoryStore
 
 from tenantry.adapters.blobs import FolderBlobs
-from tenantry.adapters.blobs_http import KEPT, RemoteBlobs, RemoteLogs
+from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
 from tenantry.adapters.blobs_object import YOUNG, ObjectBlobs
+from tenantry.adapters.fetched import KEPT
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.logs import BlobLogs
 from tenantry.api.blobs import add_blobs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import quote
 import httpx
 import orjson
 
+from tenantry.adapters.fetched import FetchedPackages
 from tenantry.engine.packages.check import sha256_of
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
@@ -21,8 +21,6 @@ from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
 TOKEN_TTL = timedelta(minutes=5)
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 CHUNK = 1 << 20
-KEPT = 16
-"""Fetched packages that are kept for the next environment that installs them."""
 
 
 class Signer(Protocol):
@@ -37,7 +35,7 @@ class RemoteBlobs:
 
     def __init__(self, base_url: str, signer: Signer, scratch: Path, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._signer = signer
-        self._scratch = scratch
+        self._fetched = FetchedPackages(scratch)
         self._client = httpx.AsyncClient(base_url=base_url, timeout=TIMEOUT, transport=transport, trust_env=False)
 
     async def aclose(self) -> None:
@@ -59,10 +57,8 @@ class RemoteBlobs:
         """Asked for at the api each time, for a tenant may have lost it; its bytes come over once."""
         if await self.inspect(tenant, sha256) is None:
             raise NotFound(f"package {sha256} is not stored for {tenant or 'all tenants'}")
-        path = self._scratch / f"{sha256}.tapp"
-        if not await asyncio.to_thread(path.exists):
-            await self._download(_package(tenant, sha256), path)
-        return path
+        found = await self._fetched.find(sha256)
+        return found or await self._fetched.take(sha256, self._bytes(_package(tenant, sha256)))
 
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._send("DELETE", _package(tenant, sha256))
@@ -88,28 +84,16 @@ class RemoteBlobs:
         _check(answer)
         return answer
 
-    async def _download(self, path: str, target: Path) -> None:
-        """By one rename, so that a broken download is none."""
-        part = target.with_suffix(f".{os.urandom(4).hex()}")
+    async def _bytes(self, path: str) -> AsyncIterator[bytes]:
         try:
             async with self._client.stream("GET", path, headers=self._headers()) as answer:
                 if answer.status_code >= 400:
                     await answer.aread()
                     _check(answer)
-                with part.open("wb") as file:
-                    async for chunk in answer.aiter_bytes(CHUNK):
-                        await asyncio.to_thread(file.write, chunk)
-            await asyncio.to_thread(self._take, part, target)
+                async for chunk in answer.aiter_bytes(CHUNK):
+                    yield chunk
         except httpx.TransportError as error:
             raise _unreachable(error) from error
-        finally:
-            await asyncio.to_thread(part.unlink, missing_ok=True)
-
-    def _take(self, part: Path, target: Path) -> None:
-        oldest_first = sorted(self._scratch.glob("*.tapp"), key=lambda path: path.stat().st_mtime)
-        for path in oldest_first[: max(0, len(oldest_first) - KEPT + 1)]:
-            path.unlink(missing_ok=True)
-        part.rename(target)
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._signer.sign({'sub': 'operator', 'aud': AUDIENCE}, TOKEN_TTL)}"}

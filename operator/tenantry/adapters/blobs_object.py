@@ -11,9 +11,8 @@ them once they are old, and `put` makes them young again.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -24,14 +23,14 @@ import orjson
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
-from tenantry.adapters.blobs import SHARED, SUFFIX, Check
+from tenantry.adapters.blobs import SHARED, Check
+from tenantry.adapters.fetched import FetchedPackages
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Halt, NotFound, Transient
 
 CHUNK = 8 << 20
 YOUNG = timedelta(hours=1)
 """How long bytes that nobody holds stay."""
-CACHED = 16
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z")
 
@@ -47,9 +46,10 @@ class ObjectBlobs:
         self._check = check
         self._now = now
         self.incoming = folder / "incoming"
-        self._cache = folder / "fetched"
-        for each in (self.incoming, self._cache):
+        fetched = folder / "fetched"
+        for each in (self.incoming, fetched):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fetched = FetchedPackages(fetched)
 
     async def put(self, tenant: str, package: Path) -> PackageFacts:
         """Raises Invalid, or a Transient Halt (BlobsUnavailable)."""
@@ -74,10 +74,8 @@ class ObjectBlobs:
     async def fetch(self, tenant: str, sha256: str) -> Path:
         if await self.inspect(tenant, sha256) is None:
             raise NotFound(f"package {sha256} is not stored for {tenant or 'all tenants'}")
-        path = self._cache / f"{sha256}{SUFFIX}"
-        if not await asyncio.to_thread(path.exists):
-            await self._download(f"pool/{sha256}", path)
-        return path
+        found = await self._fetched.find(sha256)
+        return found or await self._fetched.take(sha256, self._bytes(f"pool/{sha256}"))
 
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._delete(_holder(tenant, sha256))
@@ -133,26 +131,14 @@ class ObjectBlobs:
             except FileNotFoundError:
                 return
 
-    async def _download(self, path: str, target: Path) -> None:
-        """By one rename, so that a broken download is none."""
-        part = target.with_suffix(f".{os.urandom(4).hex()}")
-        try:
-            with _asking():
+    async def _bytes(self, path: str) -> AsyncIterator[bytes]:
+        with _asking():
+            try:
                 found = await obstore.get_async(self._store, path)
-                with part.open("wb") as file:
-                    async for chunk in found.stream(min_chunk_size=CHUNK):
-                        await asyncio.to_thread(file.write, chunk)
-            await asyncio.to_thread(self._keep, part, target)
-        except FileNotFoundError:
-            raise NotFound(f"{path} is not stored") from None
-        finally:
-            await asyncio.to_thread(part.unlink, missing_ok=True)
-
-    def _keep(self, part: Path, target: Path) -> None:
-        oldest_first = sorted(self._cache.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-        for path in oldest_first[: max(0, len(oldest_first) - CACHED + 1)]:
-            path.unlink(missing_ok=True)
-        part.rename(target)
+            except FileNotFoundError:
+                raise NotFound(f"{path} is not stored") from None
+            async for chunk in found.stream(min_chunk_size=CHUNK):
+                yield bytes(chunk)
 
 
 def _holder(tenant: str, sha256: str) -> str:
