@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +11,7 @@ from typing import Protocol
 from joserfc.jwk import OKPKey
 from starlette.requests import Request
 
+from tenantry.engine.data.routes import DataEngine
 from tenantry.model.facts import EngineIdentity
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.ports import EngineAdmin
@@ -23,7 +24,7 @@ ISSUER = "tenantry-engine"
 READS = frozenset({"GET", "HEAD"})
 
 
-class ServedEngine(EngineAdmin, Protocol):
+class ServedEngine(EngineAdmin, DataEngine, Protocol):
     """What the server asks of an engine beside its administration."""
 
     async def authenticate(self, username: str, password: str) -> EngineIdentity:
@@ -48,11 +49,12 @@ class PlatformKeys(Protocol):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who is signed in. operator: the platform itself."""
+    """Who is signed in. operator: the platform itself. roles: what is granted in apps, by app."""
 
     id: str
     username: str
     operator: bool = False
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def administers(self) -> bool:
@@ -127,7 +129,7 @@ class Served:
 
 
 def _principal(identity: EngineIdentity) -> Principal:
-    return Principal(identity.id, identity.username)
+    return Principal(identity.id, identity.username, roles=identity.roles)
 
 
 def _load_or_create(path: Path) -> OKPKey:
@@ -154,3 +156,11 @@ async def operator_of(served: Served, request: Request) -> EngineAdmin:
     if principal.operator or (principal.administers and not served.facade_url):
         return served.engine
     raise Forbidden("only the platform's operator may ask this")
+
+
+async def data_caller_of(served: Served, request: Request) -> tuple[ServedEngine, Principal]:
+    """The engine, and who asks for rows. Raises Unauthorized, Forbidden for the platform, whose rows they are not."""
+    principal = await served.principal(request)
+    if principal.operator:
+        raise Forbidden("the platform has no access to the rows of apps")
+    return served.engine, principal

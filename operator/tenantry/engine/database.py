@@ -6,6 +6,7 @@ No connection is kept while nothing runs: a thousand idle engines cost a thousan
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 
 BUSY_S = 30
+_STEPS = 10_000
+"""How many steps of SQLite's machine, well below a millisecond, pass between two looks at the clock."""
 EXACT_DIGITS = {"sqlite": 15}
 """Digits of a decimal that a database keeps exactly; without a limit where it is not named."""
 
@@ -81,7 +84,15 @@ def _engine(url: str) -> Engine:
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
+    else:
+        event.listen(engine, "connect", _in_utc)
     return engine
+
+
+def _in_utc(connection: Any, _record: Any) -> None:
+    # A column's CURRENT_TIMESTAMP is of the session's zone, and times are stored without theirs.
+    connection.execute("SET TIME ZONE 'UTC'")
+    connection.commit()
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -101,6 +112,15 @@ def _begin(connection: Connection) -> None:
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
     return driver
+
+
+def limit_time(connection: Connection, seconds: float) -> None:
+    """Ends a statement of this transaction that takes longer, as a refusal."""
+    if connection.dialect.name == "sqlite":
+        end = time.monotonic() + seconds
+        _driver(connection).set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    else:
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
 
 
 def check_references(connection: Connection, tables: Iterable[str]) -> None:
@@ -152,6 +172,8 @@ def halt_of(error: DBAPIError) -> Halt:
     told = str(error.orig)
     if isinstance(error.orig, sqlite3.OperationalError) and ("locked" in told or "disk" in told or "I/O" in told):
         return Halt(Transient("DatabaseUnavailable", told))
+    if "interrupted" in told or "statement timeout" in told:
+        return Invalid((Problem("query", "takes too long"),))
     if error.connection_invalidated:
         return Halt(Transient("DatabaseUnavailable", told))
     return Invalid((Problem("database", told),))

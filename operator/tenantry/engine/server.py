@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantry.engine.access import Served, admin_of, operator_of
+from tenantry.engine.access import Principal, Served, ServedEngine, admin_of, data_caller_of, operator_of
 from tenantry.engine.content import content_response
+from tenantry.engine.data.routes import data_rows
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import EngineAdmin
 from tenantry.rest.bodies import json_response
@@ -60,9 +61,13 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> Fast
     async def operator(request: Request) -> EngineAdmin:
         return await operator_of(served_of(request), request)
 
+    async def data_caller(request: Request) -> tuple[ServedEngine, Principal]:
+        return await data_caller_of(served_of(request), request)
+
     app.include_router(engine_router(administrator, uploads), prefix=API)
     app.include_router(extension_router(operator, uploads), prefix=API)
     app.include_router(_sign_in_router(served_of), prefix=API)
+    app.include_router(router_of(data_rows(data_caller), "data"), prefix=API)
     app.include_router(_public_router(served_of))
     serve_docs(app)
     return app

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +16,8 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.database import Database
+from tenantry.engine.data.exposure import Exposure
+from tenantry.engine.database import Database, limit_time
 from tenantry.engine.migration import run
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
@@ -37,6 +40,10 @@ from tenantry.ports import Download
 T = TypeVar("T")
 # `admin` is there before its password is: the same id from the first look on.
 _ADMIN_ID = "00000000-0000-0000-0000-000000000001"
+QUERY_S = 10.0
+"""How long the data API's work on one request may take."""
+EXPOSED = 8
+"""Installed versions whose tables an engine keeps at hand for the data API."""
 _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 
 
@@ -49,6 +56,8 @@ class Engine:
         self._limits = limits
         self._admin = EngineIdentity(_ADMIN_ID, ADMIN, created_at)
         self._prepared = False
+        self._exposing = threading.Lock()
+        self._exposures: OrderedDict[str, Exposure] = OrderedDict()
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 
@@ -134,6 +143,21 @@ class Engine:
         """The folder of the static files of an installed app, or None."""
         installed = await self._read(records.installed, dict[str, tuple[str, str]])
         return self._shelf.content(installed[app][1]) if app in installed else None
+
+    async def data(self, app: str, work: Callable[[sa.Connection, Exposure], T], *, write: bool = False) -> T:
+        """What `work` returns, in one transaction over the installed version of the app. Raises NotFound when none is."""
+
+        def within() -> T:
+            if not self._prepared:
+                raise _not_installed(app)
+            with self._database.writing() if write else self._database.reading() as connection:
+                limit_time(connection, QUERY_S)
+                found = records.installed(connection).get(app)
+                if found is None:
+                    raise _not_installed(app)
+                return work(connection, self._exposure(found[1]))
+
+        return await asyncio.to_thread(within)
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         found = await self._read(lambda connection: [one.facts for one in records.identities(connection)], list[EngineIdentity])
@@ -272,6 +296,17 @@ class Engine:
 
         return await asyncio.to_thread(write)
 
+    def _exposure(self, sha256: str) -> Exposure:
+        with self._exposing:
+            found = self._exposures.pop(sha256, None)
+            if found is None:
+                with open_checked(self._shelf.path(sha256)) as package:
+                    found = Exposure(package.manifest)
+            self._exposures[sha256] = found
+            if len(self._exposures) > EXPOSED:
+                self._exposures.popitem(last=False)
+            return found
+
     async def _app(self, app: str) -> EngineApp:
         found = next((one for one in await self.apps() if one.id == app), None)
         if found is None:
@@ -340,6 +375,10 @@ class Engine:
                 _, before = records.installed(connection).get(stored.app, ("", stored.sha256))
                 records.set_installed(connection, stored.app, stored.version, stored.sha256)
         return before
+
+
+def _not_installed(app: str) -> NotFound:
+    return NotFound(f"no app {app} is installed")
 
 
 def _nobody() -> StoredIdentity | None:

@@ -39,9 +39,14 @@ def page_of(request: Request, items: Sequence[T], key: Callable[[T], Key], desce
     end = start + limit
     if end >= len(items):
         return Page(items[start:end], {})
+    return Page(items[start:end], next_link(request, _token(key(items[end - 1]))))
+
+
+def next_link(request: Request, token: str) -> dict[str, str]:
+    """The header that names the page behind `token`."""
     kept = [(k, v) for k, v in request.query_params.multi_items() if k != "continue"]
-    query = urlencode([*kept, ("continue", _token(key(items[end - 1])))])
-    return Page(items[start:end], {"Link": f'<{request.url.path}?{query}>; rel="next"'})
+    query = urlencode([*kept, ("continue", token)])
+    return {"Link": f'<{request.url.path}?{query}>; rel="next"'}
 
 
 def _limit(text: str) -> int:

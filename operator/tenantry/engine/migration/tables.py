@@ -88,7 +88,7 @@ def _server_default(column: Column) -> sa.ColumnElement[Any] | sa.TextClause | s
     if column.type == "datetime":
         return _moment(value).isoformat(" ", "microseconds")
     if isinstance(value, bool):
-        return sa.text("1" if value else "0")
+        return sa.true() if value else sa.false()
     return sa.text(str(value)) if isinstance(value, int | float) else str(value)
 
 

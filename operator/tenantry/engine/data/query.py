@@ -1,0 +1,191 @@
+"""What a list asks for: `select`, `order`, `limit` and `continue`, and the keyset pages that these make."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+
+from tenantry.engine.data.exposure import Exposed
+from tenantry.engine.data.filters import Condition, Filters
+from tenantry.engine.data.values import from_text, to_json
+from tenantry.rest.bodies import invalid
+
+LIMIT = 1000
+RESERVED = ("select", "order", "limit", "continue")
+LONGEST_QUERY = 16 * 1024
+MOST_PARAMETERS = 200
+_NULLS = ("nullsfirst", "nullslast")
+
+
+@dataclass(frozen=True)
+class Order:
+    """One column of an order. nulls_first: where NULL stands."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+    def __str__(self) -> str:
+        direction = "desc" if self.descending else "asc"
+        return f"{self.column}.{direction}.{_NULLS[0] if self.nulls_first else _NULLS[1]}"
+
+
+@dataclass(frozen=True)
+class ListQuery:
+    """A list as asked for. select: the columns to answer; order: ends in the whole primary key; filters: name and text."""
+
+    select: tuple[str, ...]
+    order: tuple[Order, ...]
+    limit: int
+    after: str
+    filters: tuple[tuple[str, str], ...]
+
+
+def parse_query(exposed: Exposed, parameters: Sequence[tuple[str, str]]) -> ListQuery:
+    """The list that a query string asks for. Raises Invalid naming the parameter."""
+    if len(parameters) > MOST_PARAMETERS:
+        raise invalid("query", f"has more than {MOST_PARAMETERS} parameters")
+    given: dict[str, str] = {}
+    for name, text in parameters:
+        if name in RESERVED and given.setdefault(name, text) is not text:
+            raise invalid(name, "is given twice")
+    return ListQuery(
+        select=parse_select(exposed, given.get("select", "*")),
+        order=_order(exposed, given.get("order", "")),
+        limit=_limit(given["limit"]) if "limit" in given else LIMIT,
+        after=given.get("continue", ""),
+        filters=tuple((name, text) for name, text in parameters if name not in RESERVED),
+    )
+
+
+def parse_select(exposed: Exposed, text: str) -> tuple[str, ...]:
+    """The columns that `select` names, in the table's order; all of them for `*`. Raises Invalid."""
+    names = text.split(",")
+    for name in names:
+        if name != "*" and name not in exposed.columns:
+            raise invalid("select", f"there is no column {name[:64]!r} in {exposed.name}")
+    return tuple(name for name in exposed.columns if "*" in names or name in names)
+
+
+def statement(exposed: Exposed, query: ListQuery, dialect: str) -> sa.Select[Any]:
+    """The rows of one page and one more, each with its place in the order beside the columns asked for."""
+    columns = [exposed.table.c[name] for name in query.select]
+    places = [_place(exposed, order.column, dialect).label(_label(n)) for n, order in enumerate(query.order)]
+    found = sa.select(*columns, *places).where(*Filters(exposed, dialect).all_of(query.filters))
+    if query.after:
+        found = found.where(_behind(exposed, query, dialect))
+    return found.order_by(*(_ordering(exposed, order, dialect) for order in query.order)).limit(query.limit + 1)
+
+
+def token_after(exposed: Exposed, query: ListQuery, row: Any, dialect: str) -> str:
+    """The `continue` token of the page behind that row."""
+    places = [_written(exposed, order.column, row[_label(n)], dialect) for n, order in enumerate(query.order)]
+    return base64.urlsafe_b64encode(orjson.dumps([_told(query), places])).decode().rstrip("=")
+
+
+def _order(exposed: Exposed, text: str) -> tuple[Order, ...]:
+    orders = [_one_order(exposed, term) for term in text.split(",")] if text else []
+    named = [order.column for order in orders]
+    if len(set(named)) < len(named):
+        raise invalid("order", "names a column twice")
+    return (*orders, *(Order(name, False, False) for name in exposed.key if name not in named))
+
+
+def _one_order(exposed: Exposed, term: str) -> Order:
+    name, *modifiers = term.split(".")
+    column = exposed.columns.get(name)
+    if column is None:
+        raise invalid("order", f"there is no column {name[:64]!r} in {exposed.name}")
+    if column.type in ("json", "blob"):
+        raise invalid("order", f"{name} is a {column.type} column, which has no order")
+    direction = modifiers.pop(0) if modifiers and modifiers[0] in ("asc", "desc") else "asc"
+    nulls = modifiers.pop(0) if modifiers and modifiers[0] in _NULLS else ("", *_NULLS)[1 + (direction == "asc")]
+    if modifiers:
+        raise invalid("order", f"{term[:64]!r} is no order: write column, column.desc or column.asc.nullsfirst")
+    return Order(name, direction == "desc", nulls == _NULLS[0])
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= LIMIT):
+        raise invalid("limit", f"must be a whole number from 1 to {LIMIT}")
+    return int(text)
+
+
+def _label(number: int) -> str:
+    # A column's name begins with a letter.
+    return f"_place{number}"
+
+
+def _told(query: ListQuery) -> str:
+    return ",".join(map(str, query.order))
+
+
+def _as_text(exposed: Exposed, name: str, dialect: str) -> bool:
+    """Are values of the column compared as SQLite's text? Two texts of one time are two places in the order."""
+    return dialect == "sqlite" and exposed.columns[name].type == "datetime"
+
+
+def _place(exposed: Exposed, name: str, dialect: str) -> sa.ColumnElement[Any]:
+    column = exposed.table.c[name]
+    return sa.type_coerce(column, sa.String) if _as_text(exposed, name, dialect) else column
+
+
+def _written(exposed: Exposed, name: str, value: Any, dialect: str) -> str | None:
+    if value is None or _as_text(exposed, name, dialect):
+        return None if value is None else str(value)
+    shown = to_json(exposed.columns[name], value)
+    return orjson.dumps(shown).decode() if isinstance(shown, bool | float) else str(shown)
+
+
+def _ordering(exposed: Exposed, order: Order, dialect: str) -> sa.ColumnElement[Any]:
+    place = _place(exposed, order.column, dialect)
+    directed = place.desc() if order.descending else place.asc()
+    if not exposed.table.c[order.column].nullable:
+        return directed
+    return directed.nulls_first() if order.nulls_first else directed.nulls_last()
+
+
+def _behind(exposed: Exposed, query: ListQuery, dialect: str) -> Condition:
+    """What comes after the token's row: after it in the first column, or level with it there and after it in the next."""
+    places = _places(exposed, query, dialect)
+    level: list[Condition] = []
+    ways: list[Condition] = []
+    for order, value in zip(query.order, places, strict=True):
+        column = _place(exposed, order.column, dialect)
+        ways.append(sa.and_(*level, _after(column, order, value, exposed.table.c[order.column].nullable is True)))
+        level.append(column.is_(sa.null()) if value is None else column == value)
+    return sa.or_(*ways)
+
+
+def _after(column: sa.ColumnElement[Any], order: Order, value: Any, nullable: bool) -> Condition:
+    if value is None:
+        return column.is_not(sa.null()) if order.nulls_first else sa.false()
+    beyond = column < value if order.descending else column > value
+    return sa.or_(beyond, column.is_(sa.null())) if nullable and not order.nulls_first else beyond
+
+
+def _places(exposed: Exposed, query: ListQuery, dialect: str) -> list[Any]:
+    refusal = invalid("continue", "is not a token that this server gave for this order")
+    try:
+        told, places = orjson.loads(base64.urlsafe_b64decode(query.after.encode("ascii") + b"=" * (-len(query.after) % 4)))
+    except (ValueError, TypeError, binascii.Error):
+        raise refusal from None
+    sound = told == _told(query) and isinstance(places, list) and len(places) == len(query.order)
+    if not sound or not all(place is None or isinstance(place, str) for place in places):
+        raise refusal
+    return [_read(exposed, order.column, place, dialect) for order, place in zip(query.order, places, strict=True)]
+
+
+def _read(exposed: Exposed, name: str, place: str | None, dialect: str) -> Any:
+    if place is None:
+        return None
+    if _as_text(exposed, name, dialect):
+        return sa.literal(place, sa.String)
+    # As a literal: a bare True would be no value to compare with.
+    return sa.literal(from_text(exposed.columns[name], place, "continue"), exposed.table.c[name].type)

@@ -1,0 +1,50 @@
+"""A PostgreSQL server for the tests that want one, of Debian's binaries, on a free loopback port."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+BINARIES = Path("/usr/lib/postgresql/15/bin")
+# PostgreSQL refuses to run as root; Debian's package brings a user for it.
+_USER = "postgres" if os.geteuid() == 0 else None
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The URL of a running server, without a database's name. Skips where the binaries are missing."""
+    if not (BINARIES / "initdb").exists():
+        pytest.skip(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    if _USER:
+        shutil.chown(folder, _USER)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    _run("initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    options = f"-k {folder} -p {port} -h 127.0.0.1 -F -c timezone=Asia/Tokyo"
+    _run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+    yield f"tests@127.0.0.1:{port}"
+    _run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
+    shutil.rmtree(folder)
+
+
+def database_url(server: str) -> str:
+    """The URL of a new database at that server, as an engine takes it."""
+    name = f"t{secrets.token_hex(8)}"
+    with psycopg.connect(f"postgresql://{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"postgresql+psycopg://{server}/{name}"
+
+
+def _run(program: str, *arguments: str) -> None:
+    subprocess.run([BINARIES / program, *arguments], check=True, user=_USER, stdout=subprocess.DEVNULL, cwd="/")
