@@ -17,6 +17,8 @@ from tenantry.adapters.sources.scalars import resolve
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST = 64
+MOST_VALUES = 500_000
+MOST_DOCUMENTS = 20_000
 MOST_ALIASED = 100_000
 """Values that aliases may stand for in one file, counted as often as they are repeated."""
 
@@ -54,21 +56,28 @@ def read(data: bytes) -> list[Raw]:
         raise _unreadable(error) from error
 
 
-def locate(data: bytes, number: int, item: int, path: str) -> int:
-    """The line, from 1, of a field (such as `spec.roles[0].app`) in a file that `read` could read; of its parent when absent.
+class Lines:
+    """The lines of a file that `read` could read. It is composed once, when it is first asked."""
 
-    number: which document, from 0; item: which item of a `List`, or -1.
-    """
-    text = data.decode("utf-8-sig")
-    nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
-    place, line = nodes[number], _line(nodes[number])
-    steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
-    for step in (["items", str(item)] if item >= 0 else []) + steps:
-        found = _child(place, step)
-        if found is None:
-            break
-        line, place = found
-    return line + 1
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._nodes: list[Any] | None = None
+
+    def locate(self, number: int, item: int, path: str) -> int:
+        """The line, from 1, of a field (such as `spec.roles[0].app`); of its parent when absent.
+
+        number: which document, from 0; item: which item of a `List`, or -1.
+        """
+        if self._nodes is None:
+            self._nodes = list(yaml.compose_all(self._data.decode("utf-8-sig"), Loader=yaml.CSafeLoader))
+        place, line = self._nodes[number], _line(self._nodes[number])
+        steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
+        for step in (["items", str(item)] if item >= 0 else []) + steps:
+            found = _child(place, step)
+            if found is None:
+                break
+            line, place = found
+        return line + 1
 
 
 def _child(node: yaml.Node, step: str) -> tuple[int, yaml.Node] | None:
@@ -96,9 +105,12 @@ def _documents(text: str) -> Iterator[Raw]:
     next_event: Callable[[], Any] = yaml.CSafeLoader(text).get_event
     next_event()
     number = 0
+    builder = _Builder(next_event)
     while isinstance(next_event(), yaml.DocumentStartEvent):
         first = next_event()
-        value = _Builder(next_event).build(first)
+        if number >= MOST_DOCUMENTS:
+            raise _refused(first, f"the file holds more than {MOST_DOCUMENTS:,} documents")
+        value = builder.build(first)
         if value is not None:
             yield Raw(first.start_mark.line + 1, number, value)
         next_event()
@@ -117,7 +129,7 @@ class _Frame:
 
 
 class _Builder:
-    """Builds the value of one document from its events."""
+    """Builds the values of a file's documents from its events."""
 
     def __init__(self, next_event: Callable[[], yaml.Event]) -> None:
         self._next = next_event
@@ -127,13 +139,16 @@ class _Builder:
         self._aliased = 0
 
     def build(self, event: yaml.Event) -> Any:
-        """The value that begins with this event. Raises Unreadable."""
+        """The value of the document that begins with this event. Raises Unreadable."""
+        self._anchors.clear()
         while True:
             done = self._take(event)
             if done is not _NONE and not self._stack:
                 return done
             if done is not _NONE:
                 self._put(done, event)
+            if self._count > MOST_VALUES:
+                raise _refused(event, f"the file holds more than {MOST_VALUES:,} values")
             event = self._next()
 
     def _take(self, event: yaml.Event) -> Any:

@@ -118,7 +118,7 @@ async def test_it_reads(remote: Remote, opened: Opened, tail: str, expected: lis
 
 async def test_a_repository_of_sha256_ids_is_read(opened: Opened, remote: Remote) -> None:
     shutil.rmtree(remote.folder)
-    longer = Remote.at(remote.folder, "--object-format=sha256")
+    longer = Remote.at(remote.folder, sha256=True)
     commit = longer.commit({"a.yaml": tenant("acme")})
     for tail in ("@main", f"@{commit}"):
         tree = await opened(tail).read()

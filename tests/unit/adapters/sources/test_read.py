@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.sources import read as reading
-from tenantry.adapters.sources.read import Raw, Unreadable, locate, read
+from tenantry.adapters.sources.read import Lines, Raw, Unreadable, read
 
 
 def value(text: str) -> Any:
@@ -116,10 +116,10 @@ def test_a_field_is_found_in_its_file(field: str, line: int) -> None:
         "x: 1\n---\nkind: App\nmetadata: {name: a}\nspec:\n  slug: b\n  roles:\n    - app: crm\n      role: x\n    - app: CRM\n"
     )
 
-    assert locate(text.encode(), 1, -1, field) == line
+    assert Lines(text.encode()).locate(1, -1, field) == line
 
 
 def test_a_field_of_an_item_of_a_list_is_found() -> None:
     text = "kind: List\nitems:\n  - kind: App\n  - kind: App\n    spec:\n      app: b\n"
 
-    assert locate(text.encode(), 0, 1, "spec.app") == 6
+    assert Lines(text.encode()).locate(0, 1, "spec.app") == 6

@@ -16,7 +16,7 @@ from typing import IO
 from tenantry.adapters.sources.git.url import GitUrl
 
 MOST_OUTPUT = 64 * 2**20
-MOST_MEMORY = 4 * 2**30
+MOST_MEMORY = 3 * 2**29
 """Address space of one git process; what it maps counts."""
 LOCAL_S = 60.0
 """How long a command that asks no remote may take."""
@@ -35,6 +35,8 @@ _CONFIGURED = {
     "core.bigFileThreshold": "16m",
     "core.fsmonitor": "false",
     "core.hooksPath": os.devnull,
+    "core.packedGitLimit": "256m",
+    "core.packedGitWindowSize": "32m",
     "credential.helper": "",
     "fetch.recurseSubmodules": "false",
     "fetch.unpackLimit": "1",  # always one pack, so that the limit of a file's size is that of a fetch
@@ -176,5 +178,5 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _sentence(command: str, said: bytes, code: int) -> str:
     """What git said, as one line: bounded, and with no control character and no credentials in it."""
     lines = [line for line in _SAID.sub("", said.decode(errors="replace")).splitlines() if line.strip()]
-    text = _SECRET.sub("//...@", _CONTROL.sub(" ", "; ".join(lines))).strip()
+    text = _SECRET.sub("//...@", " ".join(_CONTROL.sub(" ", "; ".join(lines)).split()))
     return text[:500] or f"git {command} ended with {code}"

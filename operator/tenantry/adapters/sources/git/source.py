@@ -168,14 +168,13 @@ class GitSource:
         root = await self._begin(commit)
         if isinstance(root, SourceProblem):
             return None, Tree(problems=(root,))
-        revision = await self._revision(commit)
         if self._good is not None and root == self._root:
-            return root, replace(self._good, revision=revision)
+            return root, replace(self._good, revision=await self._revision(commit))
         found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only)
         if found.problems:
             return root, Tree(problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
         await self._read_files(root, found)
-        return root, replace(await self._gathered(root, found), revision=revision)
+        return root, replace(await self._gathered(root, found), revision=await self._revision(commit))
 
     async def _begin(self, commit: str) -> _Root | SourceProblem:
         path = self._url.path

@@ -16,6 +16,7 @@ SUBMODULE = "160000"
 LONGEST_PATH = 1024
 DEEPEST_PATH = 64
 MOST_PROBLEMS = 200
+_LONGEST_SHOWN = 200
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _GIT_FOLDER = re.compile(r"\.git|git~[0-9]+|\.git[ .]+", re.I)
@@ -41,10 +42,11 @@ def listed(entries: Iterable[Entry], only: str = "") -> Listed:
             continue
         refused = refused or _of_mode(entry.mode)
         if refused and len(problems) < MOST_PROBLEMS:
-            problems.append(whole(name if not _CONTROL.search(name) else ascii(name)[1:-1][:LONGEST_PATH], refused))
+            problems.append(whole(_shown(name), refused))
         if not refused:
             files[name] = entry
     yaml = {only: files[only]} if only in files else dict(_yaml(files)) if not only else {}
+    problems += _both(files)
     problems += _too_much(yaml)
     return Listed(yaml, files, tuple(problems))
 
@@ -67,6 +69,12 @@ def _refused(name: str, path: bytes) -> str:
     if len(path) > LONGEST_PATH or len(steps) > DEEPEST_PATH:
         return f"has a path longer than {LONGEST_PATH} bytes, or deeper than {DEEPEST_PATH} folders"
     return ""
+
+
+def _shown(name: str) -> str:
+    """A name that does nothing to a terminal or a log."""
+    plain = ascii(name)[1:-1] if _CONTROL.search(name) else name
+    return plain if len(plain) <= LONGEST_PATH else f"{plain[:_LONGEST_SHOWN]}..."
 
 
 def _is_utf8(path: bytes) -> bool:
@@ -101,6 +109,12 @@ def _above(name: str) -> Iterator[str]:
     """The folders above a file, with a `/` at their ends."""
     steps = name.split("/")
     return ("/".join(steps[:count]) + "/" for count in range(1, len(steps)))
+
+
+def _both(files: Mapping[str, Entry]) -> Iterator[SourceProblem]:
+    folders = {above.removesuffix("/") for name in files for above in _above(name)}
+    for name in sorted(folders & files.keys())[:MOST_PROBLEMS]:
+        yield whole(name, "is a file and a folder at once")
 
 
 def _too_much(yaml: Mapping[str, Entry]) -> Iterator[SourceProblem]:
