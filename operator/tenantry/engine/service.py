@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,8 +14,9 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.data.exposure import Exposure
+from tenantry.engine.data.exposure import Exposure, Exposures
 from tenantry.engine.database import Database, limit_time
+from tenantry.engine.inventory import held_apps
 from tenantry.engine.migration import run
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
@@ -42,8 +41,6 @@ T = TypeVar("T")
 _ADMIN_ID = "00000000-0000-0000-0000-000000000001"
 QUERY_S = 10.0
 """How long the data API's work on one request may take."""
-EXPOSED = 8
-"""Installed versions whose tables an engine keeps at hand for the data API."""
 _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 
 
@@ -56,8 +53,7 @@ class Engine:
         self._limits = limits
         self._admin = EngineIdentity(_ADMIN_ID, ADMIN, created_at)
         self._prepared = False
-        self._exposing = threading.Lock()
-        self._exposures: OrderedDict[str, Exposure] = OrderedDict()
+        self._exposures = Exposures(self._stored_manifest)
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 
@@ -84,7 +80,7 @@ class Engine:
             await asyncio.to_thread(self._database.close)
 
     async def apps(self) -> tuple[EngineApp, ...]:
-        return await self._read(_apps, tuple[EngineApp, ...])
+        return await self._read(held_apps, tuple[EngineApp, ...])
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         manifest = await self._manifest(app, version)
@@ -155,7 +151,7 @@ class Engine:
                 found = records.installed(connection).get(app)
                 if found is None:
                     raise _not_installed(app)
-                return work(connection, self._exposure(found[1]))
+                return work(connection, self._exposures.of(found[1]))
 
         return await asyncio.to_thread(within)
 
@@ -296,17 +292,6 @@ class Engine:
 
         return await asyncio.to_thread(write)
 
-    def _exposure(self, sha256: str) -> Exposure:
-        with self._exposing:
-            found = self._exposures.pop(sha256, None)
-            if found is None:
-                with open_checked(self._shelf.path(sha256)) as package:
-                    found = Exposure(package.manifest)
-            self._exposures[sha256] = found
-            if len(self._exposures) > EXPOSED:
-                self._exposures.popitem(last=False)
-            return found
-
     async def _app(self, app: str) -> EngineApp:
         found = next((one for one in await self.apps() if one.id == app), None)
         if found is None:
@@ -328,12 +313,11 @@ class Engine:
 
     async def _manifest(self, app: str, version: str) -> Manifest:
         stored = await self._version(app, version)
+        return await asyncio.to_thread(self._stored_manifest, stored.sha256)
 
-        def read() -> Manifest:
-            with open_checked(self._shelf.path(stored.sha256)) as package:
-                return package.manifest
-
-        return await asyncio.to_thread(read)
+    def _stored_manifest(self, sha256: str) -> Manifest:
+        with open_checked(self._shelf.path(sha256)) as package:
+            return package.manifest
 
     def _manifest_of(self, path: Path) -> Manifest:
         with open_package(path, self._limits) as package:
@@ -383,31 +367,6 @@ def _not_installed(app: str) -> NotFound:
 
 def _nobody() -> StoredIdentity | None:
     return None
-
-
-def _apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
-    stored: dict[str, list[StoredVersion]] = {}
-    for one in records.versions(connection):
-        stored.setdefault(one.app, []).append(one)
-    installed = records.installed(connection)
-    tables = [name for name in sa.inspect(connection).get_table_names() if not name.startswith("_")]
-    prefixes = {name.split("__", 1)[0].replace("_", "-") for name in tables if "__" in name}
-    apps = []
-    for id_ in sorted({*stored, *prefixes}):
-        version = installed.get(id_, ("", ""))[0]
-        held = stored.get(id_, [])
-        shown = next((one for one in held if one.version == version), held[-1] if held else None)
-        apps.append(
-            EngineApp(
-                id=id_,
-                name=shown.name if shown else "",
-                author=shown.author if shown else "",
-                version=version,
-                versions=tuple(one.version for one in held),
-                persisted=id_ in prefixes,
-            )
-        )
-    return tuple(apps)
 
 
 def _check_provider(settings: IdentityProviderSettings, others: Sequence[EngineIdentityProvider]) -> None:

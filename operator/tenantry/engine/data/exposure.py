@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from threading import Lock
 
 import sqlalchemy as sa
 
 from tenantry.engine.migration.tables import metadata_of, prefix_of
 from tenantry.engine.packages.manifest import Column, Grant, Manifest, Table
 from tenantry.model.verdicts import Forbidden, NotFound
+
+KEPT = 8
+"""Versions at hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +72,21 @@ class Exposure:
 
     def _role(self, granted: Mapping[str, str]) -> str:
         return granted.get(self.manifest.id, self.manifest.default_role or "")
+
+
+class Exposures:
+    """Installed versions that were asked for of late, by the sha256 of their package. Safe between threads."""
+
+    def __init__(self, manifest_of: Callable[[str], Manifest]) -> None:
+        self._manifest_of = manifest_of
+        self._kept: OrderedDict[str, Exposure] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, sha256: str) -> Exposure:
+        """Blocks while it reads the package."""
+        with self._lock:
+            found = self._kept.pop(sha256, None) or Exposure(self._manifest_of(sha256))
+            self._kept[sha256] = found
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return found
