@@ -10,7 +10,7 @@ import pytest
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import FINALIZER, Document, Ref, ref_of
-from tenantry.model.tree import Declared, Place, SourceProblem, Tree
+from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import NotFound, Problem
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, decide_sync
@@ -443,3 +443,80 @@ async def test_a_deleted_object_is_gone_for_the_next_sync(store: Counting) -> No
     assert [ref.name for ref in (await subject.sync(tree(namespace("b")))).pruned] == ["a"]
     with pytest.raises(NotFound):
         await store.store.get(Ref("Namespace", "", "a"))
+
+
+ADA = "Ada <ada@example.com>"
+
+
+def revision(*documents: Document, commit: str = "c2", author: str = "Ben <ben@example.com>", rewrote: str = "") -> Tree:
+    """A tree of a repository in which every file was last changed by that commit."""
+    made = tree(*documents)
+    return Tree(made.documents, revision=Revision(commit, rewrote, lambda file: Origin(commit, author)))
+
+
+def from_commit(*documents: Document, commit: str = "c1", author: str = ADA) -> dict[Ref, Document]:
+    """The documents as a repository's source applied them."""
+    found = stored(*documents)
+    told = {
+        "tenantry.dev/source-commit": commit,
+        "tenantry.dev/source-author": author,
+        "tenantry.dev/requested-by": f"git:{author}",
+    }
+    for each in found.values():
+        each["metadata"]["annotations"].update(told)
+    return found
+
+
+def test_an_object_shows_the_commit_and_the_author_of_its_file() -> None:
+    made = decide(revision(tenant("acme"))).creates[0].document["metadata"]["annotations"]
+    assert made == {
+        "tenantry.dev/source-file": "a.yaml:1",
+        "tenantry.dev/source-commit": "c2",
+        "tenantry.dev/source-author": "Ben <ben@example.com>",
+        "tenantry.dev/requested-by": "git:Ben <ben@example.com>",
+    }
+
+
+@pytest.mark.parametrize("author", ["Ben <ben@example.com>", ""], ids=["known", "older than the history"])
+def test_another_commit_alone_writes_nothing(author: str) -> None:
+    assert replaced(decide(revision(tenant("acme"), author=author), from_commit(tenant("acme")))) == []
+
+
+def test_a_change_names_the_commit_that_made_it() -> None:
+    plan = decide(revision(tenant("acme", displayName="New")), from_commit(tenant("acme")))
+    annotations = plan.replaces[0].document["metadata"]["annotations"]
+    assert annotations["tenantry.dev/source-commit"] == "c2"
+    assert annotations["tenantry.dev/requested-by"] == "git:Ben <ben@example.com>"
+
+
+def test_an_author_who_is_not_known_is_not_the_one_before() -> None:
+    plan = decide(revision(tenant("acme", displayName="New"), author=""), from_commit(tenant("acme")))
+    annotations = plan.replaces[0].document["metadata"]["annotations"]
+    assert "tenantry.dev/source-author" not in annotations
+    assert annotations["tenantry.dev/requested-by"] == "git"
+
+
+def test_a_folder_that_takes_over_from_a_repository_shows_no_commit() -> None:
+    plan = decide(tree(tenant("acme")), from_commit(tenant("acme")))
+    assert "tenantry.dev/source-commit" not in plan.replaces[0].document["metadata"]["annotations"]
+
+
+DOUBTS = {
+    "a commit that declares nothing": (revision(), "the source declares nothing at all at c2"),
+    "a rewritten history": (revision(tenant("b"), rewrote="c1"), "c1, which was applied before, is not in the history of c2"),
+}
+
+
+@pytest.mark.parametrize(("now", "reason"), DOUBTS.values(), ids=DOUBTS)
+def test_nothing_is_pruned_without_approval_after(now: Tree, reason: str) -> None:
+    there = from_commit(tenant("a"), tenant("b"))
+    plan = decide(now, there)
+    assert deleted(plan) == []
+    assert {(kept.reason, kept.approvable) for kept in plan.kept} == {(reason, True)}
+    approvals = {document["metadata"]["uid"] for document in there.values()}
+    assert len(deleted(decide(now, there, approvals=approvals))) == len(plan.kept)
+
+
+def test_where_nothing_can_be_read_nothing_is_said_to_have_left() -> None:
+    plan = decide(tree(problems=BROKEN), stored(tenant("a")))
+    assert plan == SyncPlan(problems=BROKEN)

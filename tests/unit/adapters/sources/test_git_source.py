@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -318,6 +319,52 @@ async def test_credentials_go_by_a_header_to_their_host_alone(remote: Remote, el
         tree = await elsewhere(f"git+{served.url}/remote@main", authorization="Basic c2VjcmV0").read()
         assert tree.away != ""
         assert "c2VjcmV0" not in tree.away
+
+
+async def test_no_foreign_configuration_hook_or_variable_reaches_git(
+    remote: Remote, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "ran"
+    runs = tmp_path / "run.sh"
+    runs.write_text(f'#!/bin/sh\ntouch {marker}\nexec "$@"\n')
+    runs.chmod(0o755)
+    other = Remote.at(tmp_path / "other")
+    other.commit({"x.yaml": tenant("stolen")})
+    home = tmp_path / "home"
+    home.mkdir()
+    runners = ("core.fsmonitor", "core.sshCommand", "core.pager", "uploadpack.packObjectsHook", "gpg.program")
+    for name, value in [*((name, str(runs)) for name in runners), ("log.showSignature", "true")]:
+        remote.git("config", "--file", str(home / ".gitconfig"), name, value)
+    remote.git("config", "--file", str(home / ".gitconfig"), f"url.file://{other.folder}.insteadOf", f"file://{remote.folder}")
+    hostile = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "GIT_DIR": str(other.folder), "GIT_SSH": str(runs)}
+    hostile |= {"GIT_EXTERNAL_DIFF": str(runs), "GIT_TRACE": str(marker), "GIT_CONFIG_PARAMETERS": "'core.pager=id'"}
+    hostile |= {"GIT_OBJECT_DIRECTORY": str(other.folder / "objects"), "GIT_EXEC_PATH": str(home), "GIT_ASKPASS": str(runs)}
+    remote.commit({"a.yaml": tenant("acme")})
+    for name, value in hostile.items():
+        monkeypatch.setenv(name, value)
+    tree = await opened().read()
+    assert (names(tree), problems(tree)) == (["acme"], [])
+    assert not marker.exists()
+
+
+async def test_a_full_disk_is_told_and_the_last_good_commit_stays(
+    remote: Remote, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote.commit({"a.yaml": tenant("acme")})
+    source = opened()
+    await source.read()
+
+    async def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    remote.commit({"p.yaml": PACKAGE.replace("PATH", "app"), "app/app.yaml": MANIFEST})
+    with monkeypatch.context() as patched:
+        patched.setattr("tenantry.adapters.sources.git.packages.GitPackages._write", full)
+        tree = await source.read()
+        assert (names(tree), "No space left on device" in tree.away) == (["acme"], True)
+    tree = await source.read()
+    assert (names(tree), tree.away) == (["acme", "crm"], "")
+    assert [each.name[0] for each in (tmp_path / "cache" / "packages").iterdir() if each.name.startswith(".")] == []
 
 
 def test_pauses_grow_while_the_remote_is_away_and_end_with_it() -> None:
