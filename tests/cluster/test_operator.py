@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,11 +111,30 @@ def test_an_edit_is_followed_by_one_operation(platform: Platform, kube: Kube, ho
         assert sorted(operations(kube, home, "dev")) == ["CREATE_ENVIRONMENT", "UPDATE_ENVIRONMENT"]
 
 
+def test_a_superuser_makes_an_identity_with_its_password_in_a_tenants_namespace_by_rest(
+    platform: Platform, kube: Kube, home: str
+) -> None:
+    with platform.leader():
+        kube.ready(f"tenant/{home.removeprefix('tenant-')}")
+        kube.apply(object_("Environment", "dev", home, region="home", deletionPolicy="Delete"))
+        kube.ready("environment/dev", home)
+        uid = kube.get("environment", "dev", home)["metadata"]["uid"]
+        asked = urllib.request.Request(
+            f"{platform.api_url}/engines/{uid}/api/v1/admin/identities",
+            b'{"username": "bob", "password": "correct horse battery"}',
+            {"Authorization": f"Bearer {token(platform.api_url, kube)}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            assert answer.status in (200, 201)
+        (bob,) = kube.get("identities", namespace=home)
+        kube.ready(f"identity/{bob['metadata']['name']}", home)
+
+
 def test_the_way_to_ready_is_told_by_events(platform: Platform, kube: Kube, home: str) -> None:
     with platform.leader():
-        kube.apply(object_("Environment", "lost", home, region="nowhere"))
+        kube.apply(object_("Environment", "lost", home, region="late", deletionPolicy="Delete"))
         until(lambda: ("Normal", "RegionNotFound") in events(kube, "lost"), "told")
-        kube.apply(object_("Environment", "lost", home, region="home", deletionPolicy="Delete"))
+        kube.apply(object_("Region", "late"))
         kube.ready("environment/lost", home)
         until(lambda: ("Normal", "Succeeded") in events(kube, "lost"), "told")
         assert "RegionNotFound" in kube("describe", "environment", "lost", "-n", home)

@@ -94,7 +94,10 @@ class Bucket:
 
 
 class Recorder:
-    """Posts the transitions that this process's passes write. pod: who tells; time: monotonic, in seconds; now: in UTC."""
+    """Posts the transitions that the cache tells of while this process leads.
+
+    pod: who tells; time: monotonic, in seconds; now: in UTC.
+    """
 
     def __init__(self, client: Client, cache: Cache, pod: str, *, time: Callable[[], float], now: Callable[[], datetime]) -> None:
         self._client = client
@@ -119,8 +122,8 @@ class Recorder:
             unlisten()
 
     def seen(self, seen: Seen) -> None:
-        """Takes a change of the cache in. Those that others wrote are theirs to tell."""
-        if seen.origin != seen.ref or seen.before is None or seen.after is None or not seen.matters:
+        """Takes a change of the cache in. Its own writes the leader may see by its watch before their answer comes."""
+        if seen.before is None or seen.after is None or not seen.matters:
             return
         told = transition(seen.before.document(), seen.after.document())
         if told is not None and not self._waiting.full() and self._bucket(told.namespace).take():

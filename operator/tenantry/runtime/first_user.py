@@ -47,8 +47,11 @@ async def _ensure(store: Store, password: str | None, secret: str) -> None:
     }
     if password is not None:
         await _ensure_secret(store, password)
-    with suppress(AlreadyExists):
-        await store.create(user)
+    try:
+        await store.get(Ref("User", SYSTEM_NAMESPACE, USERNAME))
+    except NotFound:
+        with suppress(AlreadyExists):
+            await store.create(user)
 
 
 async def _ensure_secret(store: Store, password: str) -> None:

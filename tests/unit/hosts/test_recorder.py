@@ -142,12 +142,15 @@ async def test_what_flaps_is_told_no_more_than_the_bucket_gives_and_holds_up_no_
         assert namespaces == ["default"] * BURST + ["tenant-blue"]
 
 
-async def test_what_others_wrote_is_theirs_to_tell() -> None:
+@pytest.mark.parametrize("origins", [(ACME, None), (None, ACME)], ids=["the answer first", "the watch first"])
+async def test_a_write_is_told_once_whether_its_answer_or_the_watch_comes_first(origins: tuple[Ref | None, ...]) -> None:
     async with recording(Say()) as (cache, server):
-        toggle(cache, 3, origin=None)
-        cache.absorb(tenant(9, ("False", "Other", "")), ACME)
-        await asked(server, 1)
-        assert json.loads(await server.asked[0].read())["reason"] == "Other"
+        for version, ready in ((1, None), (2, WAITS), (3, ("True", "Succeeded", ""))):
+            for origin in origins:
+                cache.absorb(tenant(version, ready), origin)
+        await asked(server, 2)
+        reasons = [json.loads(await request.read())["reason"] for request in server.asked]
+        assert reasons == ["NamespaceDeleting", "Succeeded"]
 
 
 async def test_an_event_that_is_refused_is_logged_and_the_next_one_is_posted() -> None:
