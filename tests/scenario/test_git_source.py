@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,14 +17,16 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.sources.git.url import parse_git_url
+from tenantry.api.writes import refuse_declared
 from tenantry.bootstrap import Platform
 from tenantry.cli.opening import console_of
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.hosts.standalone import SourceFeed
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import NotFound
+from tenantry.model.verdicts import Forbidden, Invalid, NotFound
 from tenantry.settings import Git, Settings
-from tests.scenario.cli import called, serving, tenantry, until
+from tests.scenario.cli import COMMAND, called, serving, tenantry, until
+from tests.scenario.cli import environment as environment_of_tests
 from tests.scenario.repositories import ADA, BEN, Remote
 
 API = "apiVersion: tenantry.dev/v1alpha1\n"
@@ -240,6 +244,16 @@ async def test_what_somebody_changed_is_brought_back_without_a_commit(remote: Re
         assert (await world.get("Tenant", "acme"))["spec"]["displayName"] == "acme"
 
 
+async def test_what_a_repository_declares_is_changed_there_alone(remote: Remote, tmp_path: Path) -> None:
+    commit = remote.commit({"a.yaml": tenant("acme")})
+    async with following(tmp_path / "state", remote.url()) as world:
+        document = await world.get("Tenant", "acme")
+        with pytest.raises(Forbidden, match=f"declared by the source default at a.yaml:1 of {commit[:12]}: remove it there"):
+            await world.console.delete(Ref("Tenant", "", "acme"))
+        with pytest.raises(Invalid, match=f"Tenant acme is declared in a.yaml:1 of {commit[:12]}: change it there"):
+            refuse_declared(document)
+
+
 async def test_the_first_of_two_sources_keeps_an_object_and_the_second_says_so(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"a.yaml": tenant("acme")})
     other = Remote.at(tmp_path / "other")
@@ -353,3 +367,58 @@ def test_once_ends_with_2_for_a_broken_revision(remote: Remote, tmp_path: Path) 
     assert tenantry("up", remote.url(), "--once", cwd=tmp_path).returncode == 2
     bad = called("up", "git+ftp://example.com/x", "--once", cwd=tmp_path)
     assert (bad.returncode, "git+ftp is not taken" in bad.stderr) == (2, True)
+
+
+@pytest.mark.slow
+async def test_a_sync_of_2000_documents_without_change_costs_at_most_half_more_than_a_fetch_and_a_hash(
+    remote: Remote, tmp_path: Path
+) -> None:
+    remote.commit({f"{number % 50}/{number}.yaml": tenant(f"t{number}") for number in range(2000)})
+    async with following(tmp_path / "state", remote.url()) as world:
+        ours = min([await seconds(world.feed.sync()) for _ in range(9)])
+    remote.git("clone", "-q", "--depth=1", f"file://{remote.folder}", str(tmp_path / "clone"))
+    floor = min([await seconds(asyncio.to_thread(fetch_and_hash, tmp_path / "clone")) for _ in range(9)])
+    assert ours <= 1.5 * floor
+
+
+async def seconds(work: Awaitable[object]) -> float:
+    before = time.perf_counter()
+    await work
+    return time.perf_counter() - before
+
+
+def fetch_and_hash(clone: Path) -> str:
+    subprocess.run(["git", "fetch", "-q", "--depth=1", "origin", "main"], cwd=clone, check=True)
+    digest = hashlib.sha256()
+    for file in sorted(clone.rglob("*.yaml")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.mark.slow
+def test_it_may_be_killed_at_any_moment_and_converges(remote: Remote, tmp_path: Path) -> None:
+    files = {"p.yaml": f"{REGION}---\n{tenant('acme')}---\n{environment()}---\n{PACKAGE}", "packages/crm/app.yaml": MANIFEST}
+    remote.commit(files | {f"{number}.yaml": tenant(f"t{number}") for number in range(200)})
+    last = ""
+    for step in range(16):
+        last = remote.commit(
+            {"changing.yaml": tenant("changing", f"edit {step}"), f"{step}.yaml": tenant(f"t{step}", "edited")}, BEN
+        )
+        killed_after(0.5 + 0.1 * step, "up", remote.url(), "--once", cwd=tmp_path)
+    ended = tenantry("up", remote.url(), "--once", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    traced = json.loads(called("trace", "tenant/changing", "-o", "json", cwd=tmp_path).stdout)[0]
+    assert (traced["commit"], traced["author"]) == (last, BEN)
+    assert len(json.loads(called("get", "tenants", "-o", "json", cwd=tmp_path).stdout)) == 202
+    git = tmp_path / ".tenantry" / "git"
+    assert not [*git.rglob("*.lock"), *git.rglob("tmp_*")]
+
+
+def killed_after(pause_s: float, *arguments: str, cwd: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], cwd=cwd, env=environment_of_tests(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(pause_s)
+    process.kill()
+    process.wait()

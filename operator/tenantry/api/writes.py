@@ -17,10 +17,10 @@ from tenantry.model.resource import (
     FINALIZER,
     REQUESTED_BY,
     SOURCE,
-    SOURCE_FILE,
     Document,
     Ref,
     Resource,
+    declared_at,
     held_of,
 )
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
@@ -53,11 +53,11 @@ def check_slug(slug: str) -> None:
 
 
 def refuse_declared(document: Document) -> None:
-    """Raises Invalid, naming file and line, for what a source declares."""
+    """Raises Invalid, naming file, line and commit, for what a source declares."""
     metadata = document["metadata"]
     source = (metadata.get("labels") or {}).get(SOURCE)
     if source:
-        place = (metadata.get("annotations") or {}).get(SOURCE_FILE, "")
+        place = declared_at(document)
         raise invalid("", f"{document['kind']} {metadata['name']} is declared in {place or f'source {source}'}: change it there")
 
 

@@ -9,6 +9,7 @@ import typer
 from tenantry.cli.failing import Failure, say
 from tenantry.cli.options import STATE, Namespace, Object, State
 from tenantry.cli.output import name_of, write
+from tenantry.cli.source import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from tenantry.hosts.console import Console
@@ -41,7 +42,7 @@ def reconcile(
     seconds = duration(timeout).total_seconds()
     kind, _, name = object_.partition("/")
     if kind.lower() in SOURCE_KINDS:
-        with_console(state, lambda console: _sync(console, name))
+        with_console(state, lambda console: _sync(console, name or DEFAULT_SOURCE))
         return
     with_console(state, lambda console: _reconcile(console, object_, namespace, wait, seconds))
 

@@ -18,9 +18,9 @@ from tenantry.model.resource import (
     RECONCILE_REQUESTED,
     REQUESTED_BY,
     SOURCE,
-    SOURCE_FILE,
     Document,
     Ref,
+    declared_at,
     format_time,
     held_of,
     ref_of,
@@ -248,5 +248,5 @@ def _check_free(document: Document, verb: str) -> None:
     """Raises Forbidden for what a source declares: its next sync would undo the change."""
     source = document["metadata"].get("labels", {}).get(SOURCE)
     if source:
-        place = document["metadata"].get("annotations", {}).get(SOURCE_FILE, "its files")
+        place = declared_at(document) or "its files"
         raise Forbidden(f"{ref_of(document)} is declared by the source {source} at {place}: {verb} there")

@@ -222,3 +222,10 @@ def held_of(document: Document) -> Held:
     """What a conditional write on this stored document is held against."""
     metadata = document["metadata"]
     return Held(ref_of(document), metadata["uid"], metadata["resourceVersion"])
+
+
+def declared_at(document: Document) -> str:
+    """`file:line`, and `of` the commit where there is one, at which a source declared the object; `""` for no source's."""
+    annotations = document["metadata"].get("annotations") or {}
+    place, commit = annotations.get(SOURCE_FILE, ""), annotations.get(SOURCE_COMMIT, "")
+    return f"{place} of {commit[:12]}" if commit else place
