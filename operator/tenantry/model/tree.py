@@ -25,7 +25,7 @@ class Place(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Declared:
     """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes, as hex."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, NamedTuple
 
 import yaml
@@ -220,7 +221,7 @@ class _Builder:
     def _key(self, frame: _Frame, value: Any, event: Any) -> Any:
         if value == _MERGE and event.implicit[0] and not event.style:
             return _MERGE_KEY
-        key = value if type(value) is str else _key_text(value, event)
+        key = intern(value if type(value) is str else _key_text(value, event))
         if key in frame.container:
             raise _refused(event, f"the key {key!r} stands here twice")
         frame.container[key] = None

@@ -39,7 +39,7 @@ class GitSettings:
     authorization: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _File:
     """One YAML file as it was read. documents: their Packages not filled in."""
 
