@@ -15,7 +15,7 @@ from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
-from tests.scenario.test_engine_server import serving
+from tests.scenario.serving import serving
 
 PASSWORD = "long enough"
 # One hash for all: each costs 30 ms.

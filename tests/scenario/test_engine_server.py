@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
@@ -30,6 +28,7 @@ from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, Password
 from tenantry.model.resource import Ref
 from tenantry.rest.uploads import Uploads
 from tests.contract.engine_admins import AdminSecret
+from tests.scenario.serving import serving
 
 ADMIN = ("admin", "the admin's password")
 API = "/api/v1"
@@ -44,19 +43,6 @@ tables:
     primaryKey: [id]
     columns: [{name: id, type: integer, generated: true}]
 """
-
-
-@asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
-    """The URL of that application on a free port."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        await _until(lambda: server.started)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        await task
 
 
 @pytest.fixture
@@ -133,7 +119,7 @@ async def test_many_engines_of_one_process_are_apart_and_take_the_admin_password
     folders = EngineFolders(tmp_path)
     hosting = LocalHosting(folders, EngineOpener(AdminSecret(), keys, lambda id_: f"http://facade/{id_}"), 1 << 26, capacity=2)
     async with serving(hosting) as url:
-        deployer = LocalDeployer(folders, tmp_path / "backups", url, hosting.closed)
+        deployer = LocalDeployer(folders, Backups(tmp_path, folders, lambda ref: ()), url, hosting.closed)
         engines = HttpEngines(keys, AdminSecret(), inspect, tmp_path / "incoming")
         for number in range(5):
             ref = EngineRef("tenant-acme", f"env{number}", f"id-{number}", "acme", f"env{number}")

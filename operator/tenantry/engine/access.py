@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,12 @@ from joserfc.jwk import OKPKey
 from starlette.requests import Request
 
 from tenantry.engine.data.routes import DataEngine
+from tenantry.engine.oidc.issuers import Issuers
+from tenantry.engine.oidc.sign_in import ExternalSignIn, Federation
+from tenantry.engine.oidc.tokens import ForeignTokens, claimed_issuer
+from tenantry.engine.outbound import Outbound
+from tenantry.engine.principal import Principal
+from tenantry.engine.records import ADMIN
 from tenantry.model.facts import EngineIdentity
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.ports import EngineAdmin
@@ -19,12 +25,11 @@ from tenantry.rest.bodies import invalid
 from tenantry.rest.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
 from tenantry.rest.tokens import Claims, key_id, new_key, read_key, sign, verify, write_key
 
-ADMIN = "admin"
 ISSUER = "tenantry-engine"
 READS = frozenset({"GET", "HEAD"})
 
 
-class ServedEngine(EngineAdmin, DataEngine, Protocol):
+class ServedEngine(EngineAdmin, DataEngine, Federation, Protocol):
     """What the server asks of an engine beside its administration."""
 
     async def authenticate(self, username: str, password: str) -> EngineIdentity:
@@ -47,20 +52,6 @@ class PlatformKeys(Protocol):
         """The claims of a token for that audience. Raises Unauthorized."""
 
 
-@dataclass(frozen=True)
-class Principal:
-    """Who is signed in. operator: the platform itself. roles: what is granted in apps, by app."""
-
-    id: str
-    username: str
-    operator: bool = False
-    roles: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def administers(self) -> bool:
-        return self.operator or self.username == ADMIN
-
-
 async def _nothing() -> None:
     return None
 
@@ -71,7 +62,7 @@ class Served:
 
     uid: the environment's id, `""` standalone. facade_url: where a managed engine's declared things are changed, `""` for a
     standalone engine. platform: whose tokens the operator signs in with. refresh_admin: called before `admin` is let in;
-    it takes over the password that was declared meanwhile.
+    it takes over the password that was declared meanwhile. foreign: verifies the tokens of external identity providers.
     """
 
     engine: ServedEngine
@@ -80,6 +71,7 @@ class Served:
     facade_url: str = ""
     platform: PlatformKeys | None = None
     refresh_admin: Callable[[], Awaitable[None]] = _nothing
+    foreign: ForeignTokens = field(default_factory=lambda: ForeignTokens(Issuers(Outbound())))
     _key: OKPKey | None = field(default=None, repr=False)
 
     async def principal(self, request: Request) -> Principal:
@@ -89,6 +81,23 @@ class Served:
                 return _principal(await self.sign_in(username, password))
             case Bearer(token):
                 return await self._bearer(token)
+
+    async def caller(self, request: Request) -> Principal:
+        """Who sends the request; also whom an external identity provider vouches for. Raises Unauthorized, Forbidden.
+
+        For what is not administration: that takes neither cookies nor the word of others.
+        """
+        if "authorization" not in request.headers:
+            return await self.external.by_session(request)
+        match credentials_of(request):
+            case Bearer(token) if claimed_issuer(token) not in ("", ISSUER) and not self._of_platform(token):
+                return await self.external.by_token(token)
+        return await self.principal(request)
+
+    @property
+    def external(self) -> ExternalSignIn:
+        """Sign-in through external identity providers."""
+        return ExternalSignIn(self.engine, self.foreign, self._own_key, self.uid)
 
     async def sign_in(self, username: str, password: str) -> EngineIdentity:
         """The identity with that password. Raises Unauthorized."""
@@ -107,7 +116,7 @@ class Served:
         return f"engine:{self.uid}"
 
     async def _bearer(self, token: str) -> Principal:
-        if self.platform and self.platform.holds(key_id(token)):
+        if self.platform and self._of_platform(token):
             claims = self.platform.verify(token, self._audience)
             return Principal(str(claims["sub"]), "operator", operator=True)
         key = await self._own_key()
@@ -121,6 +130,12 @@ class Served:
         if stamp != claims.get("stamp"):
             raise Unauthorized("the token has ended: the password was changed")
         return _principal(identity)
+
+    def _of_platform(self, token: str) -> bool:
+        try:
+            return self.platform is not None and self.platform.holds(key_id(token))
+        except Unauthorized:  # it names no key
+            return False
 
     async def _own_key(self) -> OKPKey:
         if self._key is None:
@@ -160,7 +175,7 @@ async def operator_of(served: Served, request: Request) -> EngineAdmin:
 
 async def data_caller_of(served: Served, request: Request) -> tuple[ServedEngine, Principal]:
     """The engine, and who asks for rows. Raises Unauthorized, Forbidden for the platform, whose rows they are not."""
-    principal = await served.principal(request)
+    principal = await served.caller(request)
     if principal.operator:
         raise Forbidden("the platform has no access to the rows of apps")
     return served.engine, principal

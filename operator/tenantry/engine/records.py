@@ -58,6 +58,16 @@ PROVIDERS = sa.Table(
     sa.Column("fingerprint", sa.String(64), nullable=False),
     sa.Column("created_at", sa.String(40), nullable=False),
 )
+FEDERATED = sa.Table(
+    "_tenantry_federated",
+    _METADATA,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("issuer", sa.String(2048), nullable=False),
+    sa.Column("subject", sa.String(255), nullable=False),
+    sa.Column("username", sa.String(255), nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.UniqueConstraint("issuer", "subject"),
+)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantry.engine.access import Principal, Served, ServedEngine, admin_of, data_caller_of, operator_of
+from tenantry.engine.access import Served, ServedEngine, admin_of, data_caller_of, operator_of
 from tenantry.engine.content import content_response
 from tenantry.engine.data.routes import data_rows
+from tenantry.engine.principal import Principal
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import EngineAdmin
 from tenantry.rest.bodies import json_response
@@ -68,6 +69,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> Fast
     app.include_router(extension_router(operator, uploads), prefix=API)
     app.include_router(_sign_in_router(served_of), prefix=API)
     app.include_router(router_of(data_rows(data_caller), "data"), prefix=API)
+    app.include_router(_external_router(served_of))
     app.include_router(_public_router(served_of))
     serve_docs(app)
     return app
@@ -84,13 +86,39 @@ def _sign_in_router(served_of: Callable[[Request], Served]) -> APIRouter:
 
     async def me(request: Request) -> Response:
         """Tell who is signed in."""
-        principal = await served_of(request).principal(request)
+        principal = await served_of(request).caller(request)
         role = "ADMIN" if principal.administers else "USER"
         return json_response({"sub": principal.id, "username": principal.username, "role": role})
 
     rows = [
         Row("POST", "/auth/token", token, TokenResponse, _TOKEN_FORM),
         Row("GET", "/auth/me", me, EngineMe),
+    ]
+    return router_of(rows, "sign-in")
+
+
+def _external_router(served_of: Callable[[Request], Served]) -> APIRouter:
+    async def providers(request: Request) -> Response:
+        """List the identity providers that sign in, and where."""
+        return await served_of(request).external.providers(request)
+
+    async def login(request: Request, id: str) -> Response:
+        """Send the browser to an identity provider."""
+        return await served_of(request).external.begin(request, id)
+
+    async def callback(request: Request) -> Response:
+        """Take the browser back from an identity provider, signed in."""
+        return await served_of(request).external.finish(request)
+
+    async def logout(request: Request) -> Response:
+        """Sign the browser out."""
+        return await served_of(request).external.end(request)
+
+    rows = [
+        Row("GET", "/auth/login", providers),
+        Row("GET", "/auth/login/{id}", login),
+        Row("GET", "/auth/callback", callback),
+        Row("POST", "/auth/logout", logout),
     ]
     return router_of(rows, "sign-in")
 

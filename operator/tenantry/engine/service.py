@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from tenantry.engine import records
+from tenantry.engine import federation, records
 from tenantry.engine.data.exposure import Exposure, Exposures
 from tenantry.engine.database import Database, limit_time
+from tenantry.engine.federation import FederatedIdentity, check_provider
 from tenantry.engine.inventory import held_apps
 from tenantry.engine.migration import run
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
@@ -230,7 +231,7 @@ class Engine:
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
         def add(connection: sa.Connection) -> EngineIdentityProvider:
-            _check_provider(settings, records.providers(connection))
+            check_provider(settings, records.providers(connection))
             return records.put_provider(connection, settings, (client_secret.clear, client_secret.fingerprint))
 
         return await self._write(add)
@@ -242,7 +243,7 @@ class Engine:
             present = records.providers(connection)
             if all(one.id != id_ for one in present):
                 raise NotFound(f"no identity provider {id_}")
-            _check_provider(settings, [one for one in present if one.id != id_])
+            check_provider(settings, [one for one in present if one.id != id_])
             records.put_provider(connection, settings, secret, id_)
 
         await self._write(edit)
@@ -251,6 +252,21 @@ class Engine:
         if all(one.id != id_ for one in await self.identity_providers()):
             raise NotFound(f"no identity provider {id_}")
         await self._write(lambda connection: records.remove_provider(connection, id_))
+
+    async def client_secret(self, provider: str) -> str:
+        """The secret that is declared for an identity provider, `""` for none."""
+        return await self._read(lambda connection: federation.client_secret(connection, provider), str)
+
+    async def federated(self, issuer: str, subject: str, username: str, provision: bool) -> FederatedIdentity | None:
+        """The identity of that issuer and `sub`, made where `provision` says so."""
+        found = await self._read(lambda connection: federation.find_federated(connection, issuer, subject), _no_user)
+        if found is not None or not provision:
+            return found
+        return await self._write(lambda connection: federation.add_federated(connection, issuer, subject, username))
+
+    async def federated_with(self, id_: str) -> FederatedIdentity | None:
+        """The identity that an external identity provider signed in, by its id."""
+        return await self._read(lambda connection: federation.federated_with(connection, id_), _no_user)
 
     def _open(self, data: Path) -> None:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -365,16 +381,12 @@ def _not_installed(app: str) -> NotFound:
     return NotFound(f"no app {app} is installed")
 
 
-def _nobody() -> StoredIdentity | None:
+def _no_user() -> FederatedIdentity | None:
     return None
 
 
-def _check_provider(settings: IdentityProviderSettings, others: Sequence[EngineIdentityProvider]) -> None:
-    for field in ("name", "issuer_url", "client_id"):
-        if not getattr(settings, field):
-            raise _refused(field, "is required")
-    if any(one.settings.name == settings.name for one in others):
-        raise _refused("name", f"{settings.name} is already taken")
+def _nobody() -> StoredIdentity | None:
+    return None
 
 
 def _refused(field: str, reason: str) -> Invalid:

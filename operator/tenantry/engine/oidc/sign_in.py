@@ -1,0 +1,151 @@
+"""Users whom an active external identity provider vouches for: by its tokens, and by a browser's sign-in."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from joserfc.jwk import OKPKey
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tenantry.engine.federation import FederatedIdentity
+from tenantry.engine.oidc import cookies
+from tenantry.engine.oidc.flow import Attempt, Client, authorization_url, exchange
+from tenantry.engine.oidc.tokens import Claims, ForeignTokens, claimed_issuer
+from tenantry.engine.principal import Principal
+from tenantry.model.facts import EngineIdentityProvider
+from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
+from tenantry.rest.bodies import invalid, json_response
+
+NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+_NAMES = ("preferred_username", "email", "name")
+
+
+class Federation(Protocol):
+    """What sign-in asks of an engine."""
+
+    async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
+        """All of them, active or not."""
+
+    async def client_secret(self, provider: str) -> str:
+        """The secret that is declared for it, `""` for none."""
+
+    async def federated(self, issuer: str, subject: str, username: str, provision: bool) -> FederatedIdentity | None:
+        """The identity of that issuer and `sub`, made where `provision` says so."""
+
+    async def federated_with(self, id_: str) -> FederatedIdentity | None:
+        """The identity with that id."""
+
+
+class ExternalSignIn:
+    """Sign-in at one engine. key: signs its cookies; uid: the environment's, in their audience."""
+
+    def __init__(self, engine: Federation, tokens: ForeignTokens, key: Callable[[], Awaitable[OKPKey]], uid: str) -> None:
+        self._engine = engine
+        self._tokens = tokens
+        self._key = key
+        self._uid = uid
+
+    async def by_token(self, token: str) -> Principal:
+        """Whom a foreign token is of. Raises Unauthorized, and Unreachable when the issuer cannot be asked."""
+        issuer = claimed_issuer(token).rstrip("/")
+        trusted = [one for one in await self._active() if issuer and one.settings.issuer_url.rstrip("/") == issuer]
+        refusal = Unauthorized("no active identity provider of this engine issues such tokens")
+        for provider in trusted:
+            try:
+                claims = await self._tokens.verify(token, provider.settings.issuer_url, provider.settings.client_id)
+            except Unauthorized as error:
+                refusal = error
+            else:
+                return await self._principal(provider, claims)
+        raise refusal
+
+    async def by_session(self, request: Request) -> Principal:
+        """Whose browser it is. Raises Unauthorized, also once its provider is inactive; Forbidden for a foreign page's write."""
+        session = cookies.session_of(request, await self._key(), self._uid)
+        provider = next((one for one in await self._active() if one.id == session["provider"]), None)
+        identity = await self._engine.federated_with(session["sub"])
+        if provider is None or identity is None or identity.issuer.rstrip("/") != provider.settings.issuer_url.rstrip("/"):
+            raise Unauthorized("the session has ended: its identity provider signs nobody in any more")
+        return _principal(provider, identity)
+
+    async def providers(self, request: Request) -> Response:
+        """List the identity providers that sign in, and where."""
+        base = cookies.base_url_of(request)
+        active = [{"id": one.id, "name": one.settings.name, "url": f"{base}/auth/login/{one.id}"} for one in await self._active()]
+        return json_response({"data": active})
+
+    async def begin(self, request: Request, id_: str) -> Response:
+        """Send the browser to an identity provider. Raises NotFound, Unreachable, Invalid for a `next` elsewhere."""
+        provider = next((one for one in await self._active() if one.id == id_), None)
+        if provider is None:
+            raise NotFound(f"no active identity provider with id {id_}")
+        attempt = Attempt.new(provider.id, _next(request))
+        issuer = await self._tokens.issuers.issuer(provider.settings.issuer_url)
+        url = authorization_url(issuer, Client(provider.settings, "", _redirect_uri(request)), attempt)
+        response = RedirectResponse(url, 303, NO_STORE)
+        cookies.set_attempt(response, request, attempt, await self._key(), self._uid)
+        return response
+
+    async def finish(self, request: Request) -> Response:
+        """Take the browser back from an identity provider, signed in. Raises Unauthorized, Unreachable."""
+        attempt = cookies.attempt_of(request, await self._key(), self._uid)
+        given = request.query_params
+        if not hmac.compare_digest(given.get("state", "").encode(), attempt.state.encode()):
+            raise Unauthorized("this is not the sign-in that the browser began")
+        provider = next((one for one in await self._active() if one.id == attempt.provider), None)
+        if provider is None:
+            raise Unauthorized("the identity provider signs nobody in any more")
+        if not given.get("code"):
+            raise Unauthorized(f"{provider.settings.name} refuses the sign-in: {given.get('error', 'no code')[:200]}")
+        claims = await self._claims(provider, attempt, given["code"], _redirect_uri(request))
+        principal = await self._principal(provider, claims)
+        response = RedirectResponse(attempt.next, 303, NO_STORE)
+        cookies.set_session(response, request, principal.id, provider.id, await self._key(), self._uid)
+        return response
+
+    async def end(self, request: Request) -> Response:
+        """Sign the browser out."""
+        cookies.check_origin(request)
+        response = Response(None, 204)
+        cookies.clear(response, request, cookies.SESSION)
+        return response
+
+    async def _claims(self, provider: EngineIdentityProvider, attempt: Attempt, code: str, redirect_uri: str) -> Claims:
+        settings, issuers = provider.settings, self._tokens.issuers
+        issuer = await issuers.issuer(settings.issuer_url)
+        secret = await self._engine.client_secret(provider.id)
+        client = Client(settings, secret, redirect_uri)
+        token = await exchange(issuers.outbound, issuer, client, attempt, code)
+        return await self._tokens.verify(token, settings.issuer_url, settings.client_id, attempt.nonce)
+
+    async def _active(self) -> list[EngineIdentityProvider]:
+        return [one for one in await self._engine.identity_providers() if one.settings.is_active]
+
+    async def _principal(self, provider: EngineIdentityProvider, claims: Claims) -> Principal:
+        given = [claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].isprintable()]
+        username = next(filter(None, given), claims["sub"])
+        identity = await self._engine.federated(claims["iss"], claims["sub"], username, provider.settings.auto_provision)
+        if identity is None:
+            raise Forbidden(f"{provider.settings.name} knows you, but this engine does not, and it provisions nobody")
+        return _principal(provider, identity)
+
+
+def _principal(provider: EngineIdentityProvider, identity: FederatedIdentity) -> Principal:
+    return Principal(identity.id, identity.username, foreign=True, roles=provider.settings.default_roles)
+
+
+def _redirect_uri(request: Request) -> str:
+    return f"{cookies.base_url_of(request)}/auth/callback"
+
+
+def _next(request: Request) -> str:
+    """A path of this engine: a sign-in must not end on a foreign page."""
+    root = cookies.root_of(request)
+    path = request.query_params.get("next", f"{root}/api/v1/auth/me")
+    plain = path.isascii() and path.isprintable() and len(path) <= 1024 and "\\" not in path and ".." not in path
+    if not plain or not path.startswith(f"{root}/") or path.startswith("//"):
+        raise invalid("next", f"must be a path of this engine: it begins with {root}/")
+    return path

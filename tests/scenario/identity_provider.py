@@ -1,0 +1,65 @@
+"""A real identity provider in a process of its own: oidc-provider-mock, at a loopback port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+
+import httpx
+
+USERS = (
+    {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com"},
+    {"sub": "impostor", "preferred_username": "admin"},
+)
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class IdentityProvider:
+    """The provider; each of its processes has a key of its own."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._process: asyncio.subprocess.Process | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    async def start(self) -> None:
+        """Returns once it answers."""
+        users = [word for user in USERS for word in ("--user-claims", json.dumps(user))]
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "oidc_provider_mock", "--port", str(self._port), *users,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        async with asyncio.timeout(60), httpx.AsyncClient() as client:
+            while not await _answers(client, self.url):  # noqa: ASYNC110 - a process sets no event
+                await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Ends its process."""
+        assert self._process is not None
+        self._process.terminate()
+        await self._process.wait()
+
+
+async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(f"{url}/.well-known/openid-configuration")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def authorized(location: str, sub: str) -> str:
+    """Where the provider sends the browser once `sub` has signed in there."""
+    async with httpx.AsyncClient() as browser:
+        answer = await browser.post(location, data={"sub": sub})
+        assert answer.status_code == 302, answer.text
+        target: str = answer.headers["location"]
+        return target

@@ -1,0 +1,247 @@
+"""Users of a real identity provider at a real engine: by the browser's sign-in, and by bearer tokens."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import orjson
+import pytest
+
+from tenantry.engine.access import Served
+from tenantry.engine.oidc.issuers import PAUSE_S, Issuers
+from tenantry.engine.oidc.tokens import ForeignTokens
+from tenantry.engine.outbound import Outbound, Rules
+from tenantry.engine.packages.build import build
+from tenantry.engine.server import engine_app
+from tenantry.engine.service import Engine
+from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
+from tenantry.rest.uploads import Uploads
+from tests.scenario.data_world import DATA, MANIFEST
+from tests.scenario.identity_provider import IdentityProvider, authorized
+from tests.scenario.serving import serving
+
+LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
+CONTACTS = f"{DATA}/contacts"
+
+
+class World(NamedTuple):
+    """An engine, its URL, its provider, a clock that only `later` moves, and the provider's process."""
+
+    engine: Engine
+    url: str
+    provider: EngineIdentityProvider
+    later: Callable[[float], None]
+    process: IdentityProvider
+
+    async def edit(self, **changes: object) -> None:
+        settings = replace(self.provider.settings, **changes)  # type: ignore[arg-type]
+        await self.engine.edit_identity_provider(self.provider.id, settings, None)
+
+    def browser(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    now = [0.0]
+
+    def later(seconds: float) -> None:
+        now[0] += seconds
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "app.yaml").write_text(MANIFEST)
+    build(tmp_path / "source", tmp_path / "crm.tapp")
+    (tmp_path / "incoming").mkdir()
+    async with AsyncExitStack() as stack:
+        process = IdentityProvider()
+        await process.start()
+        stack.push_async_callback(process.stop)
+        engine = await Engine.open(tmp_path / "data")
+        await engine.publish(tmp_path / "crm.tapp")
+        roles = {"crm": "editor"}
+        settings = IdentityProviderSettings("corp", process.url, "tenantry-dev", "openid profile email phone", True, True, roles)
+        provider = await engine.add_identity_provider(settings, Password(clear="s3cret/+"))
+        tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
+        served = Served(engine, tmp_path / "data" / "key.jwk", foreign=tokens)
+        app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
+        url = await stack.enter_async_context(serving(app))
+        yield World(engine, url, provider, later, process)
+        await engine.close()
+
+
+async def _sign_in(world: World, browser: httpx.AsyncClient, sub: str = "ada", next_: str = "/apps/crm/") -> httpx.Response:
+    """The last answer of a sign-in."""
+    begun = await browser.get(f"/auth/login/{world.provider.id}", params={"next": next_})
+    assert begun.status_code == 303, begun.text
+    return await browser.get(await authorized(begun.headers["location"], sub))
+
+
+async def _id_token(world: World, sub: str = "ada", client_id: str = "tenantry-dev") -> str:
+    """An ID token that another client of the provider got for itself."""
+    query = {"response_type": "code", "client_id": client_id, "redirect_uri": "http://127.0.0.1/cb", "scope": "openid profile"}
+    async with httpx.AsyncClient(base_url=world.process.url) as client:
+        target = await authorized(str(client.base_url.join(f"/oauth2/authorize?{httpx.QueryParams(query)}")), sub)
+        code = parse_qs(urlsplit(target).query)["code"][0]
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": query["redirect_uri"]}
+        answer = await client.post("/oauth2/token", data=form, auth=(client_id, "any"))
+        token: str = answer.json()["id_token"]
+        return token
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_a_browser_signs_in_and_reads_and_writes_within_the_default_role(world: World) -> None:
+    async with world.browser() as browser:
+        listed = (await browser.get("/auth/login")).json()["data"]
+        assert listed == [{"id": world.provider.id, "name": "corp", "url": f"{world.url}/auth/login/{world.provider.id}"}]
+        done = await _sign_in(world, browser)
+        assert (done.status_code, done.headers["location"]) == (303, "/apps/crm/")
+        me = (await browser.get("/api/v1/auth/me")).json()
+        assert (me["username"], me["role"]) == ("ada", "USER")
+        inserted = await browser.post(CONTACTS, json={"email": "a@x"}, headers={"Origin": world.url})
+        assert inserted.status_code == 201
+        assert len((await browser.get(CONTACTS)).json()) == 1
+        assert (await browser.post("/auth/logout", headers={"Origin": world.url})).status_code == 204
+        assert (await browser.get(CONTACTS)).status_code == 401
+
+
+async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_declared(world: World) -> None:
+    async with world.browser() as browser:
+        begun = await browser.get(f"/auth/login/{world.provider.id}")
+    query = {name: values[0] for name, values in parse_qs(urlsplit(begun.headers["location"]).query).items()}
+    assert query["scope"] == "openid profile email phone"
+    assert (query["client_id"], query["response_type"]) == ("tenantry-dev", "code")
+    assert query["redirect_uri"] == f"{world.url}/auth/callback"
+    assert query["code_challenge_method"] == "S256" and len(query["code_challenge"]) == 43
+    assert min(len(query["state"]), len(query["nonce"])) >= 43
+    cookie = begun.headers["set-cookie"].lower()
+    assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
+
+
+async def test_a_write_by_cookie_comes_from_a_page_of_the_engine(world: World) -> None:
+    async with world.browser() as browser:
+        await _sign_in(world, browser)
+        for origin in ("", "null", "https://evil.example", "http://127.0.0.1", f"{world.url}.evil.example"):
+            headers = {"Origin": origin} if origin else {}
+            for method, path in (
+                ("POST", CONTACTS),
+                ("PATCH", f"{CONTACTS}/1"),
+                ("DELETE", f"{CONTACTS}/1"),
+                ("POST", "/auth/logout"),
+            ):
+                assert (await browser.request(method, path, headers=headers)).status_code == 403, (origin, method)
+
+
+async def test_the_administration_takes_no_cookie_and_no_foreign_token(world: World) -> None:
+    async with world.browser() as browser:
+        await _sign_in(world, browser, "impostor")
+        assert (await browser.get("/api/v1/auth/me")).json()["role"] == "USER"
+        assert (await browser.get("/api/v1/admin/apps")).status_code == 401
+        token = await _id_token(world, "impostor")
+        assert (await browser.get("/api/v1/admin/apps", headers=_bearer(token))).status_code == 401
+        session = browser.cookies["tenantry_session"]
+    async with world.browser() as other:
+        for path in ("/api/v1/admin/apps", CONTACTS, "/api/v1/auth/me"):
+            assert (await other.get(path, headers=_bearer(session))).status_code == 401, path
+
+
+async def test_a_token_of_the_issuer_is_a_bearer_token_of_the_data_api(world: World) -> None:
+    async with world.browser() as client:
+        client.headers.update(_bearer(await _id_token(world)))
+        assert (await client.post(CONTACTS, json={"email": "a@x"})).status_code == 201
+        first = (await client.get("/api/v1/auth/me")).json()
+        client.headers.update(_bearer(await _id_token(world)))
+        assert (await client.get("/api/v1/auth/me")).json() == first
+
+
+async def test_a_token_for_another_audience_or_of_another_key_is_refused(world: World) -> None:
+    async with world.browser() as client:
+        assert (await client.get(CONTACTS, headers=_bearer(await _id_token(world, client_id="other")))).status_code == 401
+        head, body, signature = (await _id_token(world)).split(".")
+        claims = orjson.loads(base64.urlsafe_b64decode(body + "=="))
+        forged = base64.urlsafe_b64encode(orjson.dumps({**claims, "sub": "bob"})).decode().rstrip("=")
+        assert (await client.get(CONTACTS, headers=_bearer(f"{head}.{forged}.{signature}"))).status_code == 401
+
+
+async def test_who_is_unknown_is_refused_where_nobody_is_provisioned(world: World) -> None:
+    await world.edit(auto_provision=False)
+    async with world.browser() as browser:
+        assert (await _sign_in(world, browser)).status_code == 403
+        assert (await browser.get(CONTACTS, headers=_bearer(await _id_token(world)))).status_code == 403
+        await world.edit(auto_provision=True)
+        assert (await browser.get(CONTACTS, headers=_bearer(await _id_token(world)))).status_code == 200
+        await world.edit(auto_provision=False)
+        assert (await _sign_in(world, browser)).status_code == 303
+        assert (await browser.get(CONTACTS)).status_code == 200
+
+
+async def test_an_inactive_provider_ends_its_sign_ins_at_once(world: World) -> None:
+    token = await _id_token(world)
+    async with world.browser() as browser, world.browser() as under_way:
+        await _sign_in(world, browser)
+        begun = await under_way.get(f"/auth/login/{world.provider.id}")
+        back = await authorized(begun.headers["location"], "ada")
+        assert (await browser.get(CONTACTS)).status_code == 200
+        await world.edit(is_active=False)
+        assert (await browser.get(CONTACTS)).status_code == 401
+        assert (await browser.get(CONTACTS, headers=_bearer(token))).status_code == 401
+        assert (await under_way.get(back)).status_code == 401
+        assert (await browser.get(f"/auth/login/{world.provider.id}")).status_code == 404
+        assert (await browser.get("/auth/login")).json() == {"data": []}
+        await world.edit(is_active=True)
+        assert (await browser.get(CONTACTS)).status_code == 200
+        await world.engine.delete_identity_provider(world.provider.id)
+        assert (await browser.get(CONTACTS)).status_code == 401
+
+
+async def test_a_callback_belongs_to_the_browser_that_began(world: World) -> None:
+    async with world.browser() as victim, world.browser() as attacker:
+        begun = await attacker.get(f"/auth/login/{world.provider.id}")
+        back = await authorized(begun.headers["location"], "ada")
+        assert (await victim.get(back)).status_code == 401
+        await victim.get(f"/auth/login/{world.provider.id}")
+        assert (await victim.get(back)).status_code == 401
+        assert (await attacker.get(back.replace("state=", "state=x"))).status_code == 401
+        assert (await attacker.get(back)).status_code == 303
+        assert (await attacker.get(back)).status_code == 401
+
+
+NEXT = {
+    "another host": "https://evil.example/",
+    "another host without a scheme": "//evil.example/",
+    "a backslash": "/\\evil.example/",
+    "a script": "javascript:alert(1)",
+    "a header": "/a\r\nSet-Cookie: a=b",
+    "a way up": "/apps/../../",
+    "nothing": "",
+}
+
+
+async def test_a_sign_in_ends_on_a_path_of_the_engine(world: World) -> None:
+    async with world.browser() as browser:
+        for name, path in NEXT.items():
+            answer = await browser.get(f"/auth/login/{world.provider.id}", params={"next": path})
+            assert (answer.status_code, answer.json()["error"][:5]) == (400, "next:"), name
+
+
+async def test_new_keys_of_the_issuer_count_after_a_pause_and_the_old_ones_end(world: World) -> None:
+    old = await _id_token(world)
+    async with world.browser() as client:
+        assert (await client.get(CONTACTS, headers=_bearer(old))).status_code == 200
+        await world.process.stop()
+        await world.process.start()
+        new = await _id_token(world)
+        assert (await client.get(CONTACTS, headers=_bearer(new))).status_code == 401
+        world.later(PAUSE_S)
+        assert (await client.get(CONTACTS, headers=_bearer(new))).status_code == 200
+        assert (await client.get(CONTACTS, headers=_bearer(old))).status_code == 401
