@@ -26,11 +26,11 @@ from tests.scenario.cli import COMMAND, PATIENCE_S, environment
 AGAIN_S = 0.05
 
 
-def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S) -> Any:
-    """What `holds` answers, as soon as it is true."""
+def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S, told: Callable[[], str] = str) -> Any:
+    """What `holds` answers, as soon as it is true. told: what explains that it is not, asked at the end."""
     deadline = time.monotonic() + within
     while not (answer := holds()):
-        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what}"
+        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what} {told()}"
         time.sleep(AGAIN_S)
     return answer
 
@@ -100,7 +100,7 @@ class Platform:
     def leader(self, **settings: str) -> Iterator[Operator]:
         """An operator that leads."""
         with self.operator(**settings) as operator:
-            until(lambda: operator.leads, f"a leader: {operator.told()}")
+            until(lambda: operator.leads, "a leader:", told=operator.told)
             yield operator
 
     @contextmanager
@@ -110,7 +110,7 @@ class Platform:
         blobs.mkdir(exist_ok=True)
         log, listen = self._folder / "api.log", self.api_url.removeprefix("http://")
         with self._process("api", log, "--listen", listen, TENANTRY_CLUSTER__BLOBS=f"file://{blobs}"):
-            until(lambda: _answers(f"{self.api_url}/readyz"), f"an answer: {log.read_text()}")
+            until(lambda: _answers(f"{self.api_url}/readyz"), "an answer:", told=log.read_text)
             yield self.api_url
 
     @contextmanager

@@ -140,7 +140,7 @@ def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(
         for package in sorted((EXAMPLE / "packages").glob("*.tapp")):
             pushed = tenantry("package", "push", package, "--server", url, "--token", admin, cwd=tmp_path)
             assert pushed.returncode == 0, pushed.stderr
-        until(lambda: all_ready(kube), f"all ready: {told(kube)}", READY_S)
+        until(lambda: all_ready(kube), "all ready:", READY_S, lambda: told(kube))
 
         _upgrade(kube)
         _lose_a_pod(kube)
@@ -165,7 +165,7 @@ def _upgrade(kube: Kube) -> None:
         found = kube.get("app.tenantry.dev", "production.music-store", "tenant-europe")
         return bool(found["status"].get("installedVersion") == "1.1.0" and condition(found)["status"] == "True")
 
-    until(upgraded, f"upgraded: {told(kube)}", READY_S)
+    until(upgraded, "upgraded:", READY_S, lambda: told(kube))
 
 
 def _lose_a_pod(kube: Kube) -> None:
@@ -179,8 +179,8 @@ def _lose_a_pod(kube: Kube) -> None:
         pod = kube.run("get", "pod", "engine-0", "-n", engine, "-o", "json").stdout
         return bool(pod) and json.loads(pod)["metadata"]["uid"] != uid and condition(json.loads(pod))["status"] == "True"
 
-    until(back, f"back: {told(kube)}", READY_S)
-    until(lambda: all_ready(kube), f"all ready: {told(kube)}", READY_S)
+    until(back, "back:", READY_S, lambda: told(kube))
+    until(lambda: all_ready(kube), "all ready:", READY_S, lambda: told(kube))
     assert rows(kube, engine) == before
 
 
@@ -192,7 +192,7 @@ def _delete(kube: Kube) -> None:
         free = '{"spec":{"deletionProtection":false}}'
         kube("patch", "environment", "production", "-n", f"tenant-{tenant}", "--type=merge", "-p", free)
     kube("delete", "tenants", "--all", "--wait=false")
-    until(lambda: not kube.get("tenants"), f"gone: {told(kube)}", READY_S)
+    until(lambda: not kube.get("tenants"), "gone:", READY_S, lambda: told(kube))
     assert [name for name in kube.names("namespaces") if name.startswith("env-")] == []
     for namespace in ("tenant-americas", "tenant-europe", "tenant-records"):
         assert kube.names("rolebindings", namespace) == [], "an adopted namespace is released"
