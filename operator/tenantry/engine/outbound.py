@@ -14,6 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 import aiohttp
+from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from tenantry.model.verdicts import Halt, Transient
@@ -23,12 +24,16 @@ TIMEOUT_S = 10.0
 LARGEST = 1 << 20
 """Bytes of an answer."""
 LONGEST_URL = 2048
-_ABLE = IPv6Network("2000::/3")
-# Public by the registries, and yet not the world's: IETF's own, 6to4, documentation, and a cloud's host.
+_OPEN_V6 = IPv6Network("2000::/3")
+# Spelled out, for the interpreter's own list changes between its releases. Beyond IANA's registries: one cloud's own host.
 _CLOSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
     ipaddress.ip_network(text)
-    for text in ("192.88.99.0/24", "168.63.129.16/32", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16")
-)
+    for text in (
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12",
+        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+        "224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+    )
+)  # fmt: skip
 
 Address = IPv4Address | IPv6Address
 
@@ -58,10 +63,8 @@ class Answer:
 
 def is_public(address: Address) -> bool:
     """Is it an address of the Internet at large?"""
-    if isinstance(address, IPv6Address) and address not in _ABLE:
+    if isinstance(address, IPv6Address) and address not in _OPEN_V6:
         return False  # mapped, translated, local, multicast: whatever they lead to
-    if address.is_multicast or address.is_reserved or not address.is_global:
-        return False
     return not any(address in network for network in _CLOSED if network.version == address.version)
 
 
@@ -106,7 +109,9 @@ class Outbound:
     ) -> Answer:
         url = checked_url(text, self.rules, field)
         plain = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "tenantry", **headers}
-        connector = aiohttp.TCPConnector(use_dns_cache=False, force_close=True, socket_factory=self._socket)
+        connector = aiohttp.TCPConnector(
+            resolver=_CheckedResolver(self.rules), use_dns_cache=False, force_close=True, socket_factory=self._socket
+        )
         try:
             # A session of its own for each: what one tenant declares shares no connection with another's.
             async with (
@@ -123,6 +128,24 @@ class Outbound:
         if address is None or not _allowed(address, self.rules):
             raise Unreachable(f"{target[0]} is not a public address")
         return socket.socket(family, kind, protocol)
+
+
+class _CheckedResolver(ThreadedResolver):
+    """Refuses a name with any address that is not public: which of them a connection takes is chance."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self._rules = rules
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        found = await super().resolve(host, port, family)
+        for one in found:
+            address = _literal(one["host"])
+            if address is None or not _allowed(address, self._rules):
+                raise Unreachable(f"{host} is at {one['host']}, which is not a public address")
+        return found
 
 
 def _literal(host: str) -> Address | None:

@@ -175,6 +175,9 @@ def _verifying_key(entry: Any) -> VerifyingKey | None:
     allowed = ALGORITHMS.get((str(entry.get("kty")), "" if entry.get("kty") == "RSA" else str(entry.get("crv"))))
     if allowed is None or entry.get("alg", allowed[0]) not in allowed:
         return None
+    # Before it is imported, which warns of each.
+    if entry.get("kty") == "RSA" and len(str(entry.get("n"))) * 6 < _SHORTEST_RSA_BITS:
+        return None
     public = {name: entry[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in entry}
     try:
         key = JWKRegistry.import_key(public)
