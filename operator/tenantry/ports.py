@@ -150,7 +150,8 @@ class Deployer(DeployerView, Protocol):
         """Idempotent: creates, or brings to spec (URL and size included)."""
 
     async def snapshot(self, ref: EngineRef) -> None:
-        """A restorable archive beside the engines, named by the environment's id. Idempotent per deletion."""
+        """A restorable archive beside the engines, named by the environment's id. Idempotent per deletion: asked for before
+        the environment's contents go, and when they are gone."""
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Idempotent: nothing of the engine is left, save snapshots."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +53,14 @@ def parse_address(text: str) -> tuple[str, int]:
     return found[1].strip("[]"), int(found[2])
 
 
+def parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """The networks of `10.1.0.0/16,fd00::/8`. Raises ValueError."""
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise ValueError(f"{error}; write networks such as 10.1.0.0/16,fd00::/8") from None
+
+
 def _duration(value: Any) -> Any:
     duration = parse_duration(value) if isinstance(value, str) else value
     if duration == timedelta(0):
@@ -69,10 +78,17 @@ def _address(value: Any) -> Any:
     return value
 
 
+def _networks(value: Any) -> Any:
+    if isinstance(value, str):
+        parse_networks(value)
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
 Address = Annotated[str, BeforeValidator(_address)]
+Networks = Annotated[str, BeforeValidator(_networks)]
 
 
 class _Group(BaseModel):
@@ -128,6 +144,19 @@ class Tokens(_Group):
     ttl: Duration = Field(timedelta(hours=1), description="How long a token holds.")
 
 
+class Backups(_Group):
+    """Archives of removed environments."""
+
+    keep: Duration = Field(timedelta(days=30), description="How long the archive of a removed environment stays.")
+
+
+class Outbound(_Group):
+    """Which issuers engines reach: public ones by https alone, unless more is said here."""
+
+    http: bool = Field(False, description="Issuers are also reached without encryption; for tests.")
+    networks: Networks = Field("", description="Networks that are reached although not public: 10.1.0.0/16,fd00::/8.")
+
+
 class Cluster(_Group):
     """The platform on Kubernetes; the chart sets these."""
 
@@ -178,6 +207,8 @@ class Settings(BaseSettings):
     git: Git = Git()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()
+    outbound: Outbound = Outbound()
+    backups: Backups = Backups()
     cluster: Cluster = Cluster()
     managed: Managed = Managed()
 

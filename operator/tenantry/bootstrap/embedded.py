@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
@@ -31,6 +32,7 @@ from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
+from tenantry.bootstrap.sign_in import verifier
 from tenantry.bootstrap.sources import open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
@@ -42,6 +44,7 @@ from tenantry.model.resource import Document
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
+from tenantry.runtime.declared import declared_of
 from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.plan import Edit, Planned
 from tenantry.runtime.pruning import Budget
@@ -54,6 +57,8 @@ from tenantry.settings import Settings
 ISSUER = "tenantry"
 RETENTION_S = 60.0
 """Seconds between two looks for Operations that need not be kept."""
+BACKUPS_S = 3600.0
+"""The same for archives of removed environments."""
 
 
 @dataclass
@@ -73,6 +78,7 @@ class Platform:
     host: Standalone
     hosting: LocalHosting
     folders: EngineFolders
+    backups: Backups
     engines: HttpEngines
     fingerprint_key: bytes
     mark_key: bytes
@@ -108,8 +114,7 @@ class Platform:
         cls, state: Path, base_url: str, store: EmbeddedStore | None = None, settings: Settings | None = None
     ) -> Platform:
         """Opens the state folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
-        settings = settings or Settings()
-        admission = Admission()
+        settings, admission = settings or Settings(), Admission()
         store = store or await SqliteStore.open(state, admission)
         master = await asyncio.to_thread(read_key, state, make=True)
         cache = Cache(TYPES)
@@ -120,11 +125,11 @@ class Platform:
         fingerprint_key, mark_key = derive(master, "fingerprint"), derive(master, "request")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         hosting = _hosting(base_url, folders, secrets, keys, settings)
-        deployer = LocalDeployer(folders, state / "backups", base_url, hosting.closed)
+        backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
         engines = HttpEngines(keys, secrets, inspect, state / "incoming", _in_process(hosting, base_url))
+        deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
         ports = _ports(writing, store, fingerprint_key, deployer, engines, packages)
         runtime = _runtime(cache, ports, settings)
-        host = Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds())
         return cls(
             state,
             base_url,
@@ -136,9 +141,10 @@ class Platform:
             packages,
             keys,
             runtime,
-            host,
+            Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds()),
             hosting,
             folders,
+            backups,
             engines,
             fingerprint_key,
             mark_key,
@@ -177,6 +183,7 @@ class Platform:
         await self.host.start()
         retention = Retention(self.writing, self.cache, self.ports.logs, kept(self.settings), now, KINDS)
         self.host.run(retention.run(RETENTION_S), "retention")
+        self.host.run(self.backups.run(BACKUPS_S), "backups")
         self._started = True
         await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))
         if self.source is not None:
@@ -213,7 +220,8 @@ class Platform:
 
 
 def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
-    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings))
+    foreign = verifier(settings.outbound)
+    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings), foreign)
     return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tenantry.cli import (
+    backups,
     check,
     cluster,
     crds,
@@ -67,6 +68,7 @@ for topic in (
     check,
     tokens,
     packages,
+    backups,
     secrets,
     crds,
     engine,

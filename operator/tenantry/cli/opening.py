@@ -41,4 +41,5 @@ def console_of(platform: Platform, url: str = "", source: str = "") -> LocalCons
         lambda written, name: platform.plan_source(source_of(written), name),
         issuer(platform),
         platform.source,
+        archives=platform.backups,
     )

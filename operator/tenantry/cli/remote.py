@@ -15,7 +15,7 @@ import orjson
 from tenantry.cli.failing import Failure
 from tenantry.hosts.console import About, Applied, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.control import HALTED, halt_from_json
-from tenantry.model.facts import PackageFacts
+from tenantry.model.facts import BackupFacts, PackageFacts
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
 
@@ -97,6 +97,18 @@ class RemoteConsole:
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         facts = await self._call("GET", f"/packages/{sha256}", params={"tenant": tenant})
         return _facts(facts) if facts else None
+
+    async def backup(self, environment: Ref, target: str) -> BackupFacts:
+        body = orjson.dumps({"environment": [*environment], "target": target})
+        return BackupFacts(**await self._call("POST", "/backups", content=body, timeout=WATCHING))
+
+    async def backups(self) -> Sequence[BackupFacts]:
+        return tuple(BackupFacts(**each) for each in await self._call("GET", "/backups"))
+
+    async def restore(self, archive: str, namespace: str, name: str) -> Sequence[Applied]:
+        body = orjson.dumps({"archive": archive, "namespace": namespace, "name": name})
+        restored = await self._call("POST", "/restores", content=body, timeout=WATCHING)
+        return tuple(Applied(Ref(*each["ref"]), each["outcome"]) for each in restored)
 
     async def token(self, username: str, ttl: timedelta) -> str:
         body = {"username": username, "ttl_s": ttl.total_seconds()}

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tenantry.model.facts import PackageFacts
+from tenantry.model.facts import BackupFacts, PackageFacts
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
 
@@ -124,6 +124,16 @@ class Console(Protocol):
 
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         """What a stored package says of itself, or None."""
+
+    async def backup(self, environment: Ref, target: str) -> BackupFacts:
+        """Backs up an environment of this host to a file (absolute), while it runs. Raises NotFound."""
+
+    async def backups(self) -> Sequence[BackupFacts]:
+        """The archives of removed environments, the newest first."""
+
+    async def restore(self, archive: str, namespace: str, name: str) -> Sequence[Applied]:
+        """Makes an environment again, from a file (absolute) or by its id. `""`: under its own name. Raises NotFound,
+        AlreadyExists, Invalid."""
 
     async def token(self, username: str, ttl: timedelta) -> str:
         """A bearer token of that User for the facade. Raises NotFound."""

@@ -6,7 +6,7 @@ Answers are the JSON of what Console returns; a Halt is answered with what its r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -93,6 +93,9 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
             Route("/sources/{name}/approval", routes.approve, methods=["POST"]),
             Route("/packages", routes.put_package, methods=["POST"]),
             Route("/packages/{sha256}", routes.find_package),
+            Route("/backups", routes.backups),
+            Route("/backups", routes.backup, methods=["POST"]),
+            Route("/restores", routes.restore, methods=["POST"]),
             Route("/token", routes.token, methods=["POST"]),
         ],
         exception_handlers={Halt: _on_halt},
@@ -159,6 +162,17 @@ class _Routes:
         facts = await self._console.find_package(request.query_params.get("tenant", ""), request.path_params["sha256"])
         return _json(asdict(facts) if facts else None)
 
+    async def backups(self, request: Request) -> Response:
+        return _json([asdict(each) for each in await self._console.backups()])
+
+    async def backup(self, request: Request) -> Response:
+        body = orjson.loads(await request.body())
+        return await _of_files(self._console.backup(Ref(*body["environment"]), body["target"]))
+
+    async def restore(self, request: Request) -> Response:
+        body = orjson.loads(await request.body())
+        return await _of_files(self._console.restore(body["archive"], body["namespace"], body["name"]))
+
     async def token(self, request: Request) -> Response:
         body = orjson.loads(await request.body())
         return _json(await self._console.token(body["username"], timedelta(seconds=body["ttl_s"])))
@@ -184,6 +198,14 @@ async def _until(ending: asyncio.Event, events: AsyncIterator[Event]) -> AsyncIt
             yield coming.result()
     finally:
         ended.cancel()
+
+
+async def _of_files(work: Awaitable[Any]) -> Response:
+    """Its answer. What the system says of a file that the caller named is his to read."""
+    try:
+        return _json(await work)
+    except OSError as error:
+        raise Halt(Transient("FileError", f"{error.filename or 'file'}: {(error.strerror or str(error)).lower()}")) from error
 
 
 async def _save(request: Request, path: Path) -> None:

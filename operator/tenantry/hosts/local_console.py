@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tenantry.adapters.local.backups import Backups
 from tenantry.hosts.console import About, Applied, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.standalone import SourceFeed
+from tenantry.hosts.undeleting import Undelete
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
-from tenantry.model.facts import PackageFacts
+from tenantry.model.facts import BackupFacts, EngineRef, PackageFacts
 from tenantry.model.resource import (
     FINALIZER,
     RECONCILE_REQUESTED,
@@ -57,6 +59,11 @@ class LocalConsole:
     follows: SourceFeed | None = None
     acts_for: str = OPERATOR
     """On whose behalf its writes are recorded; `""`: the store knows who writes."""
+    archives: Backups | None = None
+    """The backups of this host, where engines run on it."""
+
+    def __post_init__(self) -> None:
+        self._undelete = Undelete(self._host_backups, self.list, self.get, self._create, self.patch) if self.archives else None
 
     async def about(self) -> About:
         return self.facts
@@ -162,8 +169,30 @@ class LocalConsole:
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         return await self.packages.inspect(tenant, sha256)
 
+    async def backup(self, environment: Ref, target: str) -> BackupFacts:
+        document = await self.store.get(environment)
+        id_ = document["spec"].get("id") or document["metadata"]["uid"]
+        return await self._host_backups.write(EngineRef(environment.namespace, environment.name, id_), Path(target))
+
+    async def backups(self) -> Sequence[BackupFacts]:
+        return await self._host_backups.kept()
+
+    async def restore(self, archive: str, namespace: str, name: str) -> Sequence[Applied]:
+        if self._undelete is None:
+            raise _no_backups()
+        return await self._undelete.restore(archive, namespace, name)
+
     async def token(self, username: str, ttl: timedelta) -> str:
         return await self.tokens(username, ttl)
+
+    async def _create(self, document: Document) -> None:
+        await self.store.create(_born(document, self._marks))
+
+    @property
+    def _host_backups(self) -> Backups:
+        if self.archives is None:
+            raise _no_backups()
+        return self.archives
 
     @property
     def _marks(self) -> dict[str, str]:
@@ -175,6 +204,10 @@ class LocalConsole:
         if source not in ("", self.facts.source):
             raise NotFound(f"no source {source} is followed here; {self.facts.source} is")
         return self.follows
+
+
+def _no_backups() -> NotFound:
+    return NotFound("backups are of the engines of one machine: on a cluster, use its volumes' snapshots")
 
 
 async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -55,6 +55,19 @@ class EngineFacts:
 
 
 @dataclass(frozen=True)
+class BackupFacts:
+    """A backup of an environment. taken, kept_until (`""`: nobody removes it): RFC 3339; size in bytes; path: absolute."""
+
+    id: str
+    namespace: str
+    name: str
+    taken: str
+    size: int
+    kept_until: str
+    path: str
+
+
+@dataclass(frozen=True)
 class EngineEndpoint:
     """Where an engine's interface is reached and as whom. `admin_secret` and its key only for a foreign engine."""
 

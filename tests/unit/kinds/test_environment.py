@@ -317,8 +317,12 @@ def test_a_slug(seen: Observed, expected: str) -> None:
 
 @table(
     {
-        "deletes what is in it first": (
+        "deletes what is in it first, once it is kept what that was": (
             leaving(children=(CRM,)),
+            Outcome("Waiting DeletingContents", (ARCHIVE, "app dev.crm: delete"), DELETE),
+        ),
+        "keeps nothing of what is in it with policy Retain": (
+            leaving(policy="Retain", children=(CRM,)),
             Outcome("Waiting DeletingContents", ("app dev.crm: delete",), DELETE),
         ),
         "waits for what is going": (

@@ -7,10 +7,9 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from pathlib import Path
 
-from tenantry.adapters.local.folders import EngineFolders, EngineRecord, encode
-from tenantry.adapters.local.snapshots import archive
+from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Transient
@@ -27,7 +26,7 @@ class LocalDeployer:
     def __init__(
         self,
         folders: EngineFolders,
-        backups: Path,
+        backups: Backups,
         base_url: str,
         closed: Callable[[str], AbstractAsyncContextManager[None]],
     ) -> None:
@@ -56,6 +55,8 @@ class LocalDeployer:
         current = self._folders.find(spec.ref)
         if current and (current.spec, current.admin_secret) == (spec, admin_secret):
             return
+        if current is None and self._backups.staging.holds(spec.ref.id):
+            await self._take_in(spec.ref)
         record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC))
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pending.append((record, done))
@@ -64,14 +65,13 @@ class LocalDeployer:
         await done
 
     async def snapshot(self, ref: EngineRef) -> None:
-        """`<backups>/<environment id>-<creation of the engine>.tar`, once for each incarnation of the engine."""
+        """`<backups>/<environment id>-<creation of the engine>.tar`, once for each incarnation of the engine.
+
+        While the environment has contents, only what is declared is kept: the archive is of the engine's last state.
+        """
         record = self._folders.find(ref)
-        folder = self._folders.folder(ref.id)
-        if record is None or not await asyncio.to_thread(folder.exists):
-            return  # never opened: it holds nothing
-        target = self._backups / f"{ref.id}-{record.created_at.strftime('%Y%m%dT%H%M%S%fZ')}.tar"
-        if not target.exists():
-            await asyncio.to_thread(archive, folder, encode(record), target)
+        if record is not None and not await self._backups.remember(record):
+            await self._backups.archive(record)
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Takes the folder away by one rename, then deletes it; a crash in between is made good at the next start."""
@@ -84,6 +84,12 @@ class LocalDeployer:
         """Nothing, without end: engines of this process change only by this deployer."""
         await asyncio.Event().wait()
         yield EngineRef("", "", "")  # pragma: no cover - makes this an asynchronous generator
+
+    async def _take_in(self, ref: EngineRef) -> None:
+        try:
+            await asyncio.to_thread(self._backups.staging.take, ref, self._folders.folder(ref.id))
+        except OSError as error:
+            raise Halt(Transient("StateFolder", f"the restored engine cannot be taken in: {error}")) from error
 
     async def _write_pending(self) -> None:
         while self._pending:

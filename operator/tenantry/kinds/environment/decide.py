@@ -249,24 +249,26 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
-    """Children first, then the archive where there is data, then the engine and its password."""
+    """Children first, once it is kept what they are; then the archive where there is data, then the engine and its password."""
     environment = seen.environment
     status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
     if status.engine is not None:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
-    if seen.children:
-        return _wait_for(seen.children, status, environment.metadata.deletion_timestamp or now)
-    changes: tuple[Change, ...] = ()
+    ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")
     policy = environment.spec.deletion_policy
+    archive: tuple[Change, ...] = (SnapshotEngine(ref),) if policy == "Snapshot" and seen.engine is not None else ()
+    if seen.children:
+        return _wait_for(seen.children, archive, status, environment.metadata.deletion_timestamp or now)
+    changes: tuple[Change, ...] = ()
     if seen.engine is not None and policy != "Retain":
-        ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")
-        archive: tuple[Change, ...] = (SnapshotEngine(ref),) if policy == "Snapshot" else ()
         # The engine goes last: while it is there, an interrupted deletion is done again from the start.
         changes = (*archive, DeleteSecret(admin_secret(environment)), UndeployEngine(ref))
     return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)
 
 
-def _wait_for(children: tuple[Child, ...], status: EnvironmentStatus, since: datetime) -> Decision[EnvironmentStatus]:
+def _wait_for(
+    children: tuple[Child, ...], archive: tuple[Change, ...], status: EnvironmentStatus, since: datetime
+) -> Decision[EnvironmentStatus]:
     deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
     blockers = tuple(
         Blocker(object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or look at its own conditions")
@@ -274,4 +276,5 @@ def _wait_for(children: tuple[Child, ...], status: EnvironmentStatus, since: dat
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
     names = ", ".join(child.held.ref.name for child in children[:5])
-    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_ENVIRONMENT", changes=deletes)
+    changes = (*archive, *deletes) if deletes else ()
+    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_ENVIRONMENT", changes=changes)

@@ -15,18 +15,23 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting, OpenEngine
 from tenantry.engine.access import Served
 from tenantry.model.facts import EngineRef, EngineSpec
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt
 from tests.unit.rest.engine_double import EngineDouble
 
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")
 REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev")
 SPEC = EngineSpec(REF, "eu", "Local")
+
+
+def declared(ref: EngineRef) -> tuple[Document, ...]:
+    return ({"kind": "Environment", "metadata": {"namespace": ref.namespace, "name": ref.name}, "spec": {}},)
 
 
 def files(folder: Path) -> list[Path]:
@@ -42,7 +47,8 @@ class Local:
         self.closed: list[str] = []
         self.folders = EngineFolders(state)
         self.hosting = LocalHosting(self.folders, self.open, 1 << 20, capacity)
-        self.deployer = LocalDeployer(self.folders, state / "backups", "http://host:8080/", self.hosting.closed)
+        backups = Backups(state, self.folders, declared)
+        self.deployer = LocalDeployer(self.folders, backups, "http://host:8080/", self.hosting.closed)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.hosting), base_url="http://host:8080")
 
     async def open(self, record: EngineRecord, folder: Path) -> OpenEngine:
@@ -230,7 +236,7 @@ def test_a_broken_record_is_named(tmp_path: Path) -> None:
 async def test_an_engine_that_was_never_opened_has_nothing_to_archive(local: Local, tmp_path: Path) -> None:
     await local.deployer.deploy(SPEC, SECRET)
     await local.deployer.snapshot(REF)
-    assert not (tmp_path / "backups").exists()
+    assert list((tmp_path / "backups").iterdir()) == []
 
 
 async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_written(local: Local, tmp_path: Path) -> None:
@@ -245,8 +251,8 @@ async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_wri
     (archive,) = (tmp_path / "backups").iterdir()
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "out", filter="data")
-        assert sorted(tar.getnames()) == ["data.db", "engine.json", "packages/a.tapp"]
-    with closing(sqlite3.connect(tmp_path / "out" / "data.db")) as copy:
+        assert sorted(tar.getnames()) == ["backup.json", "engine/data.db", "engine/packages/a.tapp", "resources.yaml"]
+    with closing(sqlite3.connect(tmp_path / "out" / "engine" / "data.db")) as copy:
         assert copy.execute("SELECT sum(x) FROM t").fetchone() == (3,)
 
 

@@ -1,0 +1,202 @@
+"""A backup as one tar file: what it is of, what was declared, and the engine's files, databases as consistent copies.
+
+`backup.json`, `resources.yaml`, then `engine/...`. The declarations hold no secret; the engine's files do, as they always have.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+
+import orjson
+import yaml
+
+from tenantry.model.facts import EngineRef
+from tenantry.model.resource import Document, format_time, parse_time
+from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
+
+FORMAT = 1
+ABOUT = "backup.json"
+RESOURCES = "resources.yaml"
+ENGINE = "engine"
+LARGEST_TEXT = 16 << 20
+"""Bytes of what is parsed of an archive."""
+ATTEMPTS = 5
+_MAGIC = b"SQLite format 3\x00"
+_LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What an archive says of itself. documents: the Environment comes first."""
+
+    ref: EngineRef
+    taken: datetime
+    documents: tuple[Document, ...]
+
+
+class _Moved(Exception):  # noqa: N818 - it ends an attempt
+    """A file went away while the engine's files were copied."""
+
+
+def write(backup: Backup, folder: Path, target: Path) -> None:
+    """Writes an archive of the engine's folder by one rename; it is durable on return. Blocks. Raises OSError, sqlite3.Error,
+    and a Transient Halt when the files do not stand still for the moment that it takes to list them."""
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as scratch:
+        unfinished = Path(scratch) / "archive.tar"
+        for _ in range(ATTEMPTS):
+            try:
+                _write(backup, folder, unfinished, Path(scratch) / "database")
+            except _Moved:
+                continue
+            unfinished.rename(target)
+            sync_folder(target.parent)
+            return
+    raise Halt(Transient("EngineBusy", f"the files of the engine of {backup.ref.name} change all the time; try again"))
+
+
+def read(path: Path) -> Backup:
+    """What the archive says of itself. Blocks. Raises Invalid for what is no archive of ours, OSError."""
+    try:
+        with tarfile.open(path) as tar:
+            about = orjson.loads(_text(tar, ABOUT))
+            if about["format"] != FORMAT:
+                raise _refused(path, f"format {about['format']} is not known to this release")
+            documents = tuple(yaml.safe_load_all(_text(tar, RESOURCES)))
+            ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
+            backup = Backup(ref, parse_time(about["takenAt"]), documents)
+    except (tarfile.TarError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise _refused(path, f"is no backup: {error}") from error
+    kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
+    if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
+        raise _refused(path, f"is no backup: {RESOURCES} must hold an Environment and its contents")
+    return backup
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpacks the engine's files into a folder, which it makes; all are durable on return. Blocks. Raises Invalid, OSError."""
+    folder.mkdir(mode=0o700)
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if member.name not in (ABOUT, RESOURCES):
+                    _unpack(path, tar, member, folder)
+    except tarfile.TarError as error:
+        raise _refused(path, f"is broken: {error}") from error
+    for inner in (folder, *(each for each in folder.rglob("*") if each.is_dir())):
+        sync_folder(inner)
+
+
+def to_yaml(documents: Sequence[Document]) -> bytes:
+    """Documents as they are kept."""
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, encoding="utf-8")
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(backup: Backup, folder: Path, target: Path, copy: Path) -> None:
+    with open(target, "wb", opener=_private) as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            _add(tar, ABOUT, _about(backup))
+            _add(tar, RESOURCES, to_yaml(backup.documents))
+            _add_engine(tar, folder, copy)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path) -> None:
+    """The databases first: their records name files, which are there before the record is, and go after it.
+
+    So it is whole unless a file went in between. Raises _Moved then.
+    """
+    before = set(_files(folder))
+    databases = [path for path in sorted(before) if _is_database(path)]
+    for path in databases:
+        copy.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+        tar.add(copy, arcname=_inside(path, folder), recursive=False)
+    copied = set(_files(folder))
+    for path in sorted(copied.difference(databases)):
+        try:
+            tar.add(path, arcname=_inside(path, folder), recursive=False)
+        except FileNotFoundError as error:
+            raise _Moved from error
+    if (before | copied) - set(_files(folder)):
+        raise _Moved
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        hidden = any(part.endswith(_LIVE) for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file() and not path.is_symlink():
+            yield path
+
+
+def _is_database(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except FileNotFoundError as error:
+        raise _Moved from error
+
+
+def _inside(path: Path, folder: Path) -> str:
+    return f"{ENGINE}/{path.relative_to(folder).as_posix()}"
+
+
+def _about(backup: Backup) -> bytes:
+    ref = backup.ref
+    about = {"format": FORMAT, "id": ref.id, "namespace": ref.namespace, "name": ref.name}
+    return orjson.dumps(about | {"takenAt": format_time(backup.taken)}, option=orjson.OPT_INDENT_2)
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(content), 0o600
+    tar.addfile(info, io.BytesIO(content))
+
+
+def _text(tar: tarfile.TarFile, name: str) -> bytes:
+    member = tar.getmember(name)
+    file = tar.extractfile(member)
+    if file is None or member.size > LARGEST_TEXT:
+        raise ValueError(f"{name} is no file of at most {LARGEST_TEXT} bytes")
+    return file.read()
+
+
+def _unpack(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    parts = PurePosixPath(member.name).parts
+    source = tar.extractfile(member) if member.isreg() else None
+    if source is None or parts[0] != ENGINE or len(parts) < 2 or ".." in parts:
+        raise _refused(path, f"{member.name!r} has no place in a backup")
+    target = folder.joinpath(*parts[1:])
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(target, "xb", opener=_private) as out:
+        shutil.copyfileobj(source, out)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _refused(path: Path, reason: str) -> Invalid:
+    return Invalid((Problem(str(path), reason),))
