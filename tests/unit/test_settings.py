@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tenantry.settings import Settings, parse_address, parse_duration, parse_size, problems_of, variables
+from tenantry.settings import Settings, parse_address, parse_duration, parse_networks, parse_size, problems_of, variables
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +105,9 @@ def test_sizes(text: str, size: int) -> None:
 )
 def test_addresses(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
+
+
+def test_networks_are_read_and_a_bad_one_is_refused() -> None:
+    assert [str(one) for one in parse_networks("10.1.0.0/16, fd00::/8,")] == ["10.1.0.0/16", "fd00::/8"]
+    with pytest.raises(ValueError, match=r"10.1.0.1/16 has host bits set; write networks such as"):
+        parse_networks("10.1.0.1/16")

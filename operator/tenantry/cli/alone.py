@@ -11,6 +11,7 @@ from tenantry.adapters.admin_password import AdminPassword
 from tenantry.adapters.keys import MountedKeys
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
+from tenantry.bootstrap.sign_in import verifier
 from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.logs import configure
 from tenantry.cli.output import write
@@ -22,7 +23,7 @@ from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
-from tenantry.settings import Managed, Settings, parse_address
+from tenantry.settings import Managed, Outbound, Settings, parse_address
 
 KEY_FILE = "token-key.jwk"
 INCOMING = "incoming"
@@ -41,7 +42,8 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio)
     engine = await Engine.open(data, database_url=database or await asyncio.to_thread(_database, managed), limits=limits)
     try:
-        served = await (_managed(engine, data, managed) if managed.uid else _alone(engine, data))
+        outbound = settings.outbound
+        served = await (_managed(engine, data, managed, outbound) if managed.uid else _alone(engine, data, outbound))
         uploads = Uploads(await asyncio.to_thread(_incoming, data), packages.size)
         async with serving(engine_app(lambda request: served, uploads), bound):
             write(f"Ready: {url_of(bound)}")
@@ -59,12 +61,12 @@ async def signalled() -> None:
     await stop.wait()
 
 
-async def _alone(engine: Engine, data: Path) -> Served:
+async def _alone(engine: Engine, data: Path, outbound: Outbound) -> Served:
     await engine.set_admin_password(_password(await asyncio.to_thread(password_file, data)))
-    return Served(engine, data / KEY_FILE)
+    return Served(engine, data / KEY_FILE, foreign=verifier(outbound))
 
 
-async def _managed(engine: Engine, data: Path, managed: Managed) -> Served:
+async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbound) -> Served:
     async def declared() -> Password | None:
         try:
             return _password((await asyncio.to_thread(managed.admin_password.read_text)).strip())
@@ -74,7 +76,7 @@ async def _managed(engine: Engine, data: Path, managed: Managed) -> Served:
     admin = AdminPassword(engine, declared)
     await admin.refresh()
     keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
-    return Served(engine, data / KEY_FILE, managed.uid, managed.facade_url, keys, admin.refresh)
+    return Served(engine, data / KEY_FILE, managed.uid, managed.facade_url, keys, admin.refresh, verifier(outbound))
 
 
 def _password(text: str) -> Password:

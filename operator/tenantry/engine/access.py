@@ -12,10 +12,8 @@ from joserfc.jwk import OKPKey
 from starlette.requests import Request
 
 from tenantry.engine.data.routes import DataEngine
-from tenantry.engine.oidc.issuers import Issuers
 from tenantry.engine.oidc.sign_in import ExternalSignIn, Federation
-from tenantry.engine.oidc.tokens import ForeignTokens, claimed_issuer
-from tenantry.engine.outbound import Outbound
+from tenantry.engine.oidc.tokens import ForeignTokens, claimed_issuer, foreign_tokens
 from tenantry.engine.principal import Principal
 from tenantry.engine.records import ADMIN
 from tenantry.model.facts import EngineIdentity
@@ -71,7 +69,7 @@ class Served:
     facade_url: str = ""
     platform: PlatformKeys | None = None
     refresh_admin: Callable[[], Awaitable[None]] = _nothing
-    foreign: ForeignTokens = field(default_factory=lambda: ForeignTokens(Issuers(Outbound())))
+    foreign: ForeignTokens = field(default_factory=foreign_tokens)
     _key: OKPKey | None = field(default=None, repr=False)
 
     async def principal(self, request: Request) -> Principal:

@@ -9,6 +9,7 @@ from tenantry.adapters.admin_password import AdminPassword, in_secret
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
 from tenantry.engine.access import PlatformKeys, Served
+from tenantry.engine.oidc.tokens import ForeignTokens, foreign_tokens
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
 from tenantry.ports import Secrets
@@ -18,12 +19,19 @@ class EngineOpener:
     """Opens engines for LocalHosting. facade_url: where the things declared in the engine of that environment are changed."""
 
     def __init__(
-        self, secrets: Secrets, keys: PlatformKeys, facade_url: Callable[[str], str], limits: Limits | None = None
+        self,
+        secrets: Secrets,
+        keys: PlatformKeys,
+        facade_url: Callable[[str], str],
+        limits: Limits | None = None,
+        foreign: ForeignTokens | None = None,
     ) -> None:
         self._secrets = secrets
         self._keys = keys
         self._facade_url = facade_url
         self._limits = limits
+        # One for all: engines that trust the same issuer ask it once.
+        self._foreign = foreign or foreign_tokens()
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
         engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at)
@@ -34,5 +42,6 @@ class EngineOpener:
             facade_url=self._facade_url(record.ref.id),
             platform=self._keys,
             refresh_admin=AdminPassword(engine, in_secret(self._secrets, record.admin_secret)).refresh,
+            foreign=self._foreign,
         )
         return OpenEngine(served, engine.close)

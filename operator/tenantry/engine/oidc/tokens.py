@@ -13,6 +13,7 @@ from joserfc import jws, jwt
 from joserfc.errors import JoseError
 
 from tenantry.engine.oidc.issuers import Issuers, VerifyingKey
+from tenantry.engine.outbound import Outbound, Rules
 from tenantry.model.verdicts import Unauthorized
 
 LEEWAY_S = 30
@@ -82,6 +83,11 @@ class ForeignTokens:
             sub={"essential": True},
             **options,
         )
+
+
+def foreign_tokens(rules: Rules | None = None) -> ForeignTokens:
+    """A verifier that reaches issuers by these rules; by the strictest where None."""
+    return ForeignTokens(Issuers(Outbound(rules)))
 
 
 def _decoded(token: str, key: VerifyingKey | None, algorithm: str) -> Claims:
