@@ -18,6 +18,7 @@ class Decision(Generic[T]):
 
     `status` holds the kind's own fields; conditions, observedGeneration and lastOperation are the runtime's.
     `action` names the Operation (`""` for kinds that make none), `subject` the app version it is about.
+    `drift`: what differs and is left alone, as `driftPolicy: Warn` asks; None where differences are corrected.
     `request` is the annotation value that asked for it, where one did: the Operation's cause instead of the generation.
     """
 
@@ -27,3 +28,4 @@ class Decision(Generic[T]):
     subject: str = ""
     request: str = ""
     changes: tuple[Change, ...] = ()
+    drift: tuple[str, ...] | None = None

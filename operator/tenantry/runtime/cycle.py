@@ -171,7 +171,7 @@ class _Pass:
         await self._hands.store.set_finalizers(self._resource.held, without_finalizer(metadata.finalizers))
 
     async def _write_status(self, decision: Decision[Any], verdict: Verdict) -> None:
-        written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now())
+        written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now(), decision.drift)
         if written != summary.current(self._resource):
             await self._hands.store.set_status(self._resource.held, written)
 

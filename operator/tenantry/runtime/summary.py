@@ -5,15 +5,31 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tenantry.model.resource import RECONCILE_REQUESTED, Condition, LastOperation, Resource, Status, format_time
+from tenantry.model.resource import (
+    DRIFTED,
+    RECONCILE_REQUESTED,
+    Condition,
+    LastOperation,
+    Resource,
+    Status,
+    format_time,
+)
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
 def summarise(
-    resource: Resource[Any, Any], status: Status, verdict: Verdict, last: LastOperation | None, now: datetime
+    resource: Resource[Any, Any],
+    status: Status,
+    verdict: Verdict,
+    last: LastOperation | None,
+    now: datetime,
+    drift: tuple[str, ...] | None = None,
 ) -> dict[str, Any]:
-    """The status to write, as JSON: the kind's own fields, conditions as kstatus reads them, and the last Operation."""
-    conditions = [_stamped(condition, resource, now) for condition in _conditions(verdict)]
+    """The status to write, as JSON: the kind's own fields, conditions as kstatus reads them, and the last Operation.
+
+    drift: what differs and is left alone, None where nothing is."""
+    told = [*_conditions(verdict), *_drifted(resource, verdict, drift)]
+    conditions = [_stamped(condition, resource, now) for condition in told]
     written = status.model_copy(
         update={
             "observed_generation": resource.metadata.generation,
@@ -51,6 +67,16 @@ def _conditions(verdict: Verdict) -> list[Condition]:
             return _not_ready(reason, message, "Stalled")
         case Gone(reason, message):
             return _not_ready(reason, message, "Reconciling")
+
+
+def _drifted(resource: Resource[Any, Any], verdict: Verdict, drift: tuple[str, ...] | None) -> list[Condition]:
+    """A pass that could not look leaves what was told of this generation."""
+    if drift:
+        return [Condition(type=DRIFTED, status="True", reason="EngineDiffers", message="; ".join(drift)[:MESSAGE])]
+    if isinstance(verdict, Ready):
+        return [] if drift is None else [Condition(type=DRIFTED, status="False", reason="AsDeclared")]
+    told = resource.status.condition(DRIFTED)
+    return [told] if told is not None and told.observed_generation == resource.metadata.generation else []
 
 
 def _not_ready(reason: str, message: str, also: str) -> list[Condition]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tenantry.kinds.app.spec import App, AppStatus
+from tenantry.kinds.drift import settled
 from tenantry.model.changes import (
     Change,
     DeleteAppVersion,
@@ -44,6 +45,7 @@ class Observed:
     held: EngineApp | None
     packages: Mapping[str, SeenPackage]
     steps: tuple[MigrationStep, ...] = ()
+    drift_policy: str = "Correct"
 
 
 def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
@@ -55,11 +57,14 @@ def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     if seen.engine is None:
         return Decision(seen.app.status, Waiting("EngineNotRunning", f"environment {seen.app.spec.environment} does not run yet"))
     held = seen.held or EngineApp(seen.app.spec.app)
+    warns = seen.drift_policy == "Warn"
+    if warns and settled(seen.app) and not _drop_requested(seen.app) and (differences := _differences(seen.app, held)):
+        return Decision(_status(seen.app, held), Ready(), drift=differences)
     # An interrupted pass may have done it all: then what the status last told shows what this is about.
     about = _action(seen.app, held)
     action, subject, request = about if about[0] or seen.app.ready else _action(seen.app, _reported(seen.app))
     changes, verdict = _next(seen, held, seen.engine)
-    return Decision(_status(seen.app, held), verdict, action, subject, request, changes)
+    return Decision(_status(seen.app, held), verdict, action, subject, request, changes, () if warns else None)
 
 
 def wanted_versions(app: App) -> tuple[str, ...]:
@@ -95,6 +100,16 @@ def _action(app: App, held: EngineApp) -> tuple[str, str, str]:
     if extra:
         return "DELETE_APP_VERSION", extra[0], ""
     return "", "", ""
+
+
+def _differences(app: App, held: EngineApp) -> tuple[str, ...]:
+    """How the engine's app differs from the declared one, as phrases; empty when it does not."""
+    wanted = app.spec.version or ""
+    installed: tuple[str, ...] = ()
+    if wanted != held.version:
+        installed = (f"installed is {held.version or 'no version'}, declared is {wanted or 'no version'}",)
+    missing = tuple(f"version {each} is not stored" for each in wanted_versions(app) if each not in held.versions)
+    return (*installed, *missing, *(f"version {each} is stored and not declared" for each in _extra(app, held)))
 
 
 def _reported(app: App) -> EngineApp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tenantry.kinds.app.decide import Observed, SeenPackage, wanted_versions
 from tenantry.kinds.app.spec import App
+from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.tenancy import endpoint_of, tenant_of
@@ -24,7 +25,7 @@ async def observe(app: App, world: World) -> Observed:
         engine = world.engines.at(endpoint)
         held = next((one for one in await engine.apps() if one.id == app.spec.app), None)
         steps = await _steps(app, held, engine)
-    return Observed(app, state, endpoint, held, _packages(app, world.resources), steps)
+    return Observed(app, state, endpoint, held, _packages(app, world.resources), steps, policy_of(environment))
 
 
 async def _steps(app: App, held: EngineApp | None, engine: EngineView) -> tuple[MigrationStep, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from tenantry.kinds.drift import settled
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
+from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
 from tenantry.model.changes import (
     Change,
     DeleteObject,
@@ -57,6 +59,7 @@ class Observed:
     """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted.
 
     database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
+    contents: what the engine holds, looked at only where what nobody declared is to be removed.
     """
 
     environment: Environment
@@ -68,6 +71,7 @@ class Observed:
     preview: str
     children: tuple[Child, ...] = ()
     database: SecretFacts | None = None
+    contents: Contents | None = None
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -78,8 +82,11 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     refusal = _refusal(seen, now)
     if refusal is not None:
         return Decision(_status(seen), refusal, action)
-    changes = _changes(seen)
-    return Decision(_status(seen), _verdict(seen), action, request=request, changes=changes)
+    warns = seen.environment.spec.drift_policy == "Warn"
+    if warns and not request and settled(seen.environment) and (differences := _differences(seen)):
+        return Decision(_status(seen), _left_alone(seen), drift=differences)
+    drift = () if warns else None
+    return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift)
 
 
 def admin_secret(environment: Environment) -> Ref:
@@ -184,6 +191,11 @@ def _wanted(seen: Observed) -> EngineSpec:
 
 
 def _changes(seen: Observed) -> tuple[Change, ...]:
+    contents = removals(seen.contents) if seen.contents is not None else ()
+    return (*_deployment(seen), *contents)
+
+
+def _deployment(seen: Observed) -> tuple[Change, ...]:
     environment = seen.environment
     if environment.spec.engine.external is not None or seen.tenant is None or seen.region is None:
         return ()
@@ -195,6 +207,37 @@ def _changes(seen: Observed) -> tuple[Change, ...]:
     if seen.engine is None or seen.engine.spec != wanted or _password_changed(seen.engine, seen.admin):
         changes.append(DeployEngine(wanted, secret))
     return tuple(changes)
+
+
+def _differences(seen: Observed) -> tuple[str, ...]:
+    """How the engine differs from the declared one, as phrases. A password that its owner changed is no drift."""
+    foreign = undeclared(seen.contents) if seen.contents is not None else ()
+    if seen.environment.spec.engine.external is not None:
+        return foreign
+    secret = (f"the Secret {admin_secret(seen.environment).name} is not there",) if seen.admin.state == "Missing" else ()
+    return (*secret, *_engine_differences(seen.engine, _wanted(seen)), *foreign)
+
+
+def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple[str, ...]:
+    if engine is None:
+        return ("the engine is not there",)
+    if engine.spec == wanted:
+        return ()
+    if engine.spec is None:
+        return ("what the engine is made of was changed",)
+    held, declared = asdict(engine.spec), asdict(wanted)
+    return tuple(
+        f"{name} is {held[name] or 'the default'}, declared is {declared[name] or 'the default'}"
+        for name in declared
+        if held[name] != declared[name]
+    )
+
+
+def _left_alone(seen: Observed) -> Verdict:
+    """Nobody brings back an engine that is gone: it waits for a person."""
+    if seen.engine is None and seen.environment.spec.engine.external is None:
+        return Stalled("EngineMissing", "the engine is gone, and driftPolicy: Warn leaves it so")
+    return _verdict(seen)
 
 
 def _password_changed(engine: EngineFacts, admin: SecretFacts) -> bool:

@@ -7,13 +7,14 @@ from typing import Any
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.decide import Child, Observed, SeenRegion, SeenTenant, admin_secret, engine_ref
 from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.region.spec import Region
-from tenantry.kinds.tenancy import tenant_of
+from tenantry.kinds.tenancy import endpoint_of, tenant_of
 from tenantry.model.claims import Claim
 from tenantry.model.facts import SecretFacts
-from tenantry.model.resource import Resource
+from tenantry.model.resource import RESTORING, Resource
 from tenantry.ports import View, World
 
 CHILDREN: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider)
@@ -25,6 +26,7 @@ async def observe(environment: Environment, world: World) -> Observed:
     tenant = _tenant(environment, view)
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
+    contents = await _contents(environment, world)
     region = _region(environment, tenant, world)
     return Observed(
         environment=environment,
@@ -36,6 +38,28 @@ async def observe(environment: Environment, world: World) -> Observed:
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
         database=_database(environment, world) if region is not None and region.provider == "Kubernetes" else None,
+        contents=contents,
+    )
+
+
+async def _contents(environment: Environment, world: World) -> Contents | None:
+    """Where what nobody declared is to go. The engine is asked first: what is declared meanwhile counts as declared.
+
+    Not while a restore goes on, which brings the engine's contents before their declarations."""
+    endpoint = endpoint_of(environment)
+    comes_or_goes = environment.deleting or RESTORING in environment.metadata.annotations
+    if comes_or_goes or environment.spec.engine.unmanaged != "Remove" or endpoint is None:
+        return None
+    engine, view = world.engines.at(endpoint), world.resources
+    held = (await engine.apps(), await engine.identities(), await engine.identity_providers())
+    namespace, by = environment.metadata.namespace, f"environment={environment.metadata.name}"
+    providers = view.list(IdentityProvider, namespace, by)
+    return Contents(
+        endpoint,
+        *held,
+        apps=frozenset(app.spec.app for app in view.list(App, namespace, by)),
+        usernames=frozenset(one.spec.username.casefold() for one in view.list(Identity, namespace, by)),
+        providers=frozenset(known for one in providers for known in (one.name, one.status.id) if known),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenantry.kinds.drift import settled
 from tenantry.kinds.identity.spec import Identity, IdentityStatus
 from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
 from tenantry.model.claims import Claim, wins
@@ -24,6 +26,7 @@ class Observed:
     held: EngineIdentity | None
     password: SecretFacts
     rivals: tuple[Claim, ...]
+    drift_policy: str = "Correct"
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
@@ -33,7 +36,10 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         return Decision(seen.identity.status, refusal or _engine_missing(seen))
-    difference = _difference(seen)
+    difference, request = _difference(seen), _request(seen)
+    warns = seen.drift_policy == "Warn"
+    if warns and difference and not request and settled(seen.identity):
+        return Decision(_status(seen), Ready(), drift=(_told(seen, difference),))
     spec = seen.identity.spec
     changes: tuple[Change, ...] = ()
     if difference:
@@ -47,9 +53,8 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
                 difference,
             ),
         )
-    request = _request(seen)
     action = "APPLY_IDENTITY" if difference or request or not seen.identity.ready else ""
-    return Decision(_status(seen), Ready(), action, request=request, changes=changes)
+    return Decision(_status(seen), Ready(), action, request=request, changes=changes, drift=() if warns else None)
 
 
 def _request(seen: Observed) -> str:
@@ -106,6 +111,19 @@ def _difference(seen: Observed) -> str:
     if dict(held.roles) != dict(_roles(seen.identity)):
         return "set roles"
     return ""
+
+
+def _told(seen: Observed, difference: str) -> str:
+    """The difference as a phrase. No secret is in it."""
+    if seen.held is None:
+        return "the user is not there"
+    if difference == "set password":
+        return "the password is another"
+    return f"roles are {_listed(seen.held.roles.items())}, declared are {_listed(_roles(seen.identity))}"
+
+
+def _listed(roles: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{app}={role}" for app, role in sorted(roles)) or "none"
 
 
 def _status(seen: Observed) -> IdentityStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.decide import Observed
 from tenantry.kinds.identity.spec import Identity
@@ -31,4 +32,4 @@ async def observe(identity: Identity, world: World) -> Observed:
     )
     secret = spec.password_secret_ref
     password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
-    return Observed(identity, state, endpoint, held, password, rivals)
+    return Observed(identity, state, endpoint, held, password, rivals, policy_of(environment))

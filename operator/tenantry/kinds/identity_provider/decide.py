@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from tenantry.kinds.drift import settled
 from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProviderStatus
 from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
 from tenantry.model.claims import Claim, wins
@@ -25,6 +26,7 @@ class Observed:
     held: EngineIdentityProvider | None
     secret: SecretFacts | None
     rivals: tuple[Claim, ...]
+    drift_policy: str = "Correct"
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
@@ -36,10 +38,12 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     if refusal is not None or seen.engine is None:
         waiting = Waiting("EngineNotRunning", f"environment {provider.spec.environment} does not run yet")
         return Decision(provider.status, refusal or waiting)
+    request, warns = _request(seen), seen.drift_policy == "Warn"
+    if warns and not _as_declared(seen) and not request and settled(provider):
+        return Decision(_status(seen), Ready(), drift=_differences(seen))
     changes: tuple[Change, ...] = () if _as_declared(seen) else (_put(seen, seen.engine),)
-    request = _request(seen)
     action = "APPLY_IDENTITY_PROVIDER" if changes or request or not provider.ready else ""
-    return Decision(_status(seen), Ready(), action, request=request, changes=changes)
+    return Decision(_status(seen), Ready(), action, request=request, changes=changes, drift=() if warns else None)
 
 
 def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
@@ -58,6 +62,15 @@ def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
 
 def _as_declared(seen: Observed) -> bool:
     return seen.held is not None and seen.held.settings == settings_of(seen.provider) and not _secret_differs(seen)
+
+
+def _differences(seen: Observed) -> tuple[str, ...]:
+    """How the engine's record differs from the declared one, as phrases. No secret is in them."""
+    if seen.held is None:
+        return ("the provider is not there",)
+    held, wanted = asdict(seen.held.settings), asdict(settings_of(seen.provider))
+    edited = tuple(f"{name} is {held[name]!r}, declared is {wanted[name]!r}" for name in wanted if held[name] != wanted[name])
+    return (*edited, *(("the client secret is another",) if _secret_differs(seen) else ()))
 
 
 def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:

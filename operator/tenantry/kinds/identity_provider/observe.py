@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity_provider.decide import Observed
 from tenantry.kinds.identity_provider.spec import IdentityProvider
@@ -27,7 +28,7 @@ async def observe(provider: IdentityProvider, world: World) -> Observed:
         for other in view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
         if other.metadata.uid != metadata.uid and other.metadata.creation_timestamp is not None
     )
-    return Observed(provider, state, endpoint, held, _secret(provider, world), rivals)
+    return Observed(provider, state, endpoint, held, _secret(provider, world), rivals, policy_of(environment))
 
 
 def _mine(provider: IdentityProvider, present: tuple[EngineIdentityProvider, ...]) -> EngineIdentityProvider | None:
