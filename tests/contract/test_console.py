@@ -280,3 +280,9 @@ async def test_a_platform_that_dies_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="the running platform went away"):
         await remote.about()
     await remote.close()
+
+
+async def test_a_platform_whose_engines_run_elsewhere_has_no_backups(console: Console) -> None:
+    for asked in (console.backups(), console.restore("any", "", "")):
+        with pytest.raises(NotFound, match="backups are of the engines of one machine"):
+            await asked
