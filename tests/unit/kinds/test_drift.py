@@ -48,6 +48,7 @@ SETTLED_BEFORE = [
     {"type": "Ready", "status": "False", "reason": "EngineNotRunning"},
     {"type": DRIFTED, "status": "False", "reason": "AsDeclared", "observedGeneration": 1},
 ]
+AS_DECLARED = EngineSpec(engine_ref(environment(), "acme"), "eu", "Local")
 CRM = app(status={"installedVersion": "1.0.0", "availableVersions": ["1.0.0"]}, ready=True)
 ANN = identity(status={"claimed": True, "credential": PRESENT.fingerprint}, ready=True)
 USER = EngineIdentity("1", "ann", BORN, PRESENT.fingerprint)
@@ -71,8 +72,7 @@ def of_provider(held: EngineIdentityProvider | None, of: Any = CORP) -> Decision
 
 
 def of_environment(of: Environment | None = None, **looks: Any) -> Decision[Any]:
-    spec = EngineSpec(engine_ref(environment(), "acme"), "eu", "Local")
-    engine = EngineFacts("e", "engine-dev", "RUNNING", "http://here/e/acme/dev", "x", "y", BORN, spec=spec)
+    engine = EngineFacts("e", "engine-dev", "RUNNING", "http://here/e/acme/dev", "x", "y", BORN, spec=AS_DECLARED)
     seen: dict[str, Any] = {
         "tenant": SeenTenant("acme", "acme", deleting=False), "region": SeenRegion("Local", allowed=True), "rivals": (),
         "engine": engine, "admin": PRESENT, "preview": "",
@@ -142,6 +142,11 @@ def test_warn_tells_what_differs_and_wants_nothing(decision: Decision[Any], ends
         pytest.param(of_app(edited(CRM, version=None), "1.0.0"), ("crm: uninstall",), id="an edited app"),
         pytest.param(of_app(app(version=None), "1.0.0"), ("crm: uninstall",), id="a new app"),
         pytest.param(of_identity(USER, password=CHANGED), ("identity ann: set password",), id="a changed password"),
+        pytest.param(
+            of_environment(engine=replace(SIZED, spec=AS_DECLARED, credential="before")),
+            ("environment dev: deploy",),
+            id="a changed password of admin",
+        ),
         pytest.param(of_identity(None, identity()), ("identity ann: create",), id="a new identity"),
         pytest.param(
             of_provider(RECORD, edited(CORP, clientId="live")), ("identity provider corp: edit",), id="an edited provider"
