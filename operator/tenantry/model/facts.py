@@ -23,7 +23,7 @@ class EngineRef:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """The engine that an environment wants. database_secret, with its key: the Secret with the database's URL, `""` for its own."""
+    """The engine that an environment wants. database_secret: the Secret with its database's URL, `""` for its own SQLite."""
 
     ref: EngineRef
     region: str
