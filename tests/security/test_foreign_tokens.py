@@ -152,6 +152,7 @@ def _hmac_of_public_key(world: World, secret: bytes) -> str:
     return f"{first}.{_b64(hmac.digest(secret, first.encode(), 'sha256'))}"
 
 
+DEEP = _b64(b'{"a":' + b"[" * 3000)
 GOOD: dict[str, Callable[[World], str]] = {
     "RS256": lambda world: _token(world),
     "PS256": lambda world: _token(world, header={"alg": "PS256"}),
@@ -221,6 +222,8 @@ FORGED: dict[str, Callable[[World], str]] = {
     "a subject with a line end": lambda world: _token(world, sub="ada\nadmin"),
     "claims that are a list": lambda world: _signed({"alg": "RS256", "kid": "rsa"}, b"[]", RSA),
     "claims that are no JSON": lambda world: _signed({"alg": "RS256", "kid": "rsa"}, b"{", RSA),
+    "a header nested deep": lambda world: ".".join((DEEP, _b64(orjson.dumps(_claims(world))), "AA")),
+    "claims nested deep": lambda world: _signed({"alg": "RS256", "kid": "rsa"}, b'{"iss":' + b"[" * 3000, RSA),
     "two parts": lambda world: _token(world).rpartition(".")[0],
     "four parts": lambda world: _token(world) + ".x",
     "too long": lambda world: _token(world, junk="x" * 20_000),

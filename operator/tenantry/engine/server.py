@@ -51,6 +51,20 @@ class EngineMe(BaseModel):
     role: str
 
 
+class SignInProvider(BaseModel):
+    """An identity provider that signs in, and where."""
+
+    id: str
+    name: str
+    url: str
+
+
+class ProviderList(BaseModel):
+    """The identity providers that sign in."""
+
+    data: list[SignInProvider]
+
+
 def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> FastAPI:
     """The ASGI application of one engine, or of as many as `served_of` tells apart by the request."""
     app = FastAPI(title="Tenantry engine", version=release_label(), docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -115,10 +129,10 @@ def _external_router(served_of: Callable[[Request], Served]) -> APIRouter:
         return await served_of(request).external.end(request)
 
     rows = [
-        Row("GET", "/auth/login", providers),
-        Row("GET", "/auth/login/{id}", login),
-        Row("GET", "/auth/callback", callback),
-        Row("POST", "/auth/logout", logout),
+        Row("GET", "/auth/login", providers, ProviderList),
+        Row("GET", "/auth/login/{id}", login, status=303),
+        Row("GET", "/auth/callback", callback, status=303),
+        Row("POST", "/auth/logout", logout, status=204),
     ]
     return router_of(rows, "sign-in")
 

@@ -52,13 +52,14 @@ UPLOAD = {
 
 
 class Row(NamedTuple):
-    """One line of a table of routes. body: the model of a JSON body, or a prepared OpenAPI request body."""
+    """One line of a table of routes. body: the model of a JSON body, or a prepared OpenAPI request body; status: of success."""
 
     method: str
     path: str
     endpoint: Callable[..., Awaitable[Response]]
     answer: type[BaseModel] | None = None
     body: type[BaseModel] | dict[str, Any] | None = None
+    status: int = 200
 
 
 def router_of(rows: Sequence[Row], tag: str) -> APIRouter:
@@ -70,11 +71,18 @@ def router_of(rows: Sequence[Row], tag: str) -> APIRouter:
             row.endpoint,
             methods=[row.method],
             name=row.endpoint.__name__,
-            responses={200: {"model": row.answer}} if row.answer else {200: {"content": {"application/octet-stream": {}}}},
+            status_code=row.status,
+            responses={row.status: _answer(row)},
             response_model=None,
             openapi_extra={"requestBody": _request_body(row.body)} if row.body else None,
         )
     return router
+
+
+def _answer(row: Row) -> dict[str, Any]:
+    if row.answer:
+        return {"model": row.answer}
+    return {"content": {"application/octet-stream": {}}} if row.status == 200 else {}
 
 
 def _request_body(body: type[BaseModel] | dict[str, Any]) -> dict[str, Any]:

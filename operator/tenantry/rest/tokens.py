@@ -65,7 +65,7 @@ def key_id(token: str) -> str:
         raise Unauthorized("the token is too long")
     try:
         kid = jws.extract_compact(token.encode()).headers().get("kid")
-    except (JoseError, ValueError):
+    except (JoseError, ValueError, RecursionError):
         raise Unauthorized("the token is malformed") from None
     if not isinstance(kid, str):
         raise Unauthorized("the token names no key")

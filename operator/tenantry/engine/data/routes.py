@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 import sqlalchemy as sa
+from pydantic import RootModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,6 +24,18 @@ from tenantry.rest.paging import next_link
 BODY_LIMIT = 8 << 20
 T = TypeVar("T")
 Work = Callable[[sa.Connection, Exposure], T]
+
+
+class OneRow(RootModel[dict[str, Any]]):
+    """A row by its columns; the app's own openapi.json tells which."""
+
+
+class ManyRows(RootModel[list[dict[str, Any]]]):
+    """Rows."""
+
+
+class OneOrManyRows(RootModel[dict[str, Any] | list[dict[str, Any]]]):
+    """A row, or rows."""
 
 
 class DataEngine(Protocol):
@@ -47,12 +60,12 @@ def data_rows(signed: Signed) -> list[Row]:
     """Every route of the data API, without the prefix /api/v1."""
     routes = _DataRoutes(signed)
     return [
-        Row("GET", "/data/{app}/openapi.json", routes.describe),
-        Row("GET", "/data/{app}/{table}", routes.list_rows),
-        Row("POST", "/data/{app}/{table}", routes.insert),
-        Row("GET", "/data/{app}/{table}/{key:path}", routes.read),
-        Row("PATCH", "/data/{app}/{table}/{key:path}", routes.change),
-        Row("DELETE", "/data/{app}/{table}/{key:path}", routes.delete),
+        Row("GET", "/data/{app}/openapi.json", routes.describe, OneRow),
+        Row("GET", "/data/{app}/{table}", routes.list_rows, ManyRows),
+        Row("POST", "/data/{app}/{table}", routes.insert, OneOrManyRows, OneOrManyRows, 201),
+        Row("GET", "/data/{app}/{table}/{key:path}", routes.read, OneRow),
+        Row("PATCH", "/data/{app}/{table}/{key:path}", routes.change, OneRow, OneRow),
+        Row("DELETE", "/data/{app}/{table}/{key:path}", routes.delete, status=204),
     ]
 
 

@@ -97,7 +97,7 @@ def _decoded(token: str, key: VerifyingKey | None, algorithm: str) -> Claims:
         raise Unauthorized("the token is signed by an algorithm that is not allowed for its key")
     try:
         return jwt.decode(token, key.key, algorithms=list(key.algorithms)).claims
-    except (JoseError, ValueError, TypeError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise _refused(error) from None
 
 
@@ -109,7 +109,7 @@ def _header(token: str) -> tuple[str | None, str]:
     """kid, None for none, and alg. Raises Unauthorized also for headers that we do not know, such as a key of its own."""
     try:
         header = jws.extract_compact(token.encode()).headers()
-    except (JoseError, ValueError, TypeError, AttributeError, UnicodeError):
+    except (JoseError, ValueError, TypeError, AttributeError, RecursionError):
         raise Unauthorized("the token is malformed") from None
     strange = sorted(set(header) - _HEADERS)
     if strange:

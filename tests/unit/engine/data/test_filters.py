@@ -27,7 +27,7 @@ OPERATORS = ["eq", "neq", "gt", "gte", "lt", "lte", "in", "is", "like", "ilike",
 VALUES = [
     "1", "-1", "99999999999999999999", "1e400", "1e-400", "NaN", "inf", "1.005", "true", "null", "not_null", "(1,2)", "()", "(",
     '("a,b",c)', '("a', "a*", "%", "\\", "\\%", "[a", "*" * 20, "2026-01-31", "0001-01-01T00:00:00+14:00", "\0", "\ud800", "",
-    "9999-12-31T23:59:59-14:00", "2026-01-31T12:00:00Z", "123e4567-e89b-42d3-a456-426614174000", "'; DROP TABLE things --", "😀", "é",
+    "9999-12-31T23:59:59-14:00", "2026-01-31T12:00:00Z", "123e4567-e89b-42d3-a456-426614174000", "'; DROP TABLE things --", "😀",
 ]  # fmt: skip
 TERMS = st.builds(
     lambda column, negated, operator, value: f"{column}.{negated}{operator}.{value}",
