@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import orjson
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.engine.access import Served
 from tenantry.engine.oidc.issuers import PAUSE_S, Issuers
@@ -30,6 +31,7 @@ from tests.scenario.serving import serving
 
 LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
 CONTACTS = f"{DATA}/contacts"
+ROOT = "/e/acme/dev"
 
 
 class World(NamedTuple):
@@ -72,9 +74,18 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
         served = Served(engine, tmp_path / "data" / "key.jwk", foreign=tokens)
         app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
-        url = await stack.enter_async_context(serving(app))
+        url = await stack.enter_async_context(serving(_below(app)))
         yield World(engine, url, provider, later, process)
         await engine.close()
+
+
+def _below(app: ASGIApp) -> ASGIApp:
+    """The engine at the root, and once more below a path, as the engines of one machine are."""
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "root_path": ROOT if scope["path"].startswith(ROOT) else ""}, receive, send)
+
+    return routed
 
 
 async def _sign_in(world: World, browser: httpx.AsyncClient, sub: str = "ada", next_: str = "/apps/crm/") -> httpx.Response:
@@ -245,3 +256,20 @@ async def test_new_keys_of_the_issuer_count_after_a_pause_and_the_old_ones_end(w
         world.later(PAUSE_S)
         assert (await client.get(CONTACTS, headers=_bearer(new))).status_code == 200
         assert (await client.get(CONTACTS, headers=_bearer(old))).status_code == 401
+
+
+async def test_an_engine_below_a_path_signs_in_below_that_path(world: World) -> None:
+    async with world.browser() as browser:
+        refused = await browser.get(f"{ROOT}/auth/login/{world.provider.id}", params={"next": "/e/acme/other/"})
+        assert refused.status_code == 400
+        begun = await browser.get(f"{ROOT}/auth/login/{world.provider.id}")
+        assert f"Path={ROOT}/;" in begun.headers["set-cookie"]
+        back = await authorized(begun.headers["location"], "ada")
+        assert back.startswith(f"{world.url}{ROOT}/auth/callback?")
+        done = await browser.get(back)
+        assert (done.status_code, done.headers["location"]) == (303, f"{ROOT}/api/v1/auth/me")
+        assert (await browser.get(f"{ROOT}/api/v1/auth/me")).json()["username"] == "ada"
+        inserted = await browser.post(f"{ROOT}{DATA}/kinds", json={"region": "a,b", "code": "c/d"}, headers={"Origin": world.url})
+        assert inserted.status_code == 201
+        assert (await browser.get(f"{ROOT}{DATA}/kinds/a%2Cb,c%2Fd")).json()["code"] == "c/d"
+        assert (await browser.get("/api/v1/auth/me")).status_code == 401

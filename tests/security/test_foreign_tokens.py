@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import orjson
@@ -52,19 +54,28 @@ ALGORITHMS = ["RS256", "RS512", "PS256", "ES256", "EdDSA", "Ed25519", "HS256", "
 
 @dataclass
 class Issuer:
-    """A test's own issuer: what it publishes can be anything. asked: the paths that were asked of it."""
+    """A test's own issuer: what it publishes can be anything.
+
+    asked: the paths that were asked of it; exchanged: the Authorization header and form of each code that was.
+    """
 
     url: str = ""
     keys: list[Any] = field(default_factory=list)
     document: dict[str, Any] = field(default_factory=dict)
     raw: bytes | None = None
     asked: list[str] = field(default_factory=list)
+    id_token: str = ""
+    exchanged: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     def app(self) -> Starlette:
         return Starlette(routes=[Route("/{path:path}", self._answer, methods=["GET", "POST"])])
 
-    def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         self.asked.append(request.url.path)
+        if request.url.path == "/token":
+            form = dict(parse_qsl((await request.body()).decode()))
+            self.exchanged.append((request.headers.get("authorization", ""), form))
+            return JSONResponse({"id_token": self.id_token, "access_token": "x", "token_type": "Bearer"})
         if self.raw is not None:
             return Response(self.raw, media_type="application/json")
         if request.url.path == "/jwks":
@@ -356,3 +367,53 @@ async def test_a_provider_that_changes_its_client_refuses_the_old_tokens(world: 
     settings = replace(world.providers[0].settings, client_id="another")
     await world.engine.edit_identity_provider(world.providers[0].id, settings, None)
     assert await world.status(token) == 401
+
+
+async def _callback(world: World, make: Callable[[World, str], str]) -> tuple[httpx.Response, dict[str, str]]:
+    """The answer to a callback whose code gives the ID token that is made for its nonce; and what the browser was sent with."""
+    begun = await world.client.get(f"/auth/login/{world.providers[0].id}")
+    sent = {name: values[0] for name, values in parse_qs(urlsplit(begun.headers["location"]).query).items()}
+    world.issuer.id_token = make(world, sent["nonce"])
+    return await world.client.get("/auth/callback", params={"state": sent["state"], "code": "c0de"}), sent
+
+
+async def test_the_code_is_exchanged_with_the_verifier_of_its_challenge_and_the_clients_secret(world: World) -> None:
+    answer, sent = await _callback(world, lambda world, nonce: _token(world, nonce=nonce))
+    assert answer.status_code == 303
+    settings = replace(world.providers[0].settings, client_id="a:b")
+    await world.engine.edit_identity_provider(world.providers[0].id, settings, Password(clear="s3cret/+"))
+    answer, again = await _callback(world, lambda world, nonce: _token(world, nonce=nonce, aud="a:b"))
+    assert answer.status_code == 303
+    (public, first), (basic, second) = world.issuer.exchanged
+    assert (public, base64.b64decode(basic.removeprefix("Basic "))) == ("", b"a%3Ab:s3cret%2F%2B")
+    for query, form in ((sent, first), (again, second)):
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        assert (_b64(digest), form["code"], form["grant_type"]) == (query["code_challenge"], "c0de", "authorization_code")
+        assert form["redirect_uri"] == query["redirect_uri"] and "client_secret" not in form
+    assert first["code_verifier"] != second["code_verifier"]
+    world.issuer.document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    world.later(PAUSE_S * 100)
+    await _callback(world, lambda world, nonce: _token(world, nonce=nonce, aud="a:b"))
+    header, form = world.issuer.exchanged[-1]
+    assert (header, form["client_secret"], form["client_id"]) == ("", "s3cret/+", "a:b")
+
+
+ID_TOKENS: dict[str, Callable[[World, str], str]] = {
+    "another sign-in's nonce": lambda world, nonce: _token(world, nonce="another"),
+    "no nonce": lambda world, nonce: _token(world),
+    "another audience": lambda world, nonce: _token(world, nonce=nonce, aud="other"),
+    "another issuer's": lambda world, nonce: _token(world, FOREIGN, nonce=nonce, iss=world.other.url),
+    "expired": lambda world, nonce: _token(world, nonce=nonce, exp=int(time.time()) - 60),
+    "no algorithm": lambda world, nonce: (
+        f"{_b64(orjson.dumps({'alg': 'none'}))}.{_b64(orjson.dumps(_claims(world, nonce=nonce)))}."
+    ),
+    "another's key": lambda world, nonce: _token(world, FOREIGN, nonce=nonce),
+    "no token": lambda world, nonce: "",
+}
+
+
+async def test_each_forged_id_token_at_the_callback_opens_no_session(world: World) -> None:
+    for name, make in ID_TOKENS.items():
+        answer, _ = await _callback(world, make)
+        assert answer.status_code == 401, name
+        assert "tenantry_session" not in world.client.cookies, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.unit.rest.engine_double import EngineDouble
 
 APPS = "/api/v1/admin/apps"
 FACADE = "http://platform/engines/e1/api/v1"
+# A header whose nesting exhausts a recursive parser.
+DEEP = base64.urlsafe_b64encode(b'{"a":' + b"[" * 3000).decode().rstrip("=")
 
 
 @pytest.fixture
@@ -64,7 +67,17 @@ async def test_a_bad_token_request(managed: httpx.AsyncClient, form: dict[str, s
 
 @pytest.mark.parametrize(
     "header",
-    ["", "Bearer", "Bearer x", "Bearer a.b.c", "Basic !", "Basic YWRtaW4=", "Digest x", "Bearer " + "x" * 9000],
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        "Bearer a.b.c",
+        "Basic !",
+        "Basic YWRtaW4=",
+        "Digest x",
+        "Bearer " + "x" * 9000,
+        f"Bearer {DEEP}.e30.AA",
+    ],
 )
 async def test_bad_credentials_are_401_with_a_challenge(managed: httpx.AsyncClient, header: str) -> None:
     answer = await managed.get(APPS, headers={"Authorization": header} if header else {})
