@@ -9,7 +9,7 @@ KIND ?= tenantry
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help up test slow cluster node lint types bench crds lock image kind-up clean
+.PHONY: help up test slow cluster node processes lint types bench crds lock image kind-up clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,10 @@ slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, whole cam
 	$(BIN)/pytest -n 2 -m 'slow and not cluster and not node' tests
 
 cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
-	$(BIN)/pytest -n 2 -m cluster tests
+	$(BIN)/pytest -n 2 -m 'cluster and not processes' tests
+
+processes: $(READY) ## Run the operator and the api on a real API server, killed, robbed and cut off
+	$(BIN)/pytest -m processes tests
 
 node: $(READY) ## Run the whole way on a node of its own: image, chart, examples, upgrade, uninstall
 	$(BIN)/pytest -m node tests

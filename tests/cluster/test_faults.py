@@ -16,7 +16,7 @@ from tests.cluster.engines import node
 from tests.cluster.releases import Run
 from tests.cluster.running import Audit, Kube, Platform, condition, engines, kept, kubeconfigs, object_, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 ENVIRONMENTS = [f"e{number:02}" for number in range(50)]
 KILLS = 15
 """While they are created, and again while they are deleted."""

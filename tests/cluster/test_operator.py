@@ -18,7 +18,7 @@ from tests.cluster.releases import OPERATOR, Run, refused
 from tests.cluster.running import Audit, Kube, Platform, condition, engines, kubeconfigs, object_, operations, token, until
 from tests.scenario.cli import tenantry
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 TAKES_OVER_S = 20.0
 SHOP = """
 apiVersion: tenantry.dev/app/v1
