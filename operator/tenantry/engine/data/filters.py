@@ -118,7 +118,7 @@ class Filters:
             raise invalid(field, f"a pattern has at most {LONGEST_PATTERN} characters")
         if "\0" in text:
             raise invalid(field, "a pattern has no NUL")
-        pattern = text.replace("*", "%")
+        pattern = _like_pattern(text)
         if pattern.count("%") > MOST_WILDCARDS:
             raise invalid(field, f"a pattern has at most {MOST_WILDCARDS} wildcards")
         if len(pattern) - len(pattern.rstrip("\\")) & 1:
@@ -188,6 +188,11 @@ def _moment(real: sa.Column[Any], operator: str, value: Any) -> Condition:
             return _COMPARE[operator](text, short)
         case _:
             return _COMPARE[operator](real, value)
+
+
+def _like_pattern(text: str) -> str:
+    """`text` with `%` for each `*` that no backslash escapes."""
+    return re.sub(r"\\.|\*", lambda found: "%" if found[0] == "*" else found[0], text, flags=re.DOTALL)
 
 
 def _glob(pattern: str) -> str:

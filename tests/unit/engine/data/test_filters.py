@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tenantry.engine.data.filters import _glob, operators_of, split_list
+from tenantry.engine.data.filters import _glob, _like_pattern, operators_of, split_list
 from tenantry.engine.data.query import parse_query
 from tenantry.model.verdicts import Invalid
 from tests.scenario.postgres import database_url, server
@@ -113,6 +113,9 @@ def test_pages_of_any_order_hold_every_row_once(things: Things, given_rows: list
 
 @EACH
 @given(st.text("aA%_*?[]\\", max_size=6), st.text("aA%_*?[]", max_size=6))
+@example("\\*", "*")
+@example("\\*", "a")
+@example("\\\\*", "\\a")
 def test_a_pattern_means_the_same_as_glob(pattern: str, text: str) -> None:
     if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
         return
@@ -126,7 +129,7 @@ def test_a_pattern_means_the_same_as_glob(pattern: str, text: str) -> None:
             expression += {"%": ".*", "*": ".*", "_": "."}.get(character, re.escape(character))
         position += 1
     with closing(sqlite3.connect(":memory:")) as connection:
-        (found,) = connection.execute("SELECT ? GLOB ?", (text, _glob(pattern.replace("*", "%")))).fetchone()
+        (found,) = connection.execute("SELECT ? GLOB ?", (text, _glob(_like_pattern(pattern)))).fetchone()
     assert bool(found) == bool(re.fullmatch(expression, text, re.DOTALL)), (pattern, _glob(pattern))
 
 
