@@ -41,7 +41,7 @@ from tenantry.model.verdicts import (
     Waiting,
 )
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.plan import Planned
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.pruning import Kept
 from tenantry.runtime.writing import WritingStore
 

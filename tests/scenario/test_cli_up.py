@@ -135,7 +135,7 @@ def test_a_plan_of_what_runs_is_empty_and_one_of_an_edit_is_not(running: Running
     edited = shutil.copytree(folder / "platform", folder / "edited")
     (edited / "platform.yaml").write_text(PLATFORM.replace("displayName: Acme", "displayName: Acme Ltd"))
     changed = called("plan", "edited", cwd=folder)
-    assert "~ Tenant/acme (spec.displayName)" in changed.stdout
+    assert "~ Tenant/acme (spec.displayName: " in changed.stdout
     assert changed.returncode == 1
     assert called("plan", "broken.yaml", cwd=folder).returncode == 2
 

@@ -19,7 +19,7 @@ from tenantry.kinds.registry import KINDS
 from tenantry.model.resource import SOURCE, Document, Ref
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Ended
-from tenantry.runtime.plan import Planned
+from tenantry.runtime.planned import Planned
 from tests.crash.campaign import URL, copy_of
 from tests.crash.story import object_
 

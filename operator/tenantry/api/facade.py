@@ -13,7 +13,8 @@ from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.tokens import Claims
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.plan import Edit, Planned
+from tenantry.runtime.plan import Edit
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.writing import WritingStore
 
 

@@ -15,9 +15,10 @@ from tenantry.api.authentication import Authenticator, Principal
 from tenantry.api.facade import Facade
 from tenantry.api.fragments import Fragments, Row
 from tenantry.api.owners import Owners
-from tenantry.api.preconditions import Marks, marks_of
+from tenantry.api.preconditions import Marks, check_plan, marks_of, wanted_plan
 from tenantry.api.queueing import carried_out, preferred_wait
 from tenantry.api.rendering import Renderer
+from tenantry.api.routes import flag
 from tenantry.api.versions import Versions
 from tenantry.api.writes import Desk
 from tenantry.kinds.environment.spec import Environment
@@ -70,15 +71,23 @@ class Front:
         """What an Idempotency-Key makes of the request. Raises Invalid."""
         return marks_of(request, principal.caller.subject, body, self.facade.mark_key)
 
-    async def planned(self, write: Write) -> Response:
-        """What the write would do, as PlanResponse. Nothing is done. Raises what the write raises."""
+    async def planned(self, request: Request, write: Write) -> Response | None:
+        """For `?dryRun=true` what the write would do, as PlanResponse; else None, once `If-Plan` is seen to hold.
+
+        Nothing is done. Raises what the write raises, and Conflict when the plan has moved.
+        """
+        dry, wanted = flag(request, "dryRun"), wanted_plan(request)
+        if not dry and not wanted:
+            return None
 
         async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
             packages = what_if.seat.hands(Ref("", "", "")).packages
             await write(Desk(what_if.store, what_if.cache, packages))
             return Remarks()
 
-        return json_response((await self.facade.plan(edit)).to_json())
+        planned = await self.facade.plan(edit)
+        check_plan(wanted, planned)
+        return json_response(planned.to_json()) if dry else None
 
     async def wait_if_preferred(self, request: Request, operation: str, document: Document) -> bool:
         """Waits for the Operation of a write as long as `Prefer: wait=N` asks; did it?"""

@@ -1,4 +1,4 @@
-"""If-Match and Idempotency-Key: what a write asks of the object as it is, and how it is known again."""
+"""If-Match, If-Plan and Idempotency-Key: what a write asks of the object as it is, and how it is known again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from tenantry.model.resource import REQUEST_BODY, REQUEST_KEY, Document, Resourc
 from tenantry.model.verdicts import Conflict
 from tenantry.rest.bodies import invalid
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.planned import Planned
 
 KEPT = timedelta(hours=24)
 LONGEST_KEY = 255
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _TAG = re.compile(r'(?:W/)?"([0-9]+)(?:\.[^"]*)?"')
 
 
@@ -30,6 +32,23 @@ def check_match(request: Request, document: Document) -> None:
     current = document["metadata"].get("generation", 0)
     if str(current) not in generations:
         raise Conflict(f"If-Match: it is of generation {current} now")
+
+
+def wanted_plan(request: Request) -> str:
+    """The digest that If-Plan names, `""` where absent. Raises Invalid."""
+    header = request.headers.get("if-plan")
+    if header is None:
+        return ""
+    digest = header.strip().strip('"')
+    if _DIGEST.fullmatch(digest) is None:
+        raise invalid("If-Plan", "must be the digest of a plan, as ?dryRun=true answers it")
+    return digest
+
+
+def check_plan(wanted: str, planned: Planned) -> None:
+    """Raises Conflict (412) when what would happen is not what was planned. What has nothing left to do is no surprise."""
+    if wanted and planned.digest != wanted and not planned.empty:
+        raise Conflict("If-Plan: the plan has moved: what it was made from, or what would happen, is another by now")
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ _DESCRIBED = {
 }
 _HEADERS = {
     "If-Match": "An ETag: the write is refused (412) once the object is of another generation.",
+    "If-Plan": "The digest of a plan, from ?dryRun=true: the write is refused (412) once it would do something else.",
     "If-None-Match": "An ETag: 304 while it is the answer's.",
     "Idempotency-Key": "The same key and body get the same answer for 24 hours.",
     "Prefer": "wait=N: answer when the operation has ended, at the latest after N seconds.",

@@ -33,7 +33,7 @@ from tenantry.api.facade import Facade
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import verifier
-from tenantry.bootstrap.sources import open_source
+from tenantry.bootstrap.sources import Readable, open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
@@ -46,7 +46,8 @@ from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.declared import declared_of
 from tenantry.runtime.first_user import ensure_first_user
-from tenantry.runtime.plan import Edit, Planned
+from tenantry.runtime.plan import Edit
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
@@ -161,13 +162,20 @@ class Platform:
 
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
         """Takes a directory or a repository as the platform's source. name: which objects are its own."""
-        files = PackageFiles(self.packages, build, self.packages.incoming)
-        opened = open_source(source, self.state / "git", self._admit, files, self.settings.git)
+        return self.follow(self.open_source(source), name)
+
+    def follow(self, opened: Readable, name: str) -> SourceFeed:
+        """Takes an opened source as the platform's own."""
         syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget)
         self.source = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
         return self.source
 
     @property
+    def open_source(self, source: Path | GitUrl) -> Readable:
+        """A directory or a repository, to be read: its packages are stored here."""
+        files = PackageFiles(self.packages, build, self.packages.incoming)
+        return open_source(source, self.state / "git", self._admit, files, self.settings.git)
+
     def http(self) -> ASGIApp:
         """The application that serves the facade, and the engines under /e."""
         facade = create_app(self.facade)

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import orjson
+
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
@@ -25,7 +27,8 @@ from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.plan import Edit, Planned, Remarks, Settle, WhatIf, plan
+from tenantry.runtime.plan import Edit, Remarks, Settle, WhatIf, plan
+from tenantry.runtime.planned import Planned, declared_digest
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -52,9 +55,11 @@ class Planner:
             files = PackageFiles(packages, build, incoming)
             opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, git)
 
+            tree = await opened.read()
+
             async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
                 syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, budget)
-                synced = await syncer.sync(await opened.read())
+                synced = await syncer.sync(tree)
                 waiting: frozenset[str] = frozenset()
                 while syncer.waits_for and syncer.waits_for != waiting:
                     waiting = syncer.waits_for
@@ -63,7 +68,7 @@ class Planner:
                         await syncer.resume(namespace)
                 return Remarks(tuple(map(str, synced.problems)), synced.kept)
 
-            return await self._plan(packages, edit)
+            return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree))
 
     @asynccontextmanager
     async def _packages(self) -> AsyncIterator[tuple[OverlayPackages, Path]]:
@@ -72,7 +77,7 @@ class Planner:
             scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
             yield OverlayPackages(self.ports.packages, scratch), scratch.incoming
 
-    async def _plan(self, packages: OverlayPackages, edit: Edit) -> Planned:
+    async def _plan(self, packages: OverlayPackages, edit: Edit, declared: str = "") -> Planned:
         cache = self.cache.fork()
         bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
         version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
@@ -86,4 +91,6 @@ class Planner:
             packages=packages,
             logs=NoLogs(),
         )
-        return await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
+        planned = await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
+        found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}
+        return planned.of(declared, found)

@@ -26,7 +26,7 @@ from tenantry.hosts.console import About, Console
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.model.facts import PackageFacts
 from tenantry.rest.release import release_label
-from tenantry.runtime.plan import Planned
+from tenantry.runtime.planned import Planned
 
 TENANT_PATIENCE_S = 30.0
 """How long the tenant of a package may take to be there."""

@@ -24,8 +24,9 @@ PAUSE_S = 0.05
 T = TypeVar("T")
 
 
-def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh: bool = False) -> T:
-    """Runs a client command's work against the platform of that state folder. fresh: an empty one will do where there is none.
+def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh: bool = False, made: bool = False) -> T:
+    """Runs a client command's work against the platform of that state folder. Where there is none: an empty one will do for
+    `fresh`, and it becomes one for `made`.
 
     Raises Failure, Halt.
     """
@@ -38,7 +39,7 @@ def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh:
         async with connected(folder) as console:
             return await work(console)
 
-    if (state / DATABASE_FILE).exists():
+    if made or (state / DATABASE_FILE).exists():
         return asyncio.run(run(state))
     if not fresh:
         raise Failure(f"there is no platform in {state}; start one by `tenantry up SOURCE`, or name its folder by --state")

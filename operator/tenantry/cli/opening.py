@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.git.url import source_of
 from tenantry.bootstrap import FOLLOWED, Platform
+from tenantry.bootstrap.applying import apply_plan
 from tenantry.cli.issuing import issuer
 from tenantry.hosts.console import About, Console
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.hosts.standalone import fill
 from tenantry.rest.release import release_label
-
-IDLE_URL = "http://127.0.0.1:8080"
-"""The base URL of a platform that does not run; nothing is served there."""
+from tenantry.settings import Settings
 
 
 @asynccontextmanager
 async def opened(state: Path) -> AsyncIterator[Console]:
-    """Its console. No pass runs; the cache shows what is stored. Raises StateInUse, StateUnwritable, StateUnreadable."""
-    platform = await Platform.open(state, IDLE_URL)
+    """Its console. No pass runs; the cache shows what is stored. URLs are those that `up` would give.
+
+    Raises StateInUse, StateUnwritable, StateUnreadable.
+    """
+    settings = Settings()
+    url = settings.public_url.rstrip("/") or f"http://{settings.listen}"
+    platform = await Platform.open(state, url, settings=settings)
     try:
         for kind in FOLLOWED:
             await fill(platform.store, platform.cache, kind)
@@ -42,4 +47,5 @@ def console_of(platform: Platform, url: str = "", source: str = "") -> LocalCons
         issuer(platform),
         platform.source,
         archives=platform.backups,
+        applies=partial(apply_plan, platform),
     )

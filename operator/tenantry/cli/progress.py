@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,7 @@ def _table(counts: Mapping[str, Count], seconds: float) -> Table:
     return table
 
 
-def not_ready(documents: Iterator[Document]) -> list[tuple[str, str, str]]:
+def not_ready(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
     """(object, reason, message) of those that are not Ready."""
     return [why(document) for document in documents if not is_ready(document)]
 

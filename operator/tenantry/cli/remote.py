@@ -13,11 +13,12 @@ import httpx
 import orjson
 
 from tenantry.cli.failing import Failure
-from tenantry.hosts.console import About, Applied, KeptBack, PlanReport, SourceReport
+from tenantry.hosts.console import About, Applied, Approved, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.control import HALTED, halt_from_json
 from tenantry.model.facts import BackupFacts, PackageFacts
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
+from tenantry.runtime.planned import Step
 
 TIMEOUT = httpx.Timeout(300.0, connect=5.0)
 WATCHING = httpx.Timeout(None, connect=5.0)
@@ -57,7 +58,7 @@ class RemoteConsole:
                     event = orjson.loads(line)
                     if "halt" in event:
                         raise halt_from_json(event)
-                    yield Event(event["type"], event["document"])
+                    yield Event.of(event["type"], event["document"])
         raise Failure("the running platform has ended")
 
     async def apply(self, document: Document) -> Applied:
@@ -85,7 +86,11 @@ class RemoteConsole:
         body = await self._call("POST", "/plan", content=orjson.dumps({"source": source, "name": name}))
         verdicts = tuple((each[0], each[1], each[2]) for each in body["verdicts"])
         kept = tuple(KeptBack(*each) for each in body["kept"])
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]), kept)
+        steps = tuple(Step(*each) for each in body["steps"])
+        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]), kept, steps)
+
+    async def apply_plan(self, plan: Approved) -> None:
+        await self._call("POST", "/planned", content=orjson.dumps([*plan]), timeout=WATCHING)
 
     async def approve(self, source: str) -> Sequence[str]:
         approved: list[str] = await self._call("POST", f"/sources/{source}/approval")

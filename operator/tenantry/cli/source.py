@@ -1,4 +1,4 @@
-"""Commands over declarations: validate, plan, apply, approve."""
+"""Commands over declarations: validate, apply, approve."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.failing import BAD_INPUT, Failure, say, sentence_of
-from tenantry.cli.options import STATE, Output, State
-from tenantry.cli.output import Format, to_json, to_yaml, write
+from tenantry.cli.failing import BAD_INPUT, Failure, say
+from tenantry.cli.options import STATE, State
+from tenantry.cli.output import write
 
 if TYPE_CHECKING:
-    from tenantry.hosts.console import Console, PlanReport
+    from tenantry.hosts.console import Console
     from tenantry.model.resource import Document
 
 SourceName = Annotated[str, typer.Option("--source-name", help="Which objects are the source's own.")]
 DEFAULT_SOURCE = "default"
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
-CHANGES = 1
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command("validate")(validate)
-    app.command("plan")(plan)
     app.command("apply")(apply)
     app.command("approve")(approve)
 
@@ -64,52 +62,24 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder
     write(f"{path}: {count} {'document is' if count == 1 else 'documents are'} valid")
 
 
-def plan(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
-    source_name: SourceName = DEFAULT_SOURCE,
-    output: Output = Format.TABLE,
+def apply(
+    path: Annotated[Path | None, typer.Option("--filename", "-f", help="A folder or a file of YAML.")] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", help="A file of `plan -o plan`: that is done, or nothing is.")] = None,
     state: State = STATE,
 ) -> None:
-    """Tells what `up SOURCE` would change, and does nothing. Exit code 0: no change, 1: changes, 2: an error."""
+    """Creates or changes what the files declare, and stores the packages that they name; it prunes nothing. Or does what was
+    planned; -f then tells where what it was made of lies now."""
     from tenantry.cli.connect import with_console
 
-    try:
-        report = with_console(state, lambda console: console.plan(located(source), source_name), fresh=True)
-    except Exception as error:
-        told = sentence_of(error)
-        if told is None:
-            raise
-        raise Failure(told[0], BAD_INPUT) from error
-    _print_plan(report, output)
-    if report.problems:
-        raise Failure("\n".join(report.problems), BAD_INPUT)
-    raise typer.Exit(CHANGES if report.changes else 0)
+    if plan is not None:
+        from tenantry.cli.planning import apply_saved
 
-
-def _print_plan(report: PlanReport, output: Format) -> None:
-    if output in (Format.JSON, Format.YAML):
-        body = report.to_json()
-        write(to_json(body) if output is Format.JSON else to_yaml([body]))
+        apply_saved(existing(plan), path, state)
         return
-    for change in report.changes:
-        write(change)
-    for object_, reason, message in report.verdicts:
-        write(f"! {object_}: {reason}: {message}")
-    for kept in report.kept:
-        write(f"= {kept.object}: is kept: {kept.reason}")
-    signs = [change[:1] for change in report.changes]
-    created, changed, deleted = (signs.count(sign) for sign in "+~-")
-    say(f"{created} to create, {changed} to change, {deleted} to delete" if report.changes else "no changes")
-
-
-def apply(
-    path: Annotated[Path, typer.Option("--filename", "-f", help="A folder or a file of YAML.")], state: State = STATE
-) -> None:
-    """Creates or changes what the files declare, and stores the packages that they name; it prunes nothing."""
-    from tenantry.cli.connect import with_console
-
-    existing(path)
-    with_console(state, lambda console: _apply(console, path))
+    if path is None:
+        raise Failure("name what is to be applied: -f PATH, or --plan FILE", BAD_INPUT)
+    files = existing(path)
+    with_console(state, lambda console: _apply(console, files))
 
 
 async def _apply(console: Console, path: Path) -> None:

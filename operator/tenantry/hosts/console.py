@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from tenantry.model.facts import BackupFacts, PackageFacts
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
+from tenantry.runtime.planned import Step
 
 
 @dataclass(frozen=True)
@@ -63,20 +64,33 @@ class SourceReport:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """What a source would change: its lines, (object, reason, message) of what would not be Ready, and a digest of both; and
-    what left the source and would be kept."""
+    """What a source would change: its lines, (object, reason, message) of what would not be Ready, and a digest of what was read
+    and what would be done; what left the source and would be kept.
+
+    steps: the same as the lines, taken apart.
+    """
 
     changes: tuple[str, ...]
     verdicts: tuple[tuple[str, str, str], ...]
     digest: str
     problems: tuple[str, ...] = ()
     kept: tuple[KeptBack, ...] = ()
+    steps: tuple[Step, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As REST's dryRun answers, with the problems of the source and what it keeps."""
         verdicts = [{"object": object_, "reason": reason, "message": message} for object_, reason, message in self.verdicts]
         body = {"changes": list(self.changes), "verdicts": verdicts, "digest": self.digest}
         return body | {"problems": list(self.problems), "kept": [each._asdict() for each in self.kept]}
+
+
+class Approved(NamedTuple):
+    """A plan that was looked at. source: as it is written; name: the source's own; changes: its lines."""
+
+    source: str
+    name: str
+    digest: str
+    changes: tuple[str, ...]
 
 
 class Console(Protocol):
@@ -115,6 +129,12 @@ class Console(Protocol):
 
     async def plan(self, source: str, name: str) -> PlanReport:
         """What following a folder (absolute) or the URL of a repository as the source `name` would change. Nothing is done."""
+
+    async def apply_plan(self, plan: Approved) -> None:
+        """Does what was planned, and returns when it has come to rest.
+
+        Raises Forbidden when anything else would be done, or another source is followed here.
+        """
 
     async def approve(self, source: str) -> Sequence[str]:
         """Prunes what is kept for approval now, and tells what. Raises NotFound for another source."""

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tenantry.hosts.console import Console
+from tenantry.hosts.console import Approved, Console
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import (
     AlreadyExists,
@@ -89,6 +89,7 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
             Route("/logs/{operation}", routes.log),
             Route("/source", routes.source),
             Route("/plan", routes.plan, methods=["POST"]),
+            Route("/planned", routes.apply_plan, methods=["POST"]),
             Route("/sources/{name}/sync", routes.sync, methods=["POST"]),
             Route("/sources/{name}/approval", routes.approve, methods=["POST"]),
             Route("/packages", routes.put_package, methods=["POST"]),
@@ -143,6 +144,11 @@ class _Routes:
     async def plan(self, request: Request) -> Response:
         body = orjson.loads(await request.body())
         return _json(asdict(await self._console.plan(body["source"], body["name"])))
+
+    async def apply_plan(self, request: Request) -> Response:
+        source, name, digest, changes = orjson.loads(await request.body())
+        await self._console.apply_plan(Approved(source, name, digest, tuple(changes)))
+        return _json(None)
 
     async def sync(self, request: Request) -> Response:
         return _json(asdict(await self._console.sync(request.path_params["name"])))

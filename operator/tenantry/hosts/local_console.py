@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenantry.adapters.local.backups import Backups
-from tenantry.hosts.console import About, Applied, KeptBack, PlanReport, SourceReport
+from tenantry.hosts.console import About, Applied, Approved, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.standalone import SourceFeed
 from tenantry.hosts.undeleting import Undelete
 from tenantry.kinds.operation.spec import Operation
@@ -41,8 +41,14 @@ _GIVEN = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletion
 
 Plans = Callable[[str, str], Awaitable[Planned]]
 """Plans a source, as it is written, under a name."""
+Applies = Callable[[Approved], Awaitable[None]]
+"""Does what was planned; see Console.apply_plan."""
 Tokens = Callable[[str, timedelta], Awaitable[str]]
 """Issues a token: username, how long it holds. Raises NotFound."""
+
+
+async def _applies_nothing(plan: Approved) -> None:
+    raise NotFound("saved plans are applied to a state folder; here, merge what the plan was made of")
 
 
 @dataclass
@@ -61,6 +67,7 @@ class LocalConsole:
     """On whose behalf its writes are recorded; `""`: the store knows who writes."""
     archives: Backups | None = None
     """The backups of this host, where engines run on it."""
+    applies: Applies = _applies_nothing
 
     def __post_init__(self) -> None:
         self._undelete = Undelete(self._host_backups, self.list, self.get, self._create, self.patch) if self.archives else None
@@ -149,7 +156,11 @@ class LocalConsole:
         planned = await self.plans(source, name)
         body = planned.to_json()
         verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, _kept_back(planned.kept))
+        kept, steps = _kept_back(planned.kept), planned.steps
+        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps)
+
+    async def apply_plan(self, plan: Approved) -> None:
+        await self.applies(plan)
 
     async def approve(self, source: str) -> Sequence[str]:
         feed = self._followed(source)

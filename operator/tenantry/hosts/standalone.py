@@ -114,18 +114,26 @@ class SourceFeed:
     async def sync(self) -> Synced:
         """Reads and applies the source once."""
         async with self._turn:
-            tree, before = await self._read(), (self.tree, self.last)
-            self.tree, self.last, self.synced = tree, await self.syncer.sync(tree), datetime.now(UTC)
-            _tell_news(before, (self.tree, self.last))
-            if self._applied is not None and not self.last.kept and not tree.problems:
-                await self._applied(tree)
-            # One may have appeared while the sync ran.
-            for namespace in self.syncer.waits_for:
-                if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
-                    self._appeared.put_nowait(namespace)
-            if any(not wait.namespace for wait in self.last.waiting):
-                self._incomplete.put_nowait(None)
-            return self.last
+            return await self._take(await self._read())
+
+    async def take(self, tree: Tree) -> Synced:
+        """Applies what the source was read to be."""
+        async with self._turn:
+            return await self._take(tree)
+
+    async def _take(self, tree: Tree) -> Synced:
+        before = self.tree, self.last
+        self.tree, self.last, self.synced = tree, await self.syncer.sync(tree), datetime.now(UTC)
+        _tell_news(before, (self.tree, self.last))
+        if self._applied is not None and not self.last.kept and not tree.problems:
+            await self._applied(tree)
+        # One may have appeared while the sync ran.
+        for namespace in self.syncer.waits_for:
+            if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
+                self._appeared.put_nowait(namespace)
+        if any(not wait.namespace for wait in self.last.waiting):
+            self._incomplete.put_nowait(None)
+        return self.last
 
     async def run(self) -> None:
         """Follows the source and the namespaces, without end."""

@@ -263,3 +263,14 @@ def opens_first(change: Change) -> bool:
             return spec.provider in CLUSTER_PROVIDERS
         case _:
             return False
+
+
+def loses_data(change: Change) -> bool:
+    """True for an effect after which an engine holds less of what its people wrote."""
+    match change:
+        case InstallApp(drops=drops):
+            return bool(drops)
+        case DropAppData() | UndeployEngine():
+            return True
+        case _:
+            return False

@@ -40,7 +40,7 @@ def problem(status: int, message: str, headers: Mapping[str, str] | None = None)
 
 
 def status_of(halt: Halt, conditional: bool) -> int:
-    """The HTTP status of a Halt. `conditional`: the request had If-Match."""
+    """The HTTP status of a Halt. `conditional`: the request had If-Match or If-Plan."""
     match halt:
         case NotFound():
             return 404
@@ -63,7 +63,7 @@ def status_of(halt: Halt, conditional: bool) -> int:
 
 def answer_halt(request: Request, halt: Halt) -> Response:
     """A Halt as the caller sees it."""
-    status = status_of(halt, "if-match" in request.headers)
+    status = status_of(halt, "if-match" in request.headers or "if-plan" in request.headers)
     headers = {401: _CHALLENGE, UNAVAILABLE: _RETRY}.get(status)
     return problem(status, halt.verdict.message, headers)
 

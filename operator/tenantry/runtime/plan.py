@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tenantry.model.changes import Change, InstallApp
+from tenantry.model.changes import Change
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Gone, Ready, Verdict
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.cycle import Cycle, Ended, Seat
+from tenantry.runtime.planned import Edited, Planned, differing
 from tenantry.runtime.pruning import Kept
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Lists
 from tenantry.runtime.writing import WritingStore
-
-
-@dataclass(frozen=True)
-class Edited:
-    """A declared object that would be created (`+`), changed (`~`) or deleted (`-`)."""
-
-    sign: str
-    ref: Ref
-    fields: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        fields = f" ({', '.join(self.fields)})" if self.fields else ""
-        return f"{self.sign} {self.ref}{fields}"
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What an edit would come to. effects: in order, each with its object; verdicts: how objects that are not Ready would end;
-    problems: what it could not do, as sentences; kept: what left its source and would stay."""
-
-    edits: tuple[Edited, ...]
-    effects: tuple[tuple[Ref, Change], ...]
-    verdicts: tuple[tuple[Ref, Verdict], ...]
-    problems: tuple[str, ...] = ()
-    kept: tuple[Kept, ...] = ()
-
-    @property
-    def empty(self) -> bool:
-        """Would nothing happen?"""
-        return not self.edits and not self.effects
-
-    @property
-    def loses_data(self) -> bool:
-        return any(isinstance(change, InstallApp) and change.drops for _, change in self.effects)
-
-    def to_json(self) -> dict[str, Any]:
-        """`changes`, `verdicts` and `digest`, as REST and `-o json` show them."""
-        changes = [str(edit) for edit in self.edits] + [_effect_line(ref, change) for ref, change in self.effects]
-        verdicts = [{"object": str(ref), "reason": verdict.reason, "message": verdict.message} for ref, verdict in self.verdicts]
-        body = {"changes": changes, "verdicts": verdicts}
-        digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        return body | {"digest": digest}
 
 
 @dataclass(frozen=True)
@@ -147,21 +104,7 @@ def _edit_of(change: Seen) -> Edited | None:
     before = change.before.document()
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return Edited("-", change.ref)
-    # Of a Secret's data the names alone: no value gets into a plan.
-    fields = sorted(found for part in ("spec", "data") for found in _differing(before.get(part, {}), after.get(part, {}), part))
-    return Edited("~", change.ref, tuple(fields)) if fields else None
-
-
-def _differing(before: Any, after: Any, path: str) -> set[str]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        return {
-            found
-            for key in before.keys() | after.keys()
-            for found in _differing(before.get(key), after.get(key), f"{path}.{key}")
-        }
-    return set() if before == after else {path}
-
-
-def _effect_line(ref: Ref, change: Change) -> str:
-    namespace = f"{ref.namespace}/" if ref.namespace else ""
-    return f"  {namespace}{ref.name}: {change}"
+    secret = change.ref.kind == "Secret"
+    parts = ("spec", "data")
+    fields = tuple(each for part in parts for each in differing(before.get(part, {}), after.get(part, {}), part, secret))
+    return Edited("~", change.ref, fields) if fields else None

@@ -262,7 +262,7 @@ class Syncer:
     def __init__(self, store: Store, lists: Lists, source: str, finalized: Container[str], budget: Budget | None = None) -> None:
         self._store = store
         self._lists = lists
-        self._source = source
+        self.source = source
         self._finalized = finalized
         self._budget = budget or Budget()
         self._tree = Tree()
@@ -275,7 +275,7 @@ class Syncer:
     async def sync(self, tree: Tree) -> Synced:
         """Brings the store to the tree, as far as it can be now. Raises what listing raises; refusals are in the result."""
         async with self._lock:
-            plan = decide_sync(tree, await self._existing(), self._source, self._approvals, self._budget)
+            plan = decide_sync(tree, await self._existing(), self.source, self._approvals, self._budget)
             self._tree, self._kept, self._waiting = tree, plan.kept, {}
             done = await self._write((*plan.creates, *plan.replaces))
             deleted = await self._by_kind(self._delete_one, plan.deletes, lambda held: held.ref.kind)

@@ -24,7 +24,7 @@ from tenantry.api.fragments import Row
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import deletion_of, queue
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route, flag
+from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.waiting import until
 from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, refuse_declared, remove
 from tenantry.kinds.environment.spec import Environment
@@ -48,19 +48,19 @@ class Environments:
 
     def routes(self) -> Sequence[Route]:
         one = "/environments/{id}"
-        writes = ("If-Match", "Prefer")
+        writes = ("If-Match", "If-Plan", "Prefer")
         return [
             Route("GET", "/environments", self.list, 200, list[EnvironmentBody], (400, 500), PAGED, TAGGED),
             Route(
-                "POST", "/environments", self.create, 202, EnvironmentCreatedResponse, (400, 403, 500, 503),
-                ("tenantId", "dryRun"), ("Idempotency-Key", "Prefer"), CreateEnvironmentRequest,
+                "POST", "/environments", self.create, 202, EnvironmentCreatedResponse, (400, 403, 412, 500, 503),
+                ("tenantId", "dryRun"), ("Idempotency-Key", "If-Plan", "Prefer"), CreateEnvironmentRequest,
             ),
             Route(
                 "GET", "/environments/check-slug", self.check_slug, 200, SlugCheckResponse, (400,),
                 ("slug!", "tenantId", "region"),
             ),
             Route("GET", one, self.get, 200, EnvironmentBody, (404,), (), TAGGED),
-            Route("PUT", one, self.edit, 200, EnvironmentBody, CONDITIONAL, ("dryRun",), ("If-Match",), EditRequest),
+            Route("PUT", one, self.edit, 200, EnvironmentBody, CONDITIONAL, ("dryRun",), ("If-Match", "If-Plan"), EditRequest),
             Route("DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",), writes),
         ]  # fmt: skip
 
@@ -86,8 +86,8 @@ class Environments:
             raise invalid("tenantId", "is required")
         marks = front.marks(request, principal, raw)
         write = partial(self._create, principal=principal, tenant=tenant.metadata.name, body=body, marks=marks)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         async with front.turn(f"environments/{tenant.metadata.name}"):
             document = await write(front.desk)
         row = cast(Row, front.environments.row((document["metadata"]["namespace"], document["metadata"]["name"])))
@@ -122,8 +122,8 @@ class Environments:
         principal.require_writer()
         body = await read_json(request, EditRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         before, after = await write(front.desk)
         changed = cast(Row, front.environments.row(row.name))
         if after is not before:
@@ -137,8 +137,8 @@ class Environments:
         row = tenancy.environment(front, principal, request.path_params["id"])
         principal.require_writer()
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         environment = front.environment(row)
         document = await write(front.desk)
         operation = deletion_of(front.cache, environment.metadata.uid) or await self._queue(document, principal)

@@ -15,7 +15,7 @@ from tenantry.api.bodies import OperationBody, OperationQueuedResponse
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks
 from tenantry.api.queueing import cancelled
-from tenantry.api.routes import PAGED, TAGGED, Route, flag
+from tenantry.api.routes import PAGED, TAGGED, Route
 from tenantry.api.waiting import until
 from tenantry.api.writes import Desk
 from tenantry.kinds.operation.spec import Operation
@@ -41,7 +41,7 @@ class Operations:
             Route("GET", f"{one}/logs", self.logs, 200, None, (404,)),
             Route(
                 "POST", f"{one}/cancel", self.cancel, 202, OperationQueuedResponse, (400, 403, 404, 503), (),
-                ("Idempotency-Key",),
+                ("Idempotency-Key", "If-Plan"),
             ),
         ]  # fmt: skip
 
@@ -72,8 +72,8 @@ class Operations:
         principal.require_writer()
         marks = front.marks(request, principal, await read_bytes(request))
         write = partial(self._cancel, id_=row.id, marks=marks)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         stored = await write(front.desk)
         return queued(front.versions.headers(stored), row.id, f"operation {row.id} is cancelled")
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tenantry.api import tenancy
 from tenantry.api.bodies import PackageBody
 from tenantry.api.front import Front
-from tenantry.api.routes import Route, flag
+from tenantry.api.routes import Route
 from tenantry.api.writes import ATTEMPTS, signed
 from tenantry.kinds.package.spec import Package
 from tenantry.model.facts import Caller, PackageFacts
@@ -29,8 +29,8 @@ class PackageBytes:
         self._front = front
 
     def routes(self) -> Sequence[Route]:
-        path = "/packages/{sha256}"
-        return [Route("PUT", path, self.put, 200, PackageBody, (400, 403, 413, 500), ("tenantId", "dryRun"), (), _BYTES)]
+        path, errors, query = "/packages/{sha256}", (400, 403, 412, 413, 500), ("tenantId", "dryRun")
+        return [Route("PUT", path, self.put, 200, PackageBody, errors, query, ("If-Plan",), _BYTES)]
 
     async def put(self, request: Request) -> Response:
         """Store the bytes of a package for a tenant; a SUPERUSER who names none stores them for all."""
@@ -43,8 +43,8 @@ class PackageBytes:
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
             owner = tenant.metadata.name if tenant else ""
-            if flag(request, "dryRun"):
-                return await front.planned(lambda desk: desk.packages.put(owner, path))
+            if (plan := await front.planned(request, lambda desk: desk.packages.put(owner, path))) is not None:
+                return plan
             await front.facade.packages.put(owner, path)
         bound = tenant.status.namespace if tenant else None
         namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""

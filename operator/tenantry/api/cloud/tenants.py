@@ -18,7 +18,7 @@ from tenantry.api.fragments import Row, Scope
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import deletion_of, queue
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route, flag
+from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, refuse_declared, remove
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.tenant.spec import Tenant
@@ -40,15 +40,15 @@ class Tenants:
         return [
             Route("GET", "/tenants", self.list, 200, list[TenantBody], (400, 403, 500), PAGED, TAGGED),
             Route(
-                "POST", "/tenants", self.create, 201, TenantBody, (400, 403, 500), ("dryRun",), ("Idempotency-Key",),
-                CreateTenantRequest,
+                "POST", "/tenants", self.create, 201, TenantBody, (400, 403, 412, 500), ("dryRun",),
+                ("Idempotency-Key", "If-Plan"), CreateTenantRequest,
             ),
             Route("GET", "/tenants/check-slug", self.check_slug, 200, SlugCheckResponse, (400, 403), ("slug!",)),
             Route("GET", one, self.get, 200, TenantBody, (403, 404), (), TAGGED),
-            Route("PUT", one, self.edit, 200, TenantBody, CONDITIONAL, ("dryRun",), ("If-Match",), EditRequest),
+            Route("PUT", one, self.edit, 200, TenantBody, CONDITIONAL, ("dryRun",), ("If-Match", "If-Plan"), EditRequest),
             Route(
                 "DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",),
-                ("If-Match", "Prefer"),
+                ("If-Match", "If-Plan", "Prefer"),
             ),
         ]  # fmt: skip
 
@@ -72,8 +72,8 @@ class Tenants:
         body = parse_json(raw, CreateTenantRequest)
         marks = front.marks(request, principal, raw)
         write = partial(self._create, principal=principal, body=body, marks=marks)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         async with front.turn("tenants"):
             document = await write(front.desk)
         row = cast(Row, front.tenants.row(("", document["metadata"]["name"])))
@@ -102,8 +102,8 @@ class Tenants:
         row = tenancy.tenant(front, principal, request.path_params["id"])
         body = await read_json(request, EditRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         before, after = await write(front.desk)
         changed = cast(Row, front.tenants.row(row.name))
         if after is not before:
@@ -116,8 +116,8 @@ class Tenants:
         principal = await front.enter(request)
         row = tenancy.tenant(front, principal, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         tenant = front.tenant(row)
         document = await write(front.desk)
         operation = deletion_of(front.cache, tenant.metadata.uid) or await self._queue(document, principal)

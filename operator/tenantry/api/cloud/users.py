@@ -19,7 +19,7 @@ from tenantry.api.credentials import KEY, change_secret, delete_secret, put_secr
 from tenantry.api.fragments import Row, Scope
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, check_match, made_by
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route, flag
+from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.waiting import until
 from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
 from tenantry.engine.passwords import hash_password
@@ -47,12 +47,12 @@ class Users:
         return [
             Route("GET", "/users", self.list, 200, list[UserBody], (400, 403, 500), PAGED, TAGGED),
             Route(
-                "POST", "/users", self.create, 201, UserBody, (400, 403, 500), ("dryRun",), ("Idempotency-Key",),
+                "POST", "/users", self.create, 201, UserBody, (400, 403, 412, 500), ("dryRun",), ("Idempotency-Key", "If-Plan"),
                 CreateUserRequest,
             ),
             Route("GET", one, self.get, 200, UserBody, (403, 404), (), TAGGED),
-            Route("PUT", one, self.edit, 200, UserBody, refusals, ("dryRun",), ("If-Match",), EditUserRequest),
-            Route("DELETE", one, self.delete, 200, SuccessBody, refusals, ("dryRun",), ("If-Match",)),
+            Route("PUT", one, self.edit, 200, UserBody, refusals, ("dryRun",), ("If-Match", "If-Plan"), EditUserRequest),
+            Route("DELETE", one, self.delete, 200, SuccessBody, refusals, ("dryRun",), ("If-Match", "If-Plan")),
         ]  # fmt: skip
 
     async def list(self, request: Request) -> Response:
@@ -77,8 +77,8 @@ class Users:
         tenant = self._checked(body)
         hashed = await hash_password(Password(clear=body.password))
         write = partial(self._create, principal=principal, body=body, tenant=tenant, hashed=hashed, marks=marks)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         async with front.turn("users"):
             document = await write(front.desk)
         row = cast(Row, front.users.row((SYSTEM_NAMESPACE, document["metadata"]["name"])))
@@ -92,8 +92,8 @@ class Users:
         body = await read_json(request, EditUserRequest)
         hashed = await hash_password(Password(clear=body.password)) if body.password is not None else ""
         write = partial(self._edit, request=request, row=row, principal=principal, body=body, hashed=hashed)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         document = await write(front.desk)
         await self._settled(document)
         return row_written(cast(Row, front.users.row(row.name)), front.versions.headers(document))
@@ -104,8 +104,8 @@ class Users:
         principal = await front.enter(request)
         row = tenancy.user(front, principal, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if flag(request, "dryRun"):
-            return await front.planned(write)
+        if (plan := await front.planned(request, write)) is not None:
+            return plan
         document = await write(front.desk)
         message = f"user {document['spec']['username']} is deleted"
         return json_response({"message": message, "success": True}, headers=front.versions.headers(document))

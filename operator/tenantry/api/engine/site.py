@@ -13,7 +13,6 @@ from tenantry.api.authentication import Principal
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import queue, tells
-from tenantry.api.routes import flag
 from tenantry.api.waiting import until
 from tenantry.api.writes import ATTEMPTS, Desk
 from tenantry.kinds.environment.spec import Environment
@@ -106,8 +105,8 @@ class Site:
         """
         front = self.front
         marks = front.marks(self.request, self.principal, "\0".join(about).encode())
-        if flag(self.request, "dryRun"):
-            raise PlanAnswered(await front.planned(lambda desk: write(desk, None)))
+        if (plan := await front.planned(self.request, lambda desk: write(desk, None))) is not None:
+            raise PlanAnswered(plan)
         made = made_by(front.cache, Operation.KIND, marks, front.facade.now())
         if made is not None:
             return await self._again(cast(Operation, made))

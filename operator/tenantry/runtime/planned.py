@@ -1,0 +1,172 @@
+"""What a plan comes to: its edits, effects and verdicts, the lines that people read, and a digest that tells when it moved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import orjson
+
+from tenantry.model.changes import Change, loses_data
+from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.tree import Tree
+from tenantry.model.verdicts import Verdict
+from tenantry.runtime.pruning import Kept
+
+LONGEST_VALUE = 80
+NO_VALUE = "(none)"
+LOSES = "-/+"
+_RANDOM_END = re.compile(r"-[0-9a-f]{8}\Z")
+_SLOW = {"n": 2**14, "r": 8, "p": 1}
+
+
+class Field(NamedTuple):
+    """A declared field that differs. before, after: JSON, `""` where there is none; of a Secret neither is told."""
+
+    path: str
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        if not self.before and not self.after:
+            return self.path
+        return f"{self.path}: {_shortened(self.before)} -> {_shortened(self.after)}"
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A declared object that would be created (`+`), changed (`~`) or deleted (`-`)."""
+
+    sign: str
+    ref: Ref
+    fields: tuple[Field, ...] = ()
+
+    def __str__(self) -> str:
+        fields = f" ({', '.join(map(str, self.fields))})" if self.fields else ""
+        return f"{self.sign} {self.ref}{fields}"
+
+
+class Step(NamedTuple):
+    """One thing that would happen. sign: `+ ~ -` of an edit, `-/+` of an effect that loses data, `""` of another effect."""
+
+    sign: str
+    object: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        if self.sign in ("", LOSES):
+            return f"{self.sign or ' '} {self.object}: {self.text}"
+        return f"{self.sign} {self.object}{f' ({self.text})' if self.text else ''}"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What an edit would come to. effects: in order, each with its object; verdicts: how objects that are not Ready would end;
+    problems: what it could not do, as sentences; kept: what left its source and would stay.
+
+    declared: the digest of the source that was read, `""` for none; stamps: what is edited or affected, as it was found.
+    """
+
+    edits: tuple[Edited, ...]
+    effects: tuple[tuple[Ref, Change], ...]
+    verdicts: tuple[tuple[Ref, Verdict], ...]
+    problems: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    declared: str = ""
+    stamps: tuple[tuple[Ref, str], ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Would nothing happen?"""
+        return not self.edits and not self.effects
+
+    @property
+    def loses_data(self) -> bool:
+        return any(loses_data(change) for _, change in self.effects)
+
+    @property
+    def concerns(self) -> frozenset[Ref]:
+        """What is edited or affected."""
+        return frozenset({edit.ref for edit in self.edits} | {ref for ref, _ in self.effects})
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The edits, then the effects, in order."""
+        edits = (Step(edit.sign, str(edit.ref), ", ".join(map(str, edit.fields))) for edit in self.edits)
+        return (*edits, *(_effect_step(ref, change) for ref, change in self.effects))
+
+    @property
+    def digest(self) -> str:
+        """Of what was read and what would be done: another one means that the plan has moved."""
+        kept = [[*each.held.ref, each.reason] for each in self.kept]
+        edits = [[edit.sign, *edit.ref, [[*field] for field in edit.fields]] for edit in self.edits]
+        # In order for each object: which of two objects has its turn first tells nothing.
+        effects = [[*ref, str(change)] for ref, change in sorted(self.effects, key=lambda effect: effect[0])]
+        read = [self.declared, sorted([*ref, stamp] for ref, stamp in self.stamps)]
+        told = [sorted(edits), effects, self._verdict_bodies(), self.problems, kept, read]
+        return hashlib.sha256(self._unnamed(json.dumps(told, sort_keys=True)).encode()).hexdigest()
+
+    def of(self, declared: str, held: Mapping[Ref, Document]) -> Planned:
+        """The same plan, with what it was made from. held: the objects as they were found."""
+        stamps = ((ref, stamp_of(held.get(ref))) for ref in sorted(self.concerns))
+        return replace(self, declared=declared, stamps=tuple(stamps))
+
+    def to_json(self) -> dict[str, Any]:
+        """`changes`, `verdicts` and `digest`, as REST and `-o json` show them."""
+        return {"changes": list(map(str, self.steps)), "verdicts": self._verdict_bodies(), "digest": self.digest}
+
+    def _unnamed(self, told: str) -> str:
+        """Without the random end of the names that the facade gives to new Secrets: it is another each time."""
+        for edit in self.edits if not self.declared else ():
+            if edit.sign == "+" and edit.ref.kind == "Secret":
+                told = told.replace(edit.ref.name, _RANDOM_END.sub("", edit.ref.name))
+        return told
+
+    def _verdict_bodies(self) -> list[dict[str, str]]:
+        return [{"object": str(ref), "reason": verdict.reason, "message": verdict.message} for ref, verdict in self.verdicts]
+
+
+def stamp_of(document: Document | None) -> str:
+    """Which incarnation and which declaration an object is, `""` for none."""
+    if document is None:
+        return ""
+    metadata = document["metadata"]
+    leaving = " leaving" if metadata.get("deletionTimestamp") else ""
+    return f"{metadata['uid']} {metadata.get('generation', metadata['resourceVersion'])}{leaving}"
+
+
+def declared_digest(tree: Tree) -> str:
+    """Of what a source declares, wherever it stands. Blocks: secrets go in by a slow hash, for people see what it is part of."""
+    documents = sorted((each.document for each in tree.documents), key=ref_of)
+    secret = [each for each in documents if each["kind"] == "Secret"]
+    plain = orjson.dumps([each for each in documents if each["kind"] != "Secret"], option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(plain)
+    if secret:
+        digest.update(hashlib.scrypt(orjson.dumps(secret, option=orjson.OPT_SORT_KEYS), salt=digest.digest(), **_SLOW))
+    return digest.hexdigest()
+
+
+def differing(before: Any, after: Any, path: str, secret: bool) -> Iterable[Field]:
+    """The fields in which two declarations differ, in order of their paths. secret: their values are not told."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from differing(before.get(key), after.get(key), f"{path}.{key}", secret)
+    elif before != after:
+        yield Field(path) if secret else Field(path, _json(before), _json(after))
+
+
+def _json(value: Any) -> str:
+    return NO_VALUE if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _effect_step(ref: Ref, change: Change) -> Step:
+    namespace = f"{ref.namespace}/" if ref.namespace else ""
+    return Step(LOSES if loses_data(change) else "", f"{namespace}{ref.name}", str(change))
