@@ -160,6 +160,11 @@ class Platform:
         """What applying a directory or a repository would come to. Nothing is done."""
         return await self._planner.source(source, name, self._budget, self.settings.git)
 
+    def open_source(self, source: Path | GitUrl) -> Readable:
+        """A directory or a repository, to be read: its packages are stored here."""
+        files = PackageFiles(self.packages, build, self.packages.incoming)
+        return open_source(source, self.state / "git", self._admit, files, self.settings.git)
+
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
         """Takes a directory or a repository as the platform's source. name: which objects are its own."""
         return self.follow(self.open_source(source), name)
@@ -171,11 +176,6 @@ class Platform:
         return self.source
 
     @property
-    def open_source(self, source: Path | GitUrl) -> Readable:
-        """A directory or a repository, to be read: its packages are stored here."""
-        files = PackageFiles(self.packages, build, self.packages.incoming)
-        return open_source(source, self.state / "git", self._admit, files, self.settings.git)
-
     def http(self) -> ASGIApp:
         """The application that serves the facade, and the engines under /e."""
         facade = create_app(self.facade)

@@ -29,7 +29,7 @@ from tenantry.model.resource import (
 )
 from tenantry.model.verdicts import Conflict, Forbidden, NotFound
 from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
-from tenantry.runtime.plan import Planned
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.pruning import Kept
 
 OPERATOR = "admin"
