@@ -12,6 +12,7 @@ import httpx
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.engine.access import Served
+from tenantry.engine.outbound import Rules
 from tenantry.engine.packages.check import inspect
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
@@ -19,15 +20,17 @@ from tenantry.model.facts import EngineEndpoint, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.ports import EngineAdmin
 from tenantry.rest.uploads import Uploads
+from tests.scenario.foreign_engine import ForeignEngine
 
 ADMIN_PASSWORD = Password(clear="the admin's password", fingerprint="mark")
 
 
 class Row(NamedTuple):
-    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install."""
+    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install. symbols: it keeps symbol files."""
 
     open: Callable[[Path], AbstractAsyncContextManager[EngineAdmin]]
     extended: bool = True
+    symbols: bool = True
 
 
 class AdminSecret:
@@ -64,7 +67,15 @@ async def over_http(folder: Path, endpoint: EngineEndpoint, facade_url: str) -> 
     served = Served(engine, folder / "token.jwk", endpoint.environment_id, facade_url, keys)
     app = engine_app(lambda request: served, Uploads(folder / "incoming"))
     transport = httpx.ASGITransport(app)
-    engines = HttpEngines(keys, AdminSecret(), inspect, folder / "incoming", lambda url: transport)
+    engines = HttpEngines(
+        keys,
+        AdminSecret(),
+        inspect,
+        folder / "incoming",
+        lambda url: transport,
+        rules_for=lambda endpoint: Rules(http=True),
+        guard=lambda rules: transport,
+    )
     yield engines.at(endpoint)
     await engines.aclose()
     await engine.close()
@@ -80,8 +91,26 @@ def standalone(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
     return over_http(folder, EngineEndpoint("e1", "http://engine", Ref("Secret", "n", "s")), "")
 
 
+@asynccontextmanager
+async def foreign(folder: Path) -> AsyncIterator[EngineAdmin]:
+    """An engine that is none of ours, by the specification's stable channel."""
+    (folder / "incoming").mkdir()
+    transport = httpx.ASGITransport(ForeignEngine(ADMIN_PASSWORD.clear).http)
+    engines = HttpEngines(
+        KeyRing(folder / "keys", "tenantry"),
+        AdminSecret(),
+        inspect,
+        folder / "incoming",
+        rules_for=lambda endpoint: Rules(http=True),
+        guard=lambda rules: transport,
+    )
+    yield engines.at(EngineEndpoint("e1", "http://engine", Ref("Secret", "n", "s")))
+    await engines.aclose()
+
+
 ENGINES = {
     "engine": Row(local),
     "engine over HTTP": Row(managed),
     "engine over the plain interface": Row(standalone, extended=False),
+    "engine of others": Row(foreign, extended=False, symbols=False),
 }

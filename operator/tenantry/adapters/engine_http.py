@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import hashlib
-import os
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 import httpx
 
-from tenantry.adapters.engine_wire import LONG_TIMEOUT, TIMEOUT, Json, Wire
-from tenantry.model.facts import (
-    EngineApp,
-    EngineEndpoint,
-    EngineIdentity,
-    EngineIdentityProvider,
-    IdentityProviderSettings,
-    MigrationStep,
-    PackageFacts,
-    Password,
-)
-from tenantry.model.resource import Ref, parse_time
-from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Stalled
-from tenantry.ports import Download, EngineAdmin, Secrets
-from tenantry.rest.engine_bodies import grants_body
-from tenantry.rest.engine_extension import PREFIX as EXTENSION
+from tenantry.adapters.engine_calls import LARGEST_FILE, Inspect, OwnEngine, PlainEngine
+from tenantry.adapters.engine_wire import TIMEOUT, Turns, Wire
+from tenantry.adapters.guarded import GuardedTransport
+from tenantry.engine.outbound import Rules, checked_url
+from tenantry.model.facts import EngineEndpoint
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+from tenantry.ports import EngineAdmin, Secrets
 
 TOKEN_TTL = timedelta(minutes=5)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+URL_FIELD = "spec.engine.external.url"
 
 
 class Signer(Protocol):
@@ -45,15 +34,18 @@ class Signer(Protocol):
 
 
 TransportFor = Callable[[str], httpx.AsyncBaseTransport | None]
-"""The transport to an engine's URL; None for the network."""
+"""The transport to the URL of an engine of ours; None for the network."""
 AddressOf = Callable[[EngineEndpoint], str]
-"""Where this process reaches an engine, which may be another place than where people do."""
-Inspect = Callable[[Path], PackageFacts]
-"""What a package file says of itself. Blocks. Raises Invalid."""
+"""Where this process reaches an engine of ours, which may be another place than where people do."""
+RulesFor = Callable[[EngineEndpoint], Rules]
+"""Which addresses an engine of others may have."""
 
 
 class HttpEngines:
-    """ports.Engines over httpx. `scratch` is a folder for downloads; it exists."""
+    """ports.Engines over httpx. `scratch` is a folder for downloads; it exists. largest: bytes of a download.
+
+    An engine of others is reached through `guard` alone, wherever its URL leads.
+    """
 
     def __init__(
         self,
@@ -63,6 +55,9 @@ class HttpEngines:
         scratch: Path,
         transport_for: TransportFor = lambda url: None,
         address_of: AddressOf = lambda endpoint: endpoint.url,
+        rules_for: RulesFor = lambda endpoint: Rules(),
+        guard: Callable[[Rules], httpx.AsyncBaseTransport] = GuardedTransport,
+        largest: int = LARGEST_FILE,
     ) -> None:
         self._signer = signer
         self._secrets = secrets
@@ -70,37 +65,51 @@ class HttpEngines:
         self._scratch = scratch
         self._transport_for = transport_for
         self._address_of = address_of
+        self._rules_for = rules_for
+        self._guard = guard
+        self._largest = largest
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
+        self._guarded: dict[Rules, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
+        self._turns: defaultdict[str, Turns] = defaultdict(Turns)
+        self._marks: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
         """The engine there: ours, or with an admin Secret that of another."""
+        if endpoint.admin_secret is not None:
+            return self._foreign(endpoint, endpoint.admin_secret)
         url = self._address_of(endpoint)
-        base = f"{url.rstrip('/')}/api/v1"
-        client = self._client(url)
-        if endpoint.admin_secret is None:
 
-            async def token() -> str:
-                return self._token(endpoint.environment_id)
+        async def token() -> str:
+            return self._token(endpoint.environment_id)
 
-            return OwnEngine(Wire(client, base, token), self._inspect, self._scratch)
-        secret, key = endpoint.admin_secret, endpoint.admin_key
-
-        async def basic() -> str:
-            return await self._basic(secret, key)
-
-        return PlainEngine(Wire(client, base, basic), self._inspect, self._scratch)
+        wire = Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
+        return OwnEngine(wire, self._inspect, self._scratch, self._largest)
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        for client in self._clients.values():
+        for client in (*self._clients.values(), *self._guarded.values()):
             await client.aclose()
+
+    def _foreign(self, endpoint: EngineEndpoint, secret: Ref) -> PlainEngine:
+        rules = self._rules_for(endpoint)
+
+        async def basic() -> str:
+            _check_base(endpoint.url, rules)
+            return basic_authorization(await self._password(secret, endpoint.admin_key))
+
+        client = self._guarded.get(rules)
+        if client is None:
+            client = self._guarded[rules] = _client(self._guard(rules))
+        base = f"{endpoint.url.rstrip('/')}/api/v1"
+        wire = Wire(client, base, basic, turns=self._turns[secret.namespace])
+        return PlainEngine(wire, self._inspect, self._scratch, self._largest, self._marks[endpoint.environment_id])
 
     def _client(self, url: str) -> httpx.AsyncClient:
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = httpx.AsyncClient(transport=transport, timeout=TIMEOUT, trust_env=False)
+            client = self._clients[transport] = _client(transport)
         return client
 
     def _token(self, environment_id: str) -> str:
@@ -112,238 +121,26 @@ class HttpEngines:
             self._tokens[environment_id] = (now + TOKEN_TTL.total_seconds() / 2, token)
         return f"Bearer {token}"
 
-    async def _basic(self, secret: Ref, key: str) -> str:
+    async def _password(self, secret: Ref, key: str) -> str:
         password = await self._secrets.reveal(secret.namespace, secret.name, key, "environment")
         if not password.clear:
             raise Halt(Stalled("NoClearPassword", f"{secret}: an engine of another needs the password itself, not its hash"))
-        return f"Basic {base64.b64encode(f'admin:{password.clear}'.encode()).decode()}"
+        return password.clear
 
 
-class PlainEngine:
-    """ports.EngineAdmin by the interface of the specification, and nothing else."""
+def basic_authorization(password: str) -> str:
+    """The header's value by which `admin` enters an engine of others."""
+    return f"Basic {base64.b64encode(f'admin:{password}'.encode()).decode()}"
 
-    def __init__(self, wire: Wire, inspect: Inspect, scratch: Path) -> None:
-        self._wire = wire
-        self._inspect = inspect
-        self._scratch = scratch
 
-    async def apps(self) -> tuple[EngineApp, ...]:
-        return tuple(self._wire.parsed(_app, item) for item in await self._wire.data("/admin/apps"))
+def _client(transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
+    """Follows no redirect, keeps no cookie, knows no proxy."""
+    client = httpx.AsyncClient(transport=transport, timeout=TIMEOUT, trust_env=False)
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
 
-    async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
-        """Nothing: such an engine tells only when it refuses."""
-        return ()
 
-    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
-        """Nothing, for the same reason."""
-        return ()
-
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data("/admin/identities"))
-
-    async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
-        return tuple(self._wire.parsed(_provider, item) for item in await self._wire.data("/admin/idps/external"))
-
-    async def upload(self, package: Path) -> PackageFacts:
-        return await self._send("/admin/apps/upload", package, {})
-
-    async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
-        return await self._send("/admin/apps/publish", package, _drops(allow_drops))
-
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
-        path = f"/admin/apps/{_safe(app)}/install/{_safe(version)}"
-        await self._wire.call("POST", path, LONG_TIMEOUT, params=_drops(allow_drops))
-
-    async def uninstall(self, app: str) -> None:
-        await self._wire.call("POST", f"/admin/apps/{_safe(app)}/uninstall", LONG_TIMEOUT)
-
-    async def drop_data(self, app: str) -> None:
-        await self._wire.call("POST", f"/admin/apps/{_safe(app)}/drop-data", LONG_TIMEOUT)
-
-    async def delete_version(self, app: str, version: str) -> None:
-        await self._wire.call("DELETE", f"/admin/apps/{_safe(app)}/{_safe(version)}")
-
-    async def download(self, app: str, version: str) -> Download:
-        """By variant A, and where the engine does not have that by B."""
-        name = f"{app}-{version}.tapp"
-        try:
-            return await self._fetch(f"/admin/apps/{_safe(app)}/download/{_safe(version)}", name)
-        except NotFound:
-            return await self._fetch(f"{_version_path(app, version)}/download/app", name)
-
-    async def symbols(self, app: str, version: str) -> Download:
-        return await self._fetch(f"{_version_path(app, version)}/download/sym", f"{app}-{version}.sym")
-
-    async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
-        self._refuse_roles(roles)
-        body = {"username": username, "password": _clear(password)}
-        return self._wire.parsed(_identity, await self._wire.call("POST", "/admin/identities", json=body))
-
-    async def set_password(self, username: str, password: Password) -> None:
-        await self._wire.call("PUT", f"/admin/identities/{_safe(username)}", json={"password": _clear(password)})
-
-    async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
-        self._refuse_roles(roles)
-
-    async def delete_identity(self, username: str) -> None:
-        await self._wire.call("DELETE", f"/admin/identities/{_safe(username)}")
-
-    async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
-        self._refuse_roles(tuple(settings.default_roles.items()))
-        body = _settings_body(settings) | ({"client_secret": client_secret.clear} if client_secret.clear else {})
-        return self._wire.parsed(_provider, await self._wire.call("POST", "/admin/idps/external", json=body))
-
-    async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
-        self._refuse_roles(tuple(settings.default_roles.items()))
-        body = _settings_body(settings) | ({} if client_secret is None else {"client_secret": client_secret.clear})
-        await self._wire.call("PUT", f"/admin/idps/external/{_safe(id_)}", json=body)
-
-    async def delete_identity_provider(self, id_: str) -> None:
-        await self._wire.call("DELETE", f"/admin/idps/external/{_safe(id_)}")
-
-    async def _send(self, path: str, package: Path, query: dict[str, str]) -> PackageFacts:
-        await self._post_file(path, package, query)
-        return await asyncio.to_thread(self._inspect, package)
-
-    async def _post_file(self, path: str, package: Path, query: dict[str, str]) -> Json:
-        with await asyncio.to_thread(package.open, "rb") as file:
-            files = {"file": (package.name, file, "application/octet-stream")}
-            return await self._wire.call("POST", path, LONG_TIMEOUT, params=query, files=files)
-
-    async def _fetch(self, path: str, name: str) -> Download:
-        """Into the scratch folder, under the name of its content."""
-        digest = hashlib.sha256()
-        descriptor, unfinished = await asyncio.to_thread(tempfile.mkstemp, ".part", "download-", self._scratch)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                async with self._wire.stream("GET", path, LONG_TIMEOUT) as response:
-                    async for chunk in response.aiter_bytes(1 << 20):
-                        digest.update(chunk)
-                        await asyncio.to_thread(file.write, chunk)
-                size = file.tell()
-            target = self._scratch / digest.hexdigest()
-            await asyncio.to_thread(Path(unfinished).rename, target)
-        except BaseException:
-            Path(unfinished).unlink(missing_ok=True)  # noqa: ASYNC240 - also while being cancelled
-            raise
-        return Download(target, name, size, digest.hexdigest())
-
-    @staticmethod
-    def _refuse_roles(roles: Sequence[tuple[str, str]]) -> None:
-        if roles:
-            raise Invalid((Problem("roles", "the engine's interface does not take roles"),))
-
-
-class OwnEngine(PlainEngine):
-    """An engine of ours: the interface and our operator's extension."""
-
-    async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
-        items = await self._wire.data(f"{EXTENSION}/apps/{_safe(app)}/steps/{_safe(version)}")
-        return tuple(self._wire.parsed(_step, item) for item in items)
-
-    async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
-        answer = await self._post_file(f"{EXTENSION}/preview", package, {})
-        return self._wire.parsed(lambda body: tuple(_step(item) for item in body["data"]), answer)
-
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities"))
-
-    async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
-        return tuple(self._wire.parsed(_provider, item) for item in await self._wire.data(f"{EXTENSION}/idps"))
-
-    async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
-        body = {"username": username, **_password_body(password), "roles": grants_body(roles)}
-        return self._wire.parsed(_identity, await self._wire.call("POST", f"{EXTENSION}/identities", json=body))
-
-    async def set_password(self, username: str, password: Password) -> None:
-        await self._wire.call("PUT", f"{EXTENSION}/identities/{_safe(username)}", json=_password_body(password))
-
-    async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
-        await self._wire.call("PUT", f"{EXTENSION}/identities/{_safe(username)}", json={"roles": grants_body(roles)})
-
-    async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
-        body = _extended_settings_body(settings) | _client_secret_body(client_secret)
-        return self._wire.parsed(_provider, await self._wire.call("POST", f"{EXTENSION}/idps", json=body))
-
-    async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
-        body = _extended_settings_body(settings) | (_client_secret_body(client_secret) if client_secret else {})
-        await self._wire.call("PUT", f"{EXTENSION}/idps/{_safe(id_)}", json=body)
-
-
-def _safe(part: str) -> str:
-    return quote(part, safe="")
-
-
-def _version_path(app: str, version: str) -> str:
-    return f"/admin/apps/{_safe(app)}/versions/{_safe(version)}"
-
-
-def _drops(allow: bool) -> dict[str, str]:
-    return {"allow_drops": "true"} if allow else {}
-
-
-def _clear(password: Password) -> str:
-    if not password.clear:
-        raise Invalid((Problem("password", "the engine's interface takes clear text only, and the Secret holds a hash"),))
-    return password.clear
-
-
-def _password_body(password: Password) -> dict[str, str]:
-    form = {"password_hash": password.hash} if password.hash else {"password": password.clear}
-    return form | {"fingerprint": password.fingerprint}
-
-
-def _client_secret_body(secret: Password) -> dict[str, str]:
-    return {"client_secret": secret.clear, "fingerprint": secret.fingerprint}
-
-
-def _settings_body(settings: IdentityProviderSettings) -> dict[str, Any]:
-    return {
-        "name": settings.name,
-        "issuer_url": settings.issuer_url,
-        "client_id": settings.client_id,
-        "scopes": settings.scopes,
-        "auto_provision": settings.auto_provision,
-        "is_active": settings.is_active,
-    }
-
-
-def _extended_settings_body(settings: IdentityProviderSettings) -> dict[str, Any]:
-    return {**_settings_body(settings), "default_roles": dict(settings.default_roles)}
-
-
-def _time(text: str) -> datetime:
-    """The interface does not fix the format of times; one that we cannot read counts as the epoch."""
-    try:
-        moment = parse_time(text)
-    except ValueError:
-        return _EPOCH
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _app(item: Json) -> EngineApp:
-    versions = tuple(part.strip() for part in item["availableVersions"].split(",") if part.strip())
-    version = item["version"] if item["installed"] else ""
-    return EngineApp(item["id"], item["name"], item["author"], version, versions, item["persisted"])
-
-
-def _step(item: Json) -> MigrationStep:
-    return MigrationStep(item["text"], item["loses_data"], item["rows"])
-
-
-def _identity(item: Json) -> EngineIdentity:
-    roles = {grant["app"]: grant["role"] for grant in item.get("roles", [])}
-    return EngineIdentity(item["id"], item["username"], _time(item["created_at"]), item.get("fingerprint", ""), roles)
-
-
-def _provider(item: Json) -> EngineIdentityProvider:
-    settings = IdentityProviderSettings(
-        item["name"],
-        item["issuer_url"],
-        item["client_id"],
-        item["scopes"],
-        item["auto_provision"],
-        item["is_active"],
-        item.get("default_roles", {}),
-    )
-    return EngineIdentityProvider(item["id"], settings, _time(item["created_at"]), item.get("fingerprint", ""))
+def _check_base(url: str, rules: Rules) -> None:
+    checked_url(url, rules, URL_FIELD)
+    if "?" in url:
+        raise Invalid((Problem(URL_FIELD, "must have no query"),))

@@ -38,6 +38,7 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
+from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.engine.packages.check import Limits, inspect
@@ -109,7 +110,16 @@ async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connect
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         transport_for = _by_proxy(settings.cluster.engine_proxy)
-        engines = HttpEngines(signing, secrets, inspect, scratch, transport_for, declared.address_of)
+        engines = HttpEngines(
+            signing,
+            secrets,
+            inspect,
+            scratch,
+            transport_for,
+            declared.address_of,
+            foreign_rules(settings.outbound, cache),
+            largest=settings.packages.size,
+        )
         stack.push_async_callback(engines.aclose)
         deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings))
         mark_key = derive(master, "request")

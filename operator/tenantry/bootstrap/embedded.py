@@ -30,6 +30,7 @@ from tenantry.adapters.store.state_folder import derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
+from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import verifier
@@ -127,7 +128,15 @@ class Platform:
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         hosting = _hosting(base_url, folders, secrets, keys, settings)
         backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
-        engines = HttpEngines(keys, secrets, inspect, state / "incoming", _in_process(hosting, base_url))
+        engines = HttpEngines(
+            keys,
+            secrets,
+            _inspect(settings),
+            state / "incoming",
+            _in_process(hosting, base_url),
+            rules_for=foreign_rules(settings.outbound, cache),
+            largest=settings.packages.size,
+        )
         deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
         ports = _ports(writing, store, fingerprint_key, deployer, engines, packages)
         runtime = _runtime(cache, ports, settings)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tenantry.bootstrap.foreign import rules_of
 from tenantry.engine.oidc.tokens import ForeignTokens, foreign_tokens
-from tenantry.engine.outbound import Rules
-from tenantry.settings import Outbound, parse_networks
+from tenantry.settings import Outbound
 
 
 def verifier(settings: Outbound) -> ForeignTokens:
     """It keeps what it learns of issuers."""
-    return foreign_tokens(Rules(settings.http, parse_networks(settings.networks)))
+    return foreign_tokens(rules_of(settings))

@@ -6,9 +6,11 @@ resolver takes for an address, and an address in another's clothes come to the s
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
@@ -37,12 +39,22 @@ _CLOSED: tuple[IPv4Network | IPv6Network, ...] = tuple(
 
 Address = IPv4Address | IPv6Address
 
+# Of their own: a name server that does not answer holds up other look-ups, and nothing else of the process.
+_LOOKUPS = ThreadPoolExecutor(8, "outbound-lookup")
+
 
 class Unreachable(Halt):
     """The address is refused, or did not answer as it should."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Transient("OutboundFailed", message))
+
+
+class Refused(Halt):
+    """A name leads to a closed address. Which one is not told: names of the platform's own network are nobody's business."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(Transient("AddressRefused", f"{host} leads to an address that is not public"))
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,18 @@ def checked_url(text: str, rules: Rules, field: str = "url") -> URL:
     if literal is not None and not _allowed(literal, rules):
         raise invalid(field, f"{literal} is not a public address")
     return url
+
+
+async def addresses_of(host: str, port: int, rules: Rules) -> tuple[str, ...]:
+    """Where a name leads, by the system's resolver. Raises OSError, Refused when one of its addresses is closed."""
+    loop, kind = asyncio.get_running_loop(), socket.SOCK_STREAM
+    found = await loop.run_in_executor(_LOOKUPS, lambda: socket.getaddrinfo(host, port, type=kind))
+    addresses = tuple(dict.fromkeys(str(target[0]) for *_, target in found))
+    for text in addresses:
+        address = _literal(text)
+        if address is None or not _allowed(address, rules):
+            raise Refused(host)
+    return addresses
 
 
 class Outbound:

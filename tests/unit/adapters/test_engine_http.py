@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tenantry.adapters.engine_http import HttpEngines
+from tenantry.engine.outbound import Rules
 from tenantry.model.facts import EngineApp, EngineEndpoint, IdentityProviderSettings, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, Invalid, NotFound, Transient, Unauthorized
@@ -52,10 +53,19 @@ class Wired:
 
     def __init__(self, tmp_path: Path, password: Password) -> None:
         self.requests: list[httpx.Request] = []
+        self.rules = Rules(http=True)
         self.answer: Callable[[httpx.Request], httpx.Response] = lambda request: httpx.Response(200, json={"data": []})
         transport = httpx.MockTransport(self._handle)
         facts = PackageFacts("crm", "1.0.0", "CRM", "Us", "0" * 64, 1, 0, False)
-        self.engines = HttpEngines(Signer(), OneSecret(password), lambda path: facts, tmp_path, lambda url: transport)
+        self.engines = HttpEngines(
+            Signer(),
+            OneSecret(password),
+            lambda path: facts,
+            tmp_path,
+            lambda url: transport,
+            rules_for=lambda endpoint: self.rules,
+            guard=lambda rules: transport,
+        )
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
@@ -116,7 +126,7 @@ def raising(error: Exception) -> Callable[[httpx.Request], httpx.Response]:
     [
         pytest.param(lambda request: httpx.Response(503, json={"error": "busy"}), "EngineFailing", id="503"),
         pytest.param(lambda request: httpx.Response(500, text="<html>"), "EngineFailing", id="500 without a body"),
-        pytest.param(lambda request: httpx.Response(302, headers={"Location": "http://evil"}), "EngineFailing", id="redirect"),
+        pytest.param(lambda request: httpx.Response(302, headers={"Location": "http://evil"}), "EngineAnswer", id="redirect"),
         pytest.param(lambda request: httpx.Response(200, text="<html>"), "EngineAnswer", id="no JSON"),
         pytest.param(lambda request: httpx.Response(200, json=[]), "EngineAnswer", id="no object"),
         pytest.param(lambda request: httpx.Response(200, json={"data": {}}), "EngineAnswer", id="no list"),

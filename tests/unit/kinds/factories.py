@@ -164,6 +164,19 @@ def running_environment(name: str = "dev", *, status: Fields | None = None, **op
     return environment(name, status=told, ready=True, **options)
 
 
+EXTERNAL = {"engine": {"external": {"url": "https://there.example", "adminSecretRef": {"name": "there"}}}}
+THERE_SECRET = ("tenant-acme", "there", "password", "environment")
+"""As Surroundings.secrets know the credential of EXTERNAL."""
+
+
+def foreign_environment(status: str = "RUNNING", url: str = "https://there.example", **spec: Any) -> Environment:
+    """An environment with an engine of others, which was allowed there; it is being deleted where its engine is DELETING."""
+    engine = {"id": "e", "name": "engine-dev", "status": status, "url": url}
+    phase = "DELETING" if status == "DELETING" else "READY"
+    told = {"phase": phase, "slug": "dev", "url": url, "engine": engine}
+    return environment(status=told, spec=EXTERNAL | spec, deleting=status == "DELETING", ready=status == "RUNNING")
+
+
 def package(version: str = "1.0.0", namespace: str = "tenant-acme", *, spec: Fields | None = None, **options: Any) -> Package:
     """A package of the app crm, its bytes known by SHA."""
     wanted = {"app": "crm", "version": version, "sha256": SHA} | dict(spec or {})

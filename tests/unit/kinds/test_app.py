@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tenantry.kinds.app.decide import Observed, SeenPackage, decide
@@ -9,11 +10,13 @@ from tenantry.kinds.app.observe import observe
 from tenantry.kinds.app.spec import App
 from tenantry.model.changes import DropAppData, InstallApp, UploadPackage, opens_first
 from tenantry.model.facts import EngineApp, MigrationStep
-from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE
+from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Ref
 from tests.unit.kinds.factories import (
     ENGINE,
     NOW,
+    PRESENT,
     SHA,
+    THERE_SECRET,
     Engine,
     Outcome,
     Surroundings,
@@ -21,6 +24,7 @@ from tests.unit.kinds.factories import (
     bound_tenant,
     edited,
     environment,
+    foreign_environment,
     outcome,
     package,
     running_environment,
@@ -308,6 +312,10 @@ def leaving(**looks: Any) -> Observed:
             leaving(engine=None),
             Outcome("Waiting EngineNotRunning", (), "UNINSTALL_APP"),
         ),
+        "waits a while for the credential of a foreign engine": (
+            leaving(environment="Orphaned", engine=None),
+            Outcome("Waiting CredentialMissing", (), "UNINSTALL_APP"),
+        ),
     }
 )
 def test_an_app_that_is_being_deleted(seen: Observed, expected: Outcome) -> None:
@@ -327,21 +335,40 @@ def test_what_touches_data_opens_its_operation_first() -> None:
     assert not opens_first(UploadPackage(ENGINE, "acme", "crm", "1.0.0", SHA))
 
 
+def test_what_a_foreign_engine_would_drop_is_allowed_unseen_for_the_declared_version_alone() -> None:
+    foreign = replace(ENGINE, admin_secret=Ref("Secret", "tenant-acme", "there"))
+    for allowed, expected in (({}, False), ({"allowDropsFor": "0.9.0"}, False), ({"allowDropsFor": "1.0.0"}, True)):
+        wants = app(spec=allowed)
+        assert decide(seen(wants, engine=foreign, held=held("", "1.0.0")), NOW).changes == (
+            InstallApp(foreign, "crm", "1.0.0", expected),
+        )
+        assert decide(seen(wants, held=held("", "1.0.0")), NOW).changes == (InstallApp(ENGINE, "crm", "1.0.0"),)
+
+
 def test_status_tells_what_the_engine_has() -> None:
     status = decide(seen(installed(), held=held("1.0.0", "0.9.0", "1.0.0")), NOW).status
     assert (status.name, status.author, status.persisted) == ("CRM", "Example Ltd", True)
     assert (status.installed_version, status.available_versions) == ("1.0.0", ("0.9.0", "1.0.0"))
 
 
+async def test_a_foreign_engine_is_not_asked_without_its_credential() -> None:
+    looked = await observe(app(), world(foreign_environment("DELETING")))
+    assert (looked.environment, looked.engine) == ("Orphaned", None)
+
+
 async def test_an_engine_is_asked_only_while_its_environment_is_there_or_external() -> None:
-    external = {"engine": {"external": {"url": "https://there.example", "adminSecretRef": {"name": "there"}}}}
-    around = Surroundings(engines={ENGINE.environment_id: Engine((held("1.0.0"),))})
+    around = Surroundings({THERE_SECRET: PRESENT}, {ENGINE.environment_id: Engine((held("1.0.0"),))})
     for environment_, state, engine in (
         (None, "Missing", False),
         (environment(), "Present", False),
         (running_environment(), "Present", True),
         (running_environment(deleting=True), "Deleting", False),
-        (running_environment(deleting=True, spec=external), "Deleting", True),
+        (foreign_environment(), "Present", True),
+        (foreign_environment("FAILED"), "Present", False),
+        (foreign_environment(url="https://before.example"), "Present", False),
+        (foreign_environment("DELETING"), "Deleting", True),
+        (foreign_environment("DELETING", url=""), "Deleting", False),
+        (foreign_environment("DELETING", deletionPolicy="Retain"), "Deleting", False),
     ):
         there = (environment_,) if environment_ else ()
         looked = await observe(app(), world(*there, around=around))

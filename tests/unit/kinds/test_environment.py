@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tenantry.kinds.environment.decide import (
     Child,
     Observed,
+    SeenForeign,
     SeenRegion,
     SeenTenant,
     admin_secret,
@@ -17,19 +18,23 @@ from tenantry.kinds.environment.decide import (
     engine_ref,
 )
 from tenantry.kinds.environment.observe import observe
-from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
-from tenantry.model.facts import EngineFacts, EngineSpec, SecretFacts
-from tenantry.model.resource import Ref
+from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineSpec, SecretFacts
+from tenantry.model.resource import Ref, Resource
+from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient
+from tenantry.ports import EngineViews
 from tests.unit.kinds.factories import (
     BORN,
     CHANGED,
     DELETED,
+    EXTERNAL,
     MISSING,
     NOW,
     OLDER,
     PRESENT,
+    THERE_SECRET,
     YOUNGER,
     Outcome,
     Surroundings,
@@ -37,6 +42,7 @@ from tests.unit.kinds.factories import (
     bound_tenant,
     edited,
     environment,
+    foreign_environment,
     identity,
     outcome,
     provider,
@@ -54,7 +60,7 @@ EU = SeenRegion("Local", allowed=True)
 URL = "http://here/e/acme/dev"
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")
 CRM = Child(app().held, deleting=False)
-EXTERNAL = {"engine": {"external": {"url": "https://there.example", "adminSecretRef": {"name": "there"}}}}
+ANSWERS = SeenForeign("Present")
 
 DEPLOY = "environment dev: deploy"
 CREATED = ("secret dev-admin: create the engine's admin password", DEPLOY)
@@ -262,7 +268,10 @@ async def test_the_database_is_looked_up(provider: str, database: SecretFacts | 
             seen(environment(spec={"engine": {"version": "1"}}), region=replace(EU, images=("1",))),
             "Waiting EngineMissing",
         ),
-        "external engines": (seen(environment(spec=EXTERNAL), region=replace(EU, external=True)), "Ready"),
+        "external engines": (
+            seen(environment(spec=EXTERNAL), region=replace(EU, external=True), foreign=ANSWERS),
+            "Ready",
+        ),
     }
 )
 def test_a_region_allows(seen: Observed, expected: str) -> None:
@@ -400,9 +409,97 @@ def test_its_slug_is_held_once_the_engine_serves_it() -> None:
 
 
 def test_an_external_engine_is_taken_as_declared() -> None:
-    decision = decide(seen(environment(spec=EXTERNAL), region=replace(EU, external=True)), NOW)
+    decision = decide(foreign(ANSWERS), NOW)
     assert decision.changes == ()
     assert (decision.status.url, decision.status.slug) == ("https://there.example", "dev")
+    assert told_of(decision.status) == ("READY", "RUNNING", "https://there.example")
+
+
+def foreign(answer: SeenForeign | None, environment_: Environment | None = None) -> Observed:
+    """An environment with an engine of others, and how that answers."""
+    allows = replace(EU, external=True)
+    return seen(environment_ or environment(spec=EXTERNAL), region=allows, foreign=answer)
+
+
+def told_of(status: EnvironmentStatus) -> tuple[str | None, ...]:
+    assert status.engine is not None
+    return status.phase, status.engine.status, status.engine.url
+
+
+@table(
+    {
+        "no Secret": (SeenForeign("Missing"), "Waiting SecretNotFound"),
+        "a Secret without the label": (SeenForeign("NotLabelled"), "Waiting SecretNotLabelled"),
+        "a Secret without the key": (SeenForeign("NoKey"), "Waiting SecretKeyMissing"),
+        "a wrong password": (SeenForeign("Present", Stalled("EngineRefusesPassword", "")), "Stalled EngineRefusesPassword"),
+        "nobody there": (SeenForeign("Present", Transient("EngineUnreachable", "")), "Transient EngineUnreachable"),
+    }
+)
+def test_a_foreign_engine_that_cannot_be_worked_with_tells_why(seen: SeenForeign, expected: str) -> None:
+    new = decide(foreign(seen), NOW)
+    assert (outcome(new).ends, told_of(new.status)) == (expected, ("PENDING", "PENDING", "https://there.example"))
+    known = decide(foreign(seen, foreign_environment()), NOW)
+    assert (outcome(known).ends, told_of(known.status)) == (expected, ("READY", "FAILED", "https://there.example"))
+
+
+def test_what_the_region_forbids_is_no_address_for_anybody() -> None:
+    forbidden = decide(seen(foreign_environment(), foreign=None), NOW)
+    assert (outcome(forbidden).ends, told_of(forbidden.status)) == ("Stalled ExternalNotAllowed", ("READY", "FAILED", ""))
+
+
+class Calls:
+    """Engines of others that answer as told, and where they were called."""
+
+    def __init__(self, halt: Halt | None = None) -> None:
+        self.halt = halt
+        self.called: list[str] = []
+
+    def at(self, endpoint: EngineEndpoint) -> Calls:
+        self.called.append(endpoint.url)
+        return self
+
+    async def apps(self) -> tuple[EngineApp, ...]:
+        if self.halt is not None:
+            raise self.halt
+        return ()
+
+
+async def looked_at(calls: Calls, *objects: Resource[Any, Any], secret: SecretFacts = PRESENT) -> Observed:
+    there_ = world(bound_tenant(), *objects, around=Surroundings({THERE_SECRET: secret}))
+    return await observe(environment(spec=EXTERNAL), replace(there_, engines=cast(EngineViews, calls)))
+
+
+OPEN = region(spec={"engine": {"external": True}})
+
+
+@table(
+    {
+        "no engine": (NotFound("no such page"), "NotAnEngine"),
+        "nonsense": (Halt(Transient("EngineAnswer", "<html>")), "NotAnEngine"),
+        "nobody": (Halt(Transient("EngineUnreachable", "")), "EngineUnreachable"),
+        "slow": (Halt(Transient("EngineTimeout", "")), "EngineTimeout"),
+        "a wrong password": (Halt(Stalled("EngineRefusesPassword", "")), "EngineRefusesPassword"),
+    }
+)
+async def test_how_a_foreign_engine_fails_is_seen(seen: Halt, expected: str) -> None:
+    looked = await looked_at(Calls(seen), OPEN)
+    assert looked.foreign is not None
+    assert looked.foreign.failure is not None
+    assert looked.foreign.failure.reason == expected
+
+
+async def test_a_foreign_engine_is_called_only_where_the_region_allows_it_and_with_its_credential() -> None:
+    for objects, secret, called in (
+        ((OPEN,), PRESENT, ["https://there.example"]),
+        ((OPEN,), MISSING, []),
+        ((OPEN,), SecretFacts("NotLabelled"), []),
+        ((region(),), PRESENT, []),
+        ((region(spec={"engine": {"external": True}, "tenants": ["umbra"]}),), PRESENT, []),
+        ((), PRESENT, []),
+    ):
+        calls = Calls()
+        await looked_at(calls, *objects, secret=secret)
+        assert calls.called == called
 
 
 def test_a_failed_engine_tells_what_its_provider_says() -> None:

@@ -20,12 +20,14 @@ from tests.unit.kinds.factories import (
     NOW,
     OLDER,
     PRESENT,
+    THERE_SECRET,
     YOUNGER,
     Engine,
     Outcome,
     Surroundings,
     edited,
     environment,
+    foreign_environment,
     identity,
     outcome,
     rival,
@@ -212,15 +214,24 @@ def test_changes_name_the_user_as_the_engine_spells_it() -> None:
     assert decide(leaving(held=spelled), NOW).changes == (DeleteIdentity(ENGINE, "Ann"),)
 
 
+async def test_a_foreign_engine_is_not_asked_without_its_credential() -> None:
+    looked = await observe(identity(), world(foreign_environment("DELETING")))
+    assert (looked.environment, looked.engine) == ("Orphaned", None)
+
+
 async def test_an_engine_is_asked_only_while_its_environment_is_there_or_external() -> None:
-    external = {"engine": {"external": {"url": "https://there.example", "adminSecretRef": {"name": "there"}}}}
-    around = Surroundings(engines={ENGINE.environment_id: Engine(users=(THERE,))})
+    around = Surroundings({THERE_SECRET: PRESENT}, {ENGINE.environment_id: Engine(users=(THERE,))})
     for environment_, state, held in (
         (None, "Missing", None),
         (environment(), "Present", None),
         (running_environment(), "Present", THERE),
         (running_environment(deleting=True), "Deleting", None),
-        (running_environment(deleting=True, spec=external), "Deleting", THERE),
+        (foreign_environment(), "Present", THERE),
+        (foreign_environment("FAILED"), "Present", None),
+        (foreign_environment(url="https://before.example"), "Present", None),
+        (foreign_environment("DELETING"), "Deleting", THERE),
+        (foreign_environment("DELETING", url=""), "Deleting", None),
+        (foreign_environment("DELETING", deletionPolicy="Retain"), "Deleting", None),
     ):
         looked = await observe(identity(), world(*((environment_,) if environment_ else ()), around=around))
         assert (looked.environment, looked.held) == (state, held)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tenantry.kinds.app.spec import App, AppStatus
 from tenantry.kinds.drift import settled
+from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import (
     Change,
     DeleteAppVersion,
@@ -51,7 +52,7 @@ class Observed:
 def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     """The next step towards the declared versions: upload, install or uninstall, tidy up."""
     if seen.app.deleting:
-        return _deletion(seen)
+        return _deletion(seen, now)
     if seen.environment != "Present":
         return Decision(seen.app.status, Waiting(f"Environment{seen.environment}", _about_environment(seen)))
     if seen.engine is None:
@@ -74,7 +75,7 @@ def wanted_versions(app: App) -> tuple[str, ...]:
 
 
 def _about_environment(seen: Observed) -> str:
-    state = "being deleted" if seen.environment == "Deleting" else "not there"
+    state = "not there" if seen.environment == "Missing" else "being deleted"
     return f"spec.environment: {seen.app.spec.environment!r} is {state}"
 
 
@@ -152,7 +153,9 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
             "DropsRefused",
             f"installing {version} loses data: {'; '.join(drops)}. Allow it with spec.allowDropsFor: {version!r}",
         )
-    return (InstallApp(engine, app.app, version, bool(drops), drops),), Ready()
+    # A foreign engine does not tell its steps before: it refuses what drops data, unless the declaration allows that.
+    unseen = engine.admin_secret is not None and app.allow_drops_for == version
+    return (InstallApp(engine, app.app, version, bool(drops) or unseen, drops),), Ready()
 
 
 def _extra(app: App, held: EngineApp) -> tuple[str, ...]:
@@ -176,9 +179,11 @@ def _status(app: App, held: EngineApp) -> AppStatus:
     return app.status.model_copy(update=update)
 
 
-def _deletion(seen: Observed) -> Decision[AppStatus]:
+def _deletion(seen: Observed, now: datetime) -> Decision[AppStatus]:
     """Uninstalls and removes the stored versions. The data stays until the environment goes or somebody drops it."""
     action = "UNINSTALL_APP"
+    if seen.environment == "Orphaned":
+        return Decision(seen.app.status, let_go(seen.app, now), action)
     if seen.engine is None or seen.held is None:
         if seen.environment == "Present" and seen.engine is None:
             return Decision(seen.app.status, Waiting("EngineNotRunning", "the engine must run for the app to be removed"), action)

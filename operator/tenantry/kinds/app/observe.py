@@ -7,7 +7,7 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.package.spec import Package
-from tenantry.kinds.tenancy import endpoint_of, tenant_of
+from tenantry.kinds.tenancy import engine_of, tenant_of
 from tenantry.model.facts import EngineApp, MigrationStep
 from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.ports import EngineView, View, World
@@ -16,9 +16,7 @@ from tenantry.ports import EngineView, View, World
 async def observe(app: App, world: World) -> Observed:
     """Its environment, what the engine has of it, and the packages of the versions that it wants."""
     environment = world.resources.get(Environment, app.metadata.namespace, app.spec.environment)
-    state = "Missing" if environment is None else "Deleting" if environment.deleting else "Present"
-    external = environment is not None and environment.spec.engine.external is not None
-    endpoint = endpoint_of(environment) if state == "Present" or external else None
+    state, endpoint = engine_of(environment, world.secrets)
     held: EngineApp | None = None
     steps: tuple[MigrationStep, ...] = ()
     if endpoint is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Literal
 
 from tenantry.kinds.drift import settled
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
@@ -20,8 +21,8 @@ from tenantry.model.changes import (
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts
-from tenantry.model.resource import Blocker, Deletion, Held, Ref
-from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+from tenantry.model.resource import Blocker, Deletion, Held, Ref, SecretKeyRef
+from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ class SeenRegion:
 
 
 @dataclass(frozen=True)
+class SeenForeign:
+    """The engine of others that is asked for. credential: as SecretFacts.state; failure: why it cannot be worked with."""
+
+    credential: str
+    failure: Stalled | Waiting | Transient | None = None
+
+
+@dataclass(frozen=True)
 class Child:
     """An app, identity or provider of the environment."""
 
@@ -60,6 +69,7 @@ class Observed:
 
     database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
     contents: what the engine holds, looked at only where what nobody declared is to be removed.
+    foreign: the engine of others that is asked for; None where the region does not allow it.
     """
 
     environment: Environment
@@ -72,6 +82,7 @@ class Observed:
     children: tuple[Child, ...] = ()
     database: SecretFacts | None = None
     contents: Contents | None = None
+    foreign: SeenForeign | None = None
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -139,7 +150,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     )
     if not wins(mine, seen.rivals):
         return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
-    return _engine_refusal(seen.region, environment) or _database_refusal(seen)
+    return _engine_refusal(seen.region, environment) or _database_refusal(seen) or _foreign_refusal(seen)
 
 
 def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
@@ -164,13 +175,26 @@ def _database_refusal(seen: Observed) -> Verdict | None:
     if declared is None or seen.database is None or seen.database.state == "Present":
         return None
     secret = declared.secret_ref
-    match seen.database.state:
+    return _without_secret(seen.database.state, secret, "spec.engine.database.secretRef")
+
+
+def _foreign_refusal(seen: Observed) -> Verdict | None:
+    external = seen.environment.spec.engine.external
+    if external is None or seen.foreign is None:
+        return None
+    if seen.foreign.credential != "Present":
+        return _without_secret(seen.foreign.credential, external.admin_secret_ref, "spec.engine.external.adminSecretRef")
+    return seen.foreign.failure
+
+
+def _without_secret(state: str, secret: SecretKeyRef, field: str) -> Waiting:
+    match state:
         case "NotLabelled":
             return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: environment")
         case "NoKey":
             return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
         case _:
-            return Waiting("SecretNotFound", f"spec.engine.database.secretRef: no Secret {secret.name!r} in this namespace")
+            return Waiting("SecretNotFound", f"{field}: no Secret {secret.name!r} in this namespace")
 
 
 def _wanted(seen: Observed) -> EngineSpec:
@@ -260,23 +284,37 @@ def _verdict(seen: Observed) -> Verdict:
 def _status(seen: Observed) -> EnvironmentStatus:
     environment, engine = seen.environment, seen.engine
     external = environment.spec.engine.external
-    answered = external is not None or (engine is not None and engine.status == "RUNNING")
+    answered = _answers(seen) or (engine is not None and engine.status == "RUNNING")
     phase = "READY" if answered or environment.status.phase == "READY" else "PENDING"
-    url = external.url if external is not None else (engine.url if engine else seen.preview)
+    url = _foreign_url(seen) if external is not None else (engine.url if engine else seen.preview)
     external_id = engine.environment_external_id if engine else ""
     update = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
     if engine is not None and engine.spec is not None and answered:
         update |= {"slug": engine.spec.ref.slug, "tenant_slug": engine.spec.ref.tenant_slug}
-    elif external is not None:
+    elif answered:
         update["slug"] = environment.wanted_slug
     return environment.status.model_copy(update=update | {"engine": _engine_status(seen, url)})
+
+
+def _answers(seen: Observed) -> bool:
+    """Can the engine of others be worked with?"""
+    return seen.foreign is not None and seen.foreign.credential == "Present" and seen.foreign.failure is None
+
+
+def _foreign_url(seen: Observed) -> str:
+    """The URL of an engine of others, `""` where the region allows none: what is declared in it is not to call there."""
+    external = seen.environment.spec.engine.external
+    return external.url if external is not None and seen.foreign is not None else ""
 
 
 def _engine_status(seen: Observed, url: str) -> EngineStatus:
     environment, engine = seen.environment, seen.engine
     name = f"engine-{environment.wanted_slug}"
     if environment.spec.engine.external is not None:
-        return EngineStatus(id=environment.id, name=name, status="RUNNING", url=url)
+        before = environment.status.engine
+        away: Literal["FAILED", "PENDING"] = "FAILED" if before is not None and before.id else "PENDING"
+        known = environment.id if _answers(seen) or away == "FAILED" else ""
+        return EngineStatus(id=known, name=name, status="RUNNING" if _answers(seen) else away, url=url)
     if engine is None:
         return EngineStatus(name=name, url=url)
     return EngineStatus.model_validate(

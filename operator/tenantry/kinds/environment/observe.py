@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.environment.decide import Child, Observed, SeenRegion, SeenTenant, admin_secret, engine_ref
+from tenantry.kinds.environment.decide import Child, Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.region.spec import Region
-from tenantry.kinds.tenancy import endpoint_of, tenant_of
+from tenantry.kinds.tenancy import declared_endpoint, endpoint_of, tenant_of
 from tenantry.model.claims import Claim
-from tenantry.model.facts import SecretFacts
+from tenantry.model.facts import EngineEndpoint, SecretFacts
 from tenantry.model.resource import RESTORING, Resource
+from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import View, World
 
 CHILDREN: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider)
@@ -26,20 +27,46 @@ async def observe(environment: Environment, world: World) -> Observed:
     tenant = _tenant(environment, view)
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
-    contents = await _contents(environment, world)
     region = _region(environment, tenant, world)
+    foreign = await _foreign(environment, region, world)
+    contents = await _contents(environment, world) if foreign is None or foreign.failure is None else None
+    ours = environment.spec.engine.external is None
     return Observed(
         environment=environment,
         tenant=tenant,
         region=region,
         rivals=_rivals(environment, view),
-        engine=await world.deployer.engine(engine_ref(environment, slug)),
+        engine=await world.deployer.engine(engine_ref(environment, slug)) if ours else None,
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
         database=_database(environment, world) if region is not None and region.provider == "Kubernetes" else None,
         contents=contents,
+        foreign=foreign,
     )
+
+
+async def _foreign(environment: Environment, region: SeenRegion | None, world: World) -> SeenForeign | None:
+    """The engine of others that is asked for, where the region allows that; nobody is called otherwise."""
+    endpoint = declared_endpoint(environment)
+    allowed = region is not None and region.allowed and region.external
+    if endpoint is None or endpoint.admin_secret is None or environment.deleting or not allowed:
+        return None
+    secret = endpoint.admin_secret
+    seen = world.secrets.look(secret.namespace, secret.name, endpoint.admin_key, "environment")
+    return SeenForeign(seen.state, await _failure(endpoint, world) if seen.state == "Present" else None)
+
+
+async def _failure(endpoint: EngineEndpoint, world: World) -> Stalled | Waiting | Transient | None:
+    """Why it cannot be worked with now, or None."""
+    try:
+        await world.engines.at(endpoint).apps()
+    except Halt as halt:
+        verdict = halt.verdict
+        if isinstance(halt, NotFound) or verdict.reason == "EngineAnswer":
+            return Transient("NotAnEngine", f"spec.engine.external.url: {endpoint.url} is no engine: {verdict.message}")
+        return verdict
+    return None
 
 
 async def _contents(environment: Environment, world: World) -> Contents | None:

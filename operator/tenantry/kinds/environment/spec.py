@@ -19,12 +19,30 @@ class Database(Value):
 class ExternalEngine(Value):
     """An engine that Tenantry did not start."""
 
-    url: Url
-    admin_secret_ref: SecretKeyRef
+    url: Url = Field(description="Where it answers, without /api/v1. https, unless the platform allows more.")
+    admin_secret_ref: SecretKeyRef = Field(description="The password of its `admin`, in clear.")
 
 
 class Engine(Value):
     """The engine that the environment wants. `{}` is the region's default."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "!has(self.external) || !["
+                    "has(self.version), has(self.size), has(self.storage), has(self.database)].exists(x, x)",
+                    "message": "is not ours to shape: version, size, storage and database must be absent",
+                    "fieldPath": ".external",
+                },
+                {
+                    "rule": "has(self.external) == has(oldSelf.external)",
+                    "message": "cannot be added or removed: an environment keeps its engine",
+                    "fieldPath": ".external",
+                },
+            ]
+        }
+    }
 
     version: str | None = Field(default=None, min_length=1, max_length=128)
     size: str | None = Field(default=None, min_length=1, max_length=40)

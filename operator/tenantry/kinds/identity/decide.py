@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tenantry.kinds.drift import settled
 from tenantry.kinds.identity.spec import Identity, IdentityStatus
+from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
@@ -74,7 +75,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     identity = seen.identity
     spec = identity.spec
     if seen.environment != "Present":
-        state = "being deleted" if seen.environment == "Deleting" else "not there"
+        state = "not there" if seen.environment == "Missing" else "being deleted"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {spec.environment!r} is {state}")
     if not _wins(seen, now):
         return Stalled("Duplicate", f"spec.username: {spec.username!r} is another Identity's of this environment")
@@ -105,7 +106,9 @@ def _difference(seen: Observed) -> str:
     held = seen.held
     if held is None:
         return "create"
-    delivered = held.fingerprint or seen.identity.status.credential or ""
+    status = seen.identity.status
+    # What was delivered to a user that is gone, was not delivered to another of that name.
+    delivered = held.fingerprint or (status.credential if status.id in (None, held.id) else None) or ""
     if delivered != seen.password.fingerprint:
         return "set password"
     if dict(held.roles) != dict(_roles(seen.identity)):
@@ -143,6 +146,8 @@ def _ours(seen: Observed, now: datetime) -> bool:
 
 def _deletion(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     changes: tuple[Change, ...] = ()
+    if seen.environment == "Orphaned":
+        return Decision(seen.identity.status, let_go(seen.identity, now), "DELETE_IDENTITY")
     if seen.environment == "Present" and seen.engine is None:
         waiting = Waiting("EngineNotRunning", "the engine must run for the identity to be removed")
         return Decision(seen.identity.status, waiting, "DELETE_IDENTITY")

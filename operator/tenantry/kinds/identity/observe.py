@@ -6,7 +6,7 @@ from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.decide import Observed
 from tenantry.kinds.identity.spec import Identity
-from tenantry.kinds.tenancy import endpoint_of
+from tenantry.kinds.tenancy import engine_of
 from tenantry.model.claims import Claim
 from tenantry.model.facts import EngineIdentity
 from tenantry.ports import World
@@ -17,9 +17,7 @@ async def observe(identity: Identity, world: World) -> Observed:
     view = world.resources
     metadata, spec = identity.metadata, identity.spec
     environment = view.get(Environment, metadata.namespace, spec.environment)
-    state = "Missing" if environment is None else "Deleting" if environment.deleting else "Present"
-    external = environment is not None and environment.spec.engine.external is not None
-    endpoint = endpoint_of(environment) if state == "Present" or external else None
+    state, endpoint = engine_of(environment, world.secrets)
     held: EngineIdentity | None = None
     if endpoint is not None:
         folded = spec.username.casefold()

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tenantry.kinds.drift import settled
 from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProviderStatus
+from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
@@ -99,7 +100,7 @@ def _secret_differs(seen: Observed) -> bool:
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     provider = seen.provider
     if seen.environment != "Present":
-        state = "being deleted" if seen.environment == "Deleting" else "not there"
+        state = "not there" if seen.environment == "Missing" else "being deleted"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {provider.spec.environment!r} is {state}")
     if not _wins(seen, now):
         return Stalled("Duplicate", f"spec.displayName: {provider.name!r} is another IdentityProvider's of this environment")
@@ -137,6 +138,8 @@ def _ours(seen: Observed, now: datetime) -> bool:
 
 def _deletion(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     action = "DELETE_IDENTITY_PROVIDER"
+    if seen.environment == "Orphaned":
+        return Decision(seen.provider.status, let_go(seen.provider, now), action)
     if seen.environment == "Present" and seen.engine is None:
         waiting = Waiting("EngineNotRunning", "the engine must run for the provider to be removed")
         return Decision(seen.provider.status, waiting, action)

@@ -10,6 +10,7 @@ from tenantry.model.fields import DisplayName, ObjectName
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Value
 
 Provider = Literal["Host", "Local", "Kubernetes"]
+Network = Annotated[str, Field(min_length=4, max_length=43, pattern=r"^[0-9a-fA-F:.]+/[0-9]{1,3}$")]
 Subdomain = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 
 
@@ -30,6 +31,11 @@ class EngineRules(Value):
     images: list[Annotated[str, Field(min_length=1, max_length=512)]] | None = Field(default=None, max_length=50)
     sizes: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(default=None, max_length=20)
     external: bool = Field(default=False, description="May environments adopt engines that run elsewhere?")
+    external_networks: list[Network] | None = Field(
+        default=None,
+        max_length=50,
+        description="Networks in which these may be although they are not public, such as 10.1.0.0/16.",
+    )
 
 
 class RegionSpec(Value):

@@ -1,0 +1,72 @@
+"""Connections to addresses that tenants declare: what engine/outbound.py checks, for httpx."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from typing import Any
+
+import httpcore
+import httpx
+
+from tenantry.engine.outbound import Rules, addresses_of
+
+IDLE_CONNECTIONS = 20
+IDLE_S = 5.0
+
+
+class GuardedTransport(httpx.AsyncHTTPTransport):
+    """The network, as far as the rules let it. No proxies; a connection goes to the very address that was checked."""
+
+    def __init__(self, rules: Rules) -> None:
+        context = ssl.create_default_context()
+        super().__init__(verify=context, trust_env=False)
+        # The one place where httpx takes no argument: its pool, with a way to connect of our own.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=None,  # who is slow takes no connection from another; the platform's workers bound them
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_S,
+            network_backend=_Guarded(rules),
+        )
+
+
+class _Guarded(httpcore.AsyncNetworkBackend):
+    """Resolves, checks, and connects to what it checked: nobody resolves the name again."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """To the first address that takes the connection. Raises Refused, httpcore.ConnectError, ConnectTimeout."""
+        try:
+            addresses = await addresses_of(host, port, self._rules)
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError(f"{host} cannot be resolved") from error
+        *others, last = addresses
+        for address in others:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+        return await self._network.connect_tcp(last, port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Never: no URL leads to a socket. Raises httpcore.ConnectError."""
+        raise httpcore.ConnectError("not a network address")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)

@@ -1,0 +1,46 @@
+"""Which addresses engines of others may have: what the settings allow, and what the region of their environment adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tenantry.engine.outbound import Rules
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.region.spec import Region
+from tenantry.model.facts import EngineEndpoint
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Invalid, Problem
+from tenantry.runtime.cache import Cache
+from tenantry.settings import Outbound, parse_networks
+
+
+def rules_of(settings: Outbound) -> Rules:
+    """What the settings allow everybody."""
+    return Rules(settings.http, parse_networks(settings.networks))
+
+
+def foreign_rules(settings: Outbound, cache: Cache) -> Callable[[EngineEndpoint], Rules]:
+    """The rules of each engine of others. They raise Invalid for a region whose networks are none."""
+    everywhere = rules_of(settings)
+
+    def rules(endpoint: EngineEndpoint) -> Rules:
+        region = _region(cache, endpoint)
+        if region is None or not region.spec.engine.external_networks:
+            return everywhere
+        try:
+            more = parse_networks(",".join(region.spec.engine.external_networks))
+        except ValueError as error:
+            problem = Problem("spec.engine.externalNetworks", f"of region {region.metadata.name}: {error}")
+            raise Invalid((problem,), "Operator") from None
+        return Rules(everywhere.http, (*everywhere.networks, *more))
+
+    return rules
+
+
+def _region(cache: Cache, endpoint: EngineEndpoint) -> Region | None:
+    for namespace, name in cache.names(Environment.KIND, by=f"id={endpoint.environment_id}"):
+        environment = cache.resource(Ref(Environment.KIND, namespace, name))
+        if isinstance(environment, Environment):
+            region = cache.resource(Ref(Region.KIND, "", environment.spec.region))
+            return region if isinstance(region, Region) else None
+    return None
