@@ -10,7 +10,7 @@ import sys
 import httpx
 
 USERS = (
-    {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com"},
+    {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com", "groups": ["everyone", "crm:reader"]},
     {"sub": "impostor", "preferred_username": "admin"},
 )
 

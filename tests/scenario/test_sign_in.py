@@ -139,6 +139,29 @@ async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_decla
     assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
 
 
+async def test_roles_that_a_token_claims_count_before_the_default_ones(world: World) -> None:
+    """ada's groups name her a reader of crm; the default role is editor, and impostor has no groups."""
+    async with world.browser() as browser:
+        for claim, sub, written in (("", "ada", 201), ("groups", "ada", 403), ("groups", "impostor", 201), ("email", "ada", 201)):
+            await world.edit(roles_claim=claim)
+            await _sign_in(world, browser, sub)
+            token = _bearer(await _id_token(world, sub))
+            for headers in ({"Origin": world.url}, token):
+                email = f"{claim}@{sub}.{next(iter(headers))}"
+                answer = await browser.post(CONTACTS, json={"email": email}, headers=headers)
+                assert answer.status_code == written, (claim, sub, [*headers])
+                assert (await browser.get(CONTACTS, headers=headers)).status_code == 200
+
+
+async def test_a_claim_that_is_no_longer_asked_for_gives_a_session_nothing(world: World) -> None:
+    await world.edit(roles_claim="groups", default_roles={})
+    async with world.browser() as browser:
+        await _sign_in(world, browser)
+        assert (await browser.get(CONTACTS)).status_code == 200
+        await world.edit(default_roles={})
+        assert (await browser.get(CONTACTS)).status_code == 403
+
+
 async def test_a_write_by_cookie_comes_from_a_page_of_the_engine(world: World) -> None:
     async with world.browser() as browser:
         await _sign_in(world, browser)

@@ -22,6 +22,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.model.verdicts import Forbidden, Halt, Unauthorized
 from tenantry.ports import Secrets
 from tenantry.rest.sign_in import Basic
+from tenantry.rest.throttle import Throttle
 from tenantry.rest.tokens import LEEWAY
 from tenantry.runtime.cache import Cache, Seen
 
@@ -72,6 +73,7 @@ class Authenticator:
         self._owners = Owners(cache)
         self._secrets = secrets
         self._now = now
+        self._throttle = Throttle()
         self._verified: dict[bytes, _Verified] = {}
         self._living: dict[str, tuple[str, Principal]] = {}
         cache.listen(self._seen)
@@ -91,8 +93,15 @@ class Authenticator:
             raise Unauthorized("the token has ended: its user has changed")
         return principal
 
-    async def sign_in(self, credentials: Basic) -> User:
-        """The user with that name and password, in a time that does not tell which was wrong. Raises Unauthorized."""
+    async def sign_in(self, credentials: Basic, address: str) -> User:
+        """The user with that name and password, in a time that does not tell which was wrong. Raises Unauthorized.
+
+        Answers 429 to an address that guesses.
+        """
+        async with self._throttle.attempt("", credentials.username, address):
+            return await self._signed_in(credentials)
+
+    async def _signed_in(self, credentials: Basic) -> User:
         user = self._named(credentials.username)
         held = await self._password(user)
         matches = await verify_password(held.hash or None, credentials.password)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import signal
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tenantry.cli.serving import serving
 from tenantry.cli.sockets import listening, url_of
 from tenantry.engine.access import Served
 from tenantry.engine.packages.check import Limits
+from tenantry.engine.sealing import Sealing
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
@@ -62,14 +62,14 @@ async def signalled() -> None:
 
 
 async def _alone(engine: Engine, data: Path, outbound: Outbound) -> Served:
-    await engine.set_admin_password(_password(await asyncio.to_thread(password_file, data)))
+    await engine.set_admin_password(await asyncio.to_thread(lambda: _password(data, password_file(data))))
     return Served(engine, data / KEY_FILE, foreign=verifier(outbound))
 
 
 async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbound) -> Served:
     async def declared() -> Password | None:
         try:
-            return _password((await asyncio.to_thread(managed.admin_password.read_text)).strip())
+            return await asyncio.to_thread(lambda: _password(data, managed.admin_password.read_text().strip()))
         except FileNotFoundError:
             return None
 
@@ -79,8 +79,8 @@ async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbo
     return Served(engine, data / KEY_FILE, managed.uid, managed.facade_url, keys, admin.refresh, verifier(outbound))
 
 
-def _password(text: str) -> Password:
-    fingerprint = hashlib.sha256(text.encode()).hexdigest()[:32]
+def _password(data: Path, text: str) -> Password:
+    fingerprint = Sealing(data).fingerprint(text)
     if text.startswith(HASH_PREFIX):
         return Password(hash=text, fingerprint=fingerprint)
     return Password(clear=text, fingerprint=fingerprint)

@@ -21,6 +21,7 @@ from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.ports import EngineAdmin
 from tenantry.rest.bodies import invalid
 from tenantry.rest.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
+from tenantry.rest.throttle import Throttle, address_of
 from tenantry.rest.tokens import Claims, key_id, new_key, read_key, sign, verify, write_key
 
 ISSUER = "tenantry-engine"
@@ -61,6 +62,7 @@ class Served:
     uid: the environment's id, `""` standalone. facade_url: where a managed engine's declared things are changed, `""` for a
     standalone engine. platform: whose tokens the operator signs in with. refresh_admin: called before `admin` is let in;
     it takes over the password that was declared meanwhile. foreign: verifies the tokens of external identity providers.
+    throttle: holds guesses back, of all engines of the process.
     """
 
     engine: ServedEngine
@@ -70,13 +72,14 @@ class Served:
     platform: PlatformKeys | None = None
     refresh_admin: Callable[[], Awaitable[None]] = _nothing
     foreign: ForeignTokens = field(default_factory=foreign_tokens)
+    throttle: Throttle = field(default_factory=Throttle)
     _key: OKPKey | None = field(default=None, repr=False)
 
     async def principal(self, request: Request) -> Principal:
         """Who sends the request. Raises Unauthorized."""
         match credentials_of(request):
             case Basic(username, password):
-                return _principal(await self.sign_in(username, password))
+                return _principal(await self.sign_in(username, password, address_of(request)))
             case Bearer(token):
                 return await self._bearer(token)
 
@@ -97,11 +100,12 @@ class Served:
         """Sign-in through external identity providers."""
         return ExternalSignIn(self.engine, self.foreign, self._own_key, self.uid)
 
-    async def sign_in(self, username: str, password: str) -> EngineIdentity:
-        """The identity with that password. Raises Unauthorized."""
-        if username == ADMIN:
-            await self.refresh_admin()
-        return await self.engine.authenticate(username, password)
+    async def sign_in(self, username: str, password: str, address: str) -> EngineIdentity:
+        """The identity with that password. Raises Unauthorized; answers 429 to an address that guesses."""
+        async with self.throttle.attempt(self.uid, username, address):
+            if username == ADMIN:
+                await self.refresh_admin()
+            return await self.engine.authenticate(username, password)
 
     async def issue(self, identity: EngineIdentity) -> str:
         """A token of this engine for an identity."""

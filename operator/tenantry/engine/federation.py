@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from tenantry.engine.records import FEDERATED, PROVIDERS
-from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings
+from tenantry.engine import records
+from tenantry.engine.records import CLAIMED_ROLES, FEDERATED, PROVIDERS
+from tenantry.engine.sealing import Sealing
+from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
+from tenantry.model.verdicts import Halt, NotFound, Stalled
 from tenantry.rest.bodies import invalid
 
 LONGEST_NAME = 255
+LOST = "lost"
+"""The fingerprint of a secret that cannot be read any more: no declared one has it, so it is delivered anew."""
 
 
 @dataclass(frozen=True)
 class FederatedIdentity:
-    """A user of an issuer. username: what the issuer called it when it was last seen first; shown, and never looked up."""
+    """A user of an issuer. username: what the issuer called it when it was seen first; shown, and never looked up.
+
+    roles: by app, as claimed when its browser last signed in.
+    """
 
     id: str
     issuer: str
     subject: str
     username: str
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_federated(connection: sa.Connection, issuer: str, subject: str) -> FederatedIdentity | None:
@@ -34,8 +44,19 @@ def find_federated(connection: sa.Connection, issuer: str, subject: str) -> Fede
 
 
 def federated_with(connection: sa.Connection, id_: str) -> FederatedIdentity | None:
-    """By its id."""
-    return _federated(connection.execute(sa.select(FEDERATED).where(FEDERATED.c.id == id_)).first())
+    """By its id, with the roles that were claimed for it."""
+    found = _federated(connection.execute(sa.select(FEDERATED).where(FEDERATED.c.id == id_)).first())
+    if found is None:
+        return None
+    roles = connection.execute(sa.select(CLAIMED_ROLES.c.roles).where(CLAIMED_ROLES.c.identity == id_)).scalar()
+    return replace(found, roles=json.loads(roles)) if roles else found
+
+
+def claim_roles(connection: sa.Connection, id_: str, roles: Mapping[str, str]) -> None:
+    """Replaces the roles that were claimed for a user."""
+    connection.execute(CLAIMED_ROLES.delete().where(CLAIMED_ROLES.c.identity == id_))
+    if roles:
+        connection.execute(CLAIMED_ROLES.insert().values(identity=id_, roles=json.dumps(dict(roles))))
 
 
 def add_federated(connection: sa.Connection, issuer: str, subject: str, username: str) -> FederatedIdentity:
@@ -59,18 +80,50 @@ def add_federated(connection: sa.Connection, issuer: str, subject: str, username
     return found
 
 
-def check_provider(settings: IdentityProviderSettings, others: Sequence[EngineIdentityProvider]) -> None:
+def identity_providers(connection: sa.Connection, sealing: Sealing) -> tuple[EngineIdentityProvider, ...]:
+    """All of them, oldest first; one whose secret cannot be read any more has the fingerprint LOST."""
+    secrets = {row.id: row.client_secret for row in connection.execute(sa.select(PROVIDERS.c.id, PROVIDERS.c.client_secret))}
+    return tuple(
+        one if sealing.opens(secrets[one.id], one.id) else replace(one, fingerprint=LOST) for one in records.providers(connection)
+    )
+
+
+def add_provider(
+    connection: sa.Connection, sealing: Sealing, settings: IdentityProviderSettings, secret: Password
+) -> EngineIdentityProvider:
+    """Adds one. Raises Invalid."""
+    _check(settings, records.providers(connection))
+    id_ = str(uuid.uuid4())
+    return records.add_provider(connection, id_, settings, (sealing.seal(secret.clear, id_), secret.fingerprint))
+
+
+def edit_provider(
+    connection: sa.Connection, sealing: Sealing, id_: str, settings: IdentityProviderSettings, secret: Password | None
+) -> None:
+    """Replaces its settings; a secret of None stays as it is. Raises NotFound, Invalid."""
+    present = records.providers(connection)
+    if all(one.id != id_ for one in present):
+        raise NotFound(f"no identity provider {id_}")
+    _check(settings, [one for one in present if one.id != id_])
+    sealed = (sealing.seal(secret.clear, id_), secret.fingerprint) if secret is not None else None
+    records.edit_provider(connection, id_, settings, sealed)
+
+
+def client_secret(connection: sa.Connection, sealing: Sealing, provider: str) -> str:
+    """The secret that is declared for an identity provider, `""` for none. Raises a Stalled Halt when it cannot be read."""
+    sealed = connection.execute(sa.select(PROVIDERS.c.client_secret).where(PROVIDERS.c.id == provider)).scalar() or ""
+    if not sealing.opens(sealed, provider):
+        raise Halt(Stalled("SecretLost", "the client secret cannot be read any more: it must be set anew", "Operator"))
+    return sealing.open(sealed, provider)
+
+
+def _check(settings: IdentityProviderSettings, others: Sequence[EngineIdentityProvider]) -> None:
     """Raises Invalid for settings that miss a field, or whose name another provider has."""
-    for field in ("name", "issuer_url", "client_id"):
-        if not getattr(settings, field):
-            raise invalid(field, "is required")
+    for name in ("name", "issuer_url", "client_id"):
+        if not getattr(settings, name):
+            raise invalid(name, "is required")
     if any(one.settings.name == settings.name for one in others):
         raise invalid("name", f"{settings.name} is already taken")
-
-
-def client_secret(connection: sa.Connection, provider: str) -> str:
-    """The secret that is declared for an identity provider, `""` for none."""
-    return connection.execute(sa.select(PROVIDERS.c.client_secret).where(PROVIDERS.c.id == provider)).scalar() or ""
 
 
 def _federated(row: Any) -> FederatedIdentity | None:

@@ -68,6 +68,12 @@ FEDERATED = sa.Table(
     sa.Column("created_at", sa.String(40), nullable=False),
     sa.UniqueConstraint("issuer", "subject"),
 )
+CLAIMED_ROLES = sa.Table(
+    "_tenantry_claimed_roles",
+    _METADATA,
+    sa.Column("identity", sa.String(36), primary_key=True),
+    sa.Column("roles", sa.Text, nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -207,25 +213,30 @@ def providers(connection: sa.Connection) -> list[EngineIdentityProvider]:
     return [_provider(row) for row in connection.execute(query)]
 
 
-def put_provider(
-    connection: sa.Connection, settings: IdentityProviderSettings, secret: tuple[str, str] | None, id_: str = ""
+def add_provider(
+    connection: sa.Connection, id_: str, settings: IdentityProviderSettings, secret: tuple[str, str]
 ) -> EngineIdentityProvider:
-    """Adds one, or edits the one with `id_`. secret: value and fingerprint; None leaves it as it is."""
-    values: dict[str, Any] = {"name": settings.name, "settings": json.dumps(_settings_json(settings))}
-    if secret is not None:
-        values |= {"client_secret": secret[0], "fingerprint": secret[1]}
-    if id_:
-        connection.execute(PROVIDERS.update().where(PROVIDERS.c.id == id_).values(values))
-    else:
-        id_ = str(uuid.uuid4())
-        defaults = {"client_secret": "", "fingerprint": "", "created_at": datetime.now(UTC).isoformat()}
-        connection.execute(PROVIDERS.insert().values(defaults | values | {"id": id_}))
+    """Adds one. secret: sealed value and fingerprint."""
+    created = {"id": id_, "created_at": datetime.now(UTC).isoformat()}
+    connection.execute(PROVIDERS.insert().values(created | _provider_values(settings, secret)))
     return next(provider for provider in providers(connection) if provider.id == id_)
+
+
+def edit_provider(
+    connection: sa.Connection, id_: str, settings: IdentityProviderSettings, secret: tuple[str, str] | None
+) -> None:
+    """Replaces its settings. secret: sealed value and fingerprint; None leaves it as it is."""
+    connection.execute(PROVIDERS.update().where(PROVIDERS.c.id == id_).values(_provider_values(settings, secret)))
 
 
 def remove_provider(connection: sa.Connection, id_: str) -> None:
     """Removes one."""
     connection.execute(PROVIDERS.delete().where(PROVIDERS.c.id == id_))
+
+
+def _provider_values(settings: IdentityProviderSettings, secret: tuple[str, str] | None) -> dict[str, str]:
+    values = {"name": settings.name, "settings": json.dumps(_settings_json(settings))}
+    return values if secret is None else {**values, "client_secret": secret[0], "fingerprint": secret[1]}
 
 
 def _identity(row: Any) -> StoredIdentity:
@@ -248,4 +259,5 @@ def _settings_json(settings: IdentityProviderSettings) -> dict[str, Any]:
         "auto_provision": settings.auto_provision,
         "is_active": settings.is_active,
         "default_roles": dict(settings.default_roles),
+        "roles_claim": settings.roles_claim,
     }

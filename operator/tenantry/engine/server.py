@@ -22,6 +22,7 @@ from tenantry.rest.engine_routes import Row, engine_router, router_of
 from tenantry.rest.problems import answer_problems
 from tenantry.rest.release import release_label
 from tenantry.rest.sign_in import TokenResponse, password_grant
+from tenantry.rest.throttle import address_of
 from tenantry.rest.uploads import Uploads
 
 API = "/api/v1"
@@ -94,7 +95,7 @@ def _sign_in_router(served_of: Callable[[Request], Served]) -> APIRouter:
         """Sign in with a username and a password."""
         served = served_of(request)
         form = await password_grant(request)
-        identity = await served.sign_in(form.username, form.password)
+        identity = await served.sign_in(form.username, form.password, address_of(request))
         answer = TokenResponse(access_token=await served.issue(identity))
         return json_response(answer.model_dump(), headers={"Cache-Control": "no-store"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,13 +16,14 @@ import sqlalchemy as sa
 from tenantry.engine import federation, records
 from tenantry.engine.data.exposure import Exposure, Exposures
 from tenantry.engine.database import Database, limit_time
-from tenantry.engine.federation import FederatedIdentity, check_provider
+from tenantry.engine.federation import FederatedIdentity
 from tenantry.engine.inventory import held_apps
 from tenantry.engine.migration import run
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
 from tenantry.engine.records import ADMIN, StoredIdentity, StoredVersion
+from tenantry.engine.sealing import Sealing
 from tenantry.engine.shelf import Shelf
 from tenantry.model.facts import (
     EngineApp,
@@ -51,6 +52,7 @@ class Engine:
     def __init__(self, data: Path, database_url: str | None, limits: Limits, created_at: datetime) -> None:
         self._database = Database(data / "engine.db", database_url)
         self._shelf = Shelf(data)
+        self._sealing = Sealing(data)
         self._limits = limits
         self._admin = EngineIdentity(_ADMIN_ID, ADMIN, created_at)
         self._prepared = False
@@ -227,26 +229,15 @@ class Engine:
         return found.facts
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
-        return tuple(await self._read(records.providers, list[EngineIdentityProvider]))
+        return await self._read(
+            lambda connection: federation.identity_providers(connection, self._sealing), tuple[EngineIdentityProvider, ...]
+        )
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
-        def add(connection: sa.Connection) -> EngineIdentityProvider:
-            check_provider(settings, records.providers(connection))
-            return records.put_provider(connection, settings, (client_secret.clear, client_secret.fingerprint))
-
-        return await self._write(add)
+        return await self._write(lambda c: federation.add_provider(c, self._sealing, settings, client_secret))
 
     async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
-        secret = (client_secret.clear, client_secret.fingerprint) if client_secret is not None else None
-
-        def edit(connection: sa.Connection) -> None:
-            present = records.providers(connection)
-            if all(one.id != id_ for one in present):
-                raise NotFound(f"no identity provider {id_}")
-            check_provider(settings, [one for one in present if one.id != id_])
-            records.put_provider(connection, settings, secret, id_)
-
-        await self._write(edit)
+        await self._write(lambda c: federation.edit_provider(c, self._sealing, id_, settings, client_secret))
 
     async def delete_identity_provider(self, id_: str) -> None:
         if all(one.id != id_ for one in await self.identity_providers()):
@@ -254,8 +245,8 @@ class Engine:
         await self._write(lambda connection: records.remove_provider(connection, id_))
 
     async def client_secret(self, provider: str) -> str:
-        """The secret that is declared for an identity provider, `""` for none."""
-        return await self._read(lambda connection: federation.client_secret(connection, provider), str)
+        """The secret that is declared for an identity provider, `""` for none. Raises a Stalled Halt when it cannot be read."""
+        return await self._read(lambda connection: federation.client_secret(connection, self._sealing, provider), str)
 
     async def federated(self, issuer: str, subject: str, username: str, provision: bool) -> FederatedIdentity | None:
         """The identity of that issuer and `sub`, made where `provision` says so."""
@@ -267,6 +258,10 @@ class Engine:
     async def federated_with(self, id_: str) -> FederatedIdentity | None:
         """The identity that an external identity provider signed in, by its id."""
         return await self._read(lambda connection: federation.federated_with(connection, id_), _no_user)
+
+    async def claim_roles(self, id_: str, roles: Mapping[str, str]) -> None:
+        """Keeps the roles that an identity provider claims for one of its users."""
+        await self._write(lambda connection: federation.claim_roles(connection, id_, roles))
 
     def _open(self, data: Path) -> None:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)

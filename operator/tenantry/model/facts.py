@@ -106,7 +106,10 @@ class EngineIdentity:
 
 @dataclass(frozen=True)
 class IdentityProviderSettings:
-    """What is declared of an external identity provider, without its secret. scopes: space-separated."""
+    """What is declared of an external identity provider, without its secret. scopes: space-separated.
+
+    default_roles: by app. roles_claim: the claim of a token that names further roles, `""` for none.
+    """
 
     name: str
     issuer_url: str
@@ -115,6 +118,7 @@ class IdentityProviderSettings:
     auto_provision: bool = False
     is_active: bool = True
     default_roles: Mapping[str, str] = field(default_factory=dict)
+    roles_claim: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -182,6 +182,7 @@ class ExtendedIdp(Body):
     auto_provision: bool = False
     is_active: bool = True
     default_roles: dict[str, str] = Field(default_factory=dict, max_length=100)
+    roles_claim: str = Field("", max_length=128)
     client_secret: str | None = None
     fingerprint: str = ""
 
@@ -233,9 +234,10 @@ def provider_body(provider: EngineIdentityProvider) -> dict[str, Any]:
 
 
 def extended_provider_body(provider: EngineIdentityProvider) -> dict[str, Any]:
-    """ExternalIdpResponse with the operator's mark of the secret, and the default roles."""
-    roles: Mapping[str, str] = provider.settings.default_roles
-    return {**provider_body(provider), "fingerprint": provider.fingerprint, "default_roles": dict(roles)}
+    """ExternalIdpResponse with the operator's mark of the secret, and what gives roles."""
+    settings = provider.settings
+    roles = {"default_roles": dict(settings.default_roles), "roles_claim": settings.roles_claim}
+    return {**provider_body(provider), "fingerprint": provider.fingerprint, **roles}
 
 
 def step_body(step: MigrationStep) -> dict[str, Any]:

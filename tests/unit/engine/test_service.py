@@ -15,6 +15,7 @@ from argon2 import PasswordHasher
 
 from tenantry.engine import records
 from tenantry.engine.packages.check import Limits
+from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
@@ -51,9 +52,9 @@ def rows(data: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def files(data: Path) -> set[str]:
-    """Everything below the engine's folder but its database."""
+    """Everything below the engine's folder but its database and its key."""
     found = (path.relative_to(data).as_posix() for path in data.rglob("*") if path.is_file())
-    return {name for name in found if not name.startswith("engine.db")}
+    return {name for name in found if not name.startswith(("engine.db", KEY_FILE))}
 
 
 def below(folder: Path) -> list[Path]:
@@ -366,6 +367,29 @@ async def test_passwords_are_nowhere_in_clear(engine: Engine, data: Path) -> Non
     stored = b"".join(path.read_bytes() for path in below(data) if path.is_file())
     assert b"ada" in stored
     assert b"ada's password" not in stored and b"the admin's password" not in stored
+
+
+async def test_a_client_secret_is_nowhere_in_clear_and_told_to_its_own_engine_alone(engine: Engine, data: Path) -> None:
+    corp = await engine.add_identity_provider(CORP, Password(clear="s3cret-of-corp", fingerprint="f1"))
+    assert await engine.client_secret(corp.id) == "s3cret-of-corp"
+    await engine.edit_identity_provider(corp.id, CORP, Password(clear="s3cret-two", fingerprint="f2"))
+    assert await (await Engine.open(data)).client_secret(corp.id) == "s3cret-two"
+    stored = b"".join(path.read_bytes() for path in below(data) if path.is_file())
+    assert corp.id.encode() in stored and b"s3cret-" not in stored
+
+
+async def test_a_client_secret_that_cannot_be_read_any_more_is_told_so_that_it_is_delivered_anew(
+    engine: Engine, data: Path
+) -> None:
+    corp = await engine.add_identity_provider(CORP, Password(clear="s3cret", fingerprint="f1"))
+    assert (await engine.identity_providers())[0].fingerprint == "f1"
+    (data / KEY_FILE).unlink()
+    again = await Engine.open(data)
+    assert (await again.identity_providers())[0].fingerprint == "lost"
+    with pytest.raises(Halt, match="must be set anew"):
+        await again.client_secret(corp.id)
+    await again.edit_identity_provider(corp.id, CORP, Password(clear="s3cret", fingerprint="f1"))
+    assert (await again.client_secret(corp.id), (await again.identity_providers())[0].fingerprint) == ("s3cret", "f1")
 
 
 async def test_the_folder_is_nobody_elses(engine: Engine, data: Path) -> None:

@@ -13,6 +13,7 @@ from tenantry.engine.oidc.tokens import ForeignTokens, foreign_tokens
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
 from tenantry.ports import Secrets
+from tenantry.rest.throttle import Throttle
 
 
 class EngineOpener:
@@ -32,6 +33,8 @@ class EngineOpener:
         self._limits = limits
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
+        # And an engine that is closed while it is idle forgets nobody's guesses.
+        self._throttle = Throttle()
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
         engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at)
@@ -43,5 +46,6 @@ class EngineOpener:
             platform=self._keys,
             refresh_admin=AdminPassword(engine, in_secret(self._secrets, record.admin_secret)).refresh,
             foreign=self._foreign,
+            throttle=self._throttle,
         )
         return OpenEngine(served, engine.close)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,9 +12,8 @@ from tenantry.api.front import Front
 from tenantry.api.routes import Route
 from tenantry.rest.bodies import json_response
 from tenantry.rest.sign_in import TokenResponse, password_grant
+from tenantry.rest.throttle import address_of
 
-AT_ONCE = 1000
-"""Sign-ins that may wait for their turn; more are answered 429."""
 _FORM = {
     "content": {
         "application/x-www-form-urlencoded": {
@@ -39,7 +37,6 @@ class SignIn:
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self._waiting = 0
 
     def routes(self) -> Sequence[Route]:
         return [
@@ -49,14 +46,7 @@ class SignIn:
 
     async def token(self, request: Request) -> Response:
         """Sign in with username and password."""
-        if self._waiting >= AT_ONCE:
-            raise HTTPException(429, "too many sign-ins at once; try again shortly", {"Retry-After": "5"})
-        credentials = await password_grant(request)
-        self._waiting += 1
-        try:
-            user = await self._front.authenticator.sign_in(credentials)
-        finally:
-            self._waiting -= 1
+        user = await self._front.authenticator.sign_in(await password_grant(request), address_of(request))
         ttl = self._front.facade.token_ttl
         token = self._front.authenticator.issue(user, ttl)
         answer = TokenResponse(access_token=token, expires_in=int(ttl.total_seconds()))

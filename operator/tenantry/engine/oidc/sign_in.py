@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from joserfc.jwk import OKPKey
@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from tenantry.engine.federation import FederatedIdentity
 from tenantry.engine.oidc import cookies
 from tenantry.engine.oidc.flow import Attempt, Client, authorization_url, exchange
+from tenantry.engine.oidc.roles import roles_of
 from tenantry.engine.oidc.tokens import Claims, ForeignTokens, claimed_issuer
 from tenantry.engine.principal import Principal
 from tenantry.model.facts import EngineIdentityProvider
@@ -36,7 +37,10 @@ class Federation(Protocol):
         """The identity of that issuer and `sub`, made where `provision` says so."""
 
     async def federated_with(self, id_: str) -> FederatedIdentity | None:
-        """The identity with that id."""
+        """The identity with that id, and its claimed roles."""
+
+    async def claim_roles(self, id_: str, roles: Mapping[str, str]) -> None:
+        """Keeps the roles that were claimed for it."""
 
 
 class ExternalSignIn:
@@ -59,7 +63,8 @@ class ExternalSignIn:
             except Unauthorized as error:
                 refusal = error
             else:
-                return await self._principal(provider, claims)
+                identity = await self._identity(provider, claims)
+                return _principal(provider, identity, roles_of(claims, provider.settings.roles_claim))
         raise refusal
 
     async def by_session(self, request: Request) -> Principal:
@@ -69,7 +74,7 @@ class ExternalSignIn:
         identity = await self._engine.federated_with(session["sub"])
         if provider is None or identity is None or identity.issuer.rstrip("/") != provider.settings.issuer_url.rstrip("/"):
             raise Unauthorized("the session has ended: its identity provider signs nobody in any more")
-        return _principal(provider, identity)
+        return _principal(provider, identity, identity.roles if provider.settings.roles_claim else {})
 
     async def providers(self, request: Request) -> Response:
         """List the identity providers that sign in, and where."""
@@ -101,9 +106,10 @@ class ExternalSignIn:
         if not given.get("code"):
             raise Unauthorized(f"{provider.settings.name} refuses the sign-in: {given.get('error', 'no code')[:200]}")
         claims = await self._claims(provider, attempt, given["code"], _redirect_uri(request))
-        principal = await self._principal(provider, claims)
+        identity = await self._identity(provider, claims)
+        await self._engine.claim_roles(identity.id, roles_of(claims, provider.settings.roles_claim))
         response = RedirectResponse(attempt.next, 303, NO_STORE)
-        cookies.set_session(response, request, principal.id, provider.id, await self._key(), self._uid)
+        cookies.set_session(response, request, identity.id, provider.id, await self._key(), self._uid)
         return response
 
     async def end(self, request: Request) -> Response:
@@ -124,17 +130,19 @@ class ExternalSignIn:
     async def _active(self) -> list[EngineIdentityProvider]:
         return [one for one in await self._engine.identity_providers() if one.settings.is_active]
 
-    async def _principal(self, provider: EngineIdentityProvider, claims: Claims) -> Principal:
+    async def _identity(self, provider: EngineIdentityProvider, claims: Claims) -> FederatedIdentity:
         given = [claims[name] for name in _NAMES if isinstance(claims.get(name), str) and claims[name].isprintable()]
         username = next(filter(None, given), claims["sub"])
         identity = await self._engine.federated(claims["iss"], claims["sub"], username, provider.settings.auto_provision)
         if identity is None:
             raise Forbidden(f"{provider.settings.name} knows you, but this engine does not, and it provisions nobody")
-        return _principal(provider, identity)
+        return identity
 
 
-def _principal(provider: EngineIdentityProvider, identity: FederatedIdentity) -> Principal:
-    return Principal(identity.id, identity.username, foreign=True, roles=provider.settings.default_roles)
+def _principal(provider: EngineIdentityProvider, identity: FederatedIdentity, claimed: Mapping[str, str]) -> Principal:
+    """default_roles hold for the apps of which no role is claimed."""
+    roles = {**provider.settings.default_roles, **claimed}
+    return Principal(identity.id, identity.username, foreign=True, roles=roles)
 
 
 def _redirect_uri(request: Request) -> str:

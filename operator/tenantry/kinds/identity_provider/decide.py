@@ -58,6 +58,7 @@ def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
         auto_provision=spec.auto_provision,
         is_active=spec.active,
         default_roles={grant.app: grant.role for grant in spec.default_roles},
+        roles_claim=spec.roles_claim or "",
     )
 
 

@@ -37,7 +37,14 @@ class IdentityProviderSpec(Value):
     scopes: list[Scope] = Field(default_factory=lambda: ["openid", "profile", "email"], min_length=1, max_length=30)
     auto_provision: bool = False
     active: bool = True
-    default_roles: list[RoleGrant] = Field(default_factory=list, max_length=100)
+    default_roles: list[RoleGrant] = Field(default_factory=list, max_length=100, description="Of every user that it signs in.")
+    roles_claim: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=128,
+        pattern=r"^[\x21-\x7e]+$",
+        description="The claim whose values, such as crm:editor, are roles; they count before defaultRoles.",
+    )
 
 
 class IdentityProviderStatus(Status):

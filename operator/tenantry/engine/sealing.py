@@ -1,0 +1,93 @@
+"""What an engine must be able to read again and nobody else may: sealed by AES-256-GCM with a key in the engine's own folder."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import os
+import tempfile
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_FILE = "secret.key"
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+class Unsealable(Exception):  # noqa: N818 - it tells what to do: the value must be given anew
+    """A value was sealed by another key or for another place, or is damaged."""
+
+
+class Sealing:
+    """The key of one engine, made when it is first needed. Blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / KEY_FILE
+        self._key: bytes | None = None
+
+    def seal(self, value: str, place: str) -> str:
+        """The value as it may be stored; only what asks for the same place opens it. `""` stays `""`. Raises OSError."""
+        if not value:
+            return ""
+        nonce = os.urandom(NONCE_BYTES)
+        sealed = AESGCM(self._of("seal")).encrypt(nonce, value.encode(), place.encode())
+        return base64.b64encode(nonce + sealed).decode()
+
+    def open(self, value: str, place: str) -> str:
+        """The value that was sealed. Raises Unsealable, OSError."""
+        if not value:
+            return ""
+        try:
+            raw = base64.b64decode(value, validate=True)
+            return AESGCM(self._of("seal")).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], place.encode()).decode()
+        except (InvalidTag, ValueError) as error:
+            raise Unsealable(place) from error
+
+    def opens(self, value: str, place: str) -> bool:
+        """Is that value still readable? Raises OSError."""
+        try:
+            self.open(value, place)
+        except Unsealable:
+            return False
+        return True
+
+    def fingerprint(self, value: str) -> str:
+        """A mark that changes with the value, and is of no use to who does not have the key. Raises OSError."""
+        return hmac.new(self._of("fingerprint"), value.encode(), hashlib.sha256).hexdigest()[:32]
+
+    def _of(self, purpose: str) -> bytes:
+        """The key for one purpose."""
+        if self._key is None:
+            self._key = _read_or_make(self._file)
+        return hmac.new(self._key, purpose.encode(), hashlib.sha256).digest()
+
+
+def _read_or_make(path: Path) -> bytes:
+    if not path.exists():
+        descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)  # for the owner's eyes alone
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)  # of two at once the first counts, for both
+        except FileExistsError:
+            pass
+        finally:
+            Path(temporary).unlink()
+        _sync_folder(path.parent)
+    key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise OSError(f"{path}: holds no key of {KEY_BYTES} bytes")
+    return key
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
