@@ -177,6 +177,8 @@ class PlainEngine:
 
     def _refuse_roles_of(self, settings: IdentityProviderSettings) -> None:
         self._refuse_roles(tuple(settings.default_roles.items()))
+        if settings.roles_claim:
+            raise Invalid((Problem("rolesClaim", "the engine's interface does not take roles"),))
 
 
 class OwnEngine(PlainEngine):
@@ -258,7 +260,7 @@ def _settings_body(settings: IdentityProviderSettings) -> dict[str, Any]:
 
 
 def _extended_settings_body(settings: IdentityProviderSettings) -> dict[str, Any]:
-    return {**_settings_body(settings), "default_roles": dict(settings.default_roles)}
+    return {**_settings_body(settings), "default_roles": dict(settings.default_roles), "roles_claim": settings.roles_claim}
 
 
 def _time(text: str) -> datetime:
@@ -291,7 +293,7 @@ def _plain_identity(item: Json) -> EngineIdentity:
 
 
 def _plain_provider(item: Json) -> EngineIdentityProvider:
-    return replace(_provider({**item, "default_roles": {}}), fingerprint="")
+    return replace(_provider({**item, "default_roles": {}, "roles_claim": ""}), fingerprint="")
 
 
 def _provider(item: Json) -> EngineIdentityProvider:
@@ -303,5 +305,6 @@ def _provider(item: Json) -> EngineIdentityProvider:
         item["auto_provision"],
         item["is_active"],
         item.get("default_roles", {}),
+        item.get("roles_claim", ""),
     )
     return EngineIdentityProvider(item["id"], settings, _time(item["created_at"]), item.get("fingerprint", ""))
