@@ -103,6 +103,9 @@ class RemoteConsole:
         facts = await self._call("GET", f"/packages/{sha256}", params={"tenant": tenant})
         return _facts(facts) if facts else None
 
+    async def copy_package(self, tenant: str, sha256: str, target: str) -> None:
+        await self._call("POST", f"/packages/{sha256}/copy", content=orjson.dumps({"tenant": tenant, "target": target}))
+
     async def backup(self, environment: Ref, target: str) -> BackupFacts:
         body = orjson.dumps({"environment": [*environment], "target": target})
         return BackupFacts(**await self._call("POST", "/backups", content=body, timeout=WATCHING))

@@ -145,6 +145,9 @@ class Console(Protocol):
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         """What a stored package says of itself, or None."""
 
+    async def copy_package(self, tenant: str, sha256: str, target: str) -> None:
+        """Copies a stored package to a file (absolute). Raises NotFound."""
+
     async def backup(self, environment: Ref, target: str) -> BackupFacts:
         """Backs up an environment of this host to a file (absolute), while it runs. Raises NotFound."""
 

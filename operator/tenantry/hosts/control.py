@@ -94,6 +94,7 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
             Route("/sources/{name}/approval", routes.approve, methods=["POST"]),
             Route("/packages", routes.put_package, methods=["POST"]),
             Route("/packages/{sha256}", routes.find_package),
+            Route("/packages/{sha256}/copy", routes.copy_package, methods=["POST"]),
             Route("/backups", routes.backups),
             Route("/backups", routes.backup, methods=["POST"]),
             Route("/restores", routes.restore, methods=["POST"]),
@@ -167,6 +168,10 @@ class _Routes:
     async def find_package(self, request: Request) -> Response:
         facts = await self._console.find_package(request.query_params.get("tenant", ""), request.path_params["sha256"])
         return _json(asdict(facts) if facts else None)
+
+    async def copy_package(self, request: Request) -> Response:
+        body = orjson.loads(await request.body())
+        return await _of_files(self._console.copy_package(body["tenant"], request.path_params["sha256"], body["target"]))
 
     async def backups(self, request: Request) -> Response:
         return _json([asdict(each) for each in await self._console.backups()])

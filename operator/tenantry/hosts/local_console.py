@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -179,6 +181,9 @@ class LocalConsole:
 
     async def find_package(self, tenant: str, sha256: str) -> PackageFacts | None:
         return await self.packages.inspect(tenant, sha256)
+
+    async def copy_package(self, tenant: str, sha256: str, target: str) -> None:
+        await asyncio.to_thread(shutil.copyfile, await self.packages.fetch(tenant, sha256), target)
 
     async def backup(self, environment: Ref, target: str) -> BackupFacts:
         document = await self.store.get(environment)
