@@ -11,8 +11,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "TENANTRY_"
 NESTED = "__"
@@ -70,6 +70,16 @@ def _duration(value: Any) -> Any:
 
 def _size(value: Any) -> Any:
     return parse_size(value) if isinstance(value, str) else value
+
+
+def _issuers(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return TypeAdapter(tuple[Issuer, ...]).validate_json(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'the list'}: {_reason(first['type'], first['msg'])}") from None
 
 
 def _address(value: Any) -> Any:
@@ -136,6 +146,18 @@ class Engine(_Group):
 
     wait: Duration = Field(timedelta(seconds=30), description="The facade waits this long for an engine before it answers 500.")
     open: Count = Field(100, description="Idle engines of this process that stay open.")
+
+
+class Issuer(_Group):
+    """An issuer of OpenID Connect whose tokens the facade takes."""
+
+    issuer: str = Field(pattern=r"^https?://[^\s]+$", description="Its URL, the `iss` of its tokens.")
+    audience: str = Field(min_length=1, description="The `aud` of the tokens that are meant for this platform.")
+    role_claim: str = Field("role", min_length=1, description="Which claim names the role.")
+    tenant_claim: str = Field("tenantId", min_length=1, description="Which claim names the tenant, by its id.")
+
+
+Issuers = Annotated[tuple[Issuer, ...], NoDecode, BeforeValidator(_issuers)]
 
 
 class Tokens(_Group):
@@ -207,6 +229,9 @@ class Settings(BaseSettings):
     git: Git = Git()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()
+    issuers: Issuers = Field(
+        (), description='Whose tokens the facade takes, too: `[{"issuer": "https://...", "audience": "..."}]`, see docs/rest.md.'
+    )
     outbound: Outbound = Outbound()
     backups: Backups = Backups()
     cluster: Cluster = Cluster()
@@ -242,7 +267,7 @@ def _reason(type_: str, message: str) -> str:
 
 def _written(name: str, value: Any) -> str:
     """A default as one would write it."""
-    if value is None:
+    if value is None or value == ():
         return ""
     if isinstance(value, timedelta):
         seconds = int(value.total_seconds())

@@ -113,6 +113,18 @@ URLS = {
     "a port too large": "https://127.0.0.1:99999/",
     "a port that is none": "https://127.0.0.1:http/",
     "nothing": "",
+    "a name of loopback with a dot": "https://loop.example.:{port}/",
+    "a name of loopback in capitals": "https://LOOP.EXAMPLE:{port}/",
+    "a port that is a name": "https://127.0.0.1:https/",
+    "an address with a path of another host": "https://127.0.0.1:{port}/https://93.184.216.34/",
+    "a mixed-case scheme without encryption": "HtTp://loop.example:{port}/",
+    "a socket's scheme": "wss://127.0.0.1:{port}/",
+    "an IPv6 address with leading zeros": "https://[0000:0000::0001]:{port}/",
+    "IPv6 loopback with a zone": "https://[::1%25lo]:{port}/",
+    "a mapped private address": "https://[::ffff:10.0.0.1]/",
+    "a compressed mapped metadata address": "https://[::ffff:a9fe:a9fe]/",
+    "nine digits of an address": "https://127.1.:{port}/",
+    "a hexadecimal address with a dot": "https://0x7f.1:{port}/",
     "too long": "https://loop.example:{port}/" + "a" * 3000,
 }
 
@@ -178,7 +190,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_no_hostile_url_leads_to_a_connection(listener: Listener) -> None:
-    assert len(URLS) >= 80
+    assert len(URLS) >= 90
     made: list[Any] = []
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect

@@ -59,6 +59,10 @@ def test_settings_are_frozen() -> None:
         ("TENANTRY_PACKAGES__SIZE", "1GB", "'1GB' is no size; write 64KiB, 512MiB or 1GiB"),
         ("TENANTRY_PACKAGES__SISE", "1GiB", "there is no such setting"),
         ("TENANTRY_PRUNE__SHARE", "2", "Input should be less than or equal to 1"),
+        ("TENANTRY_ISSUERS", "https://id.example.com", "the list: Invalid JSON: expected value at line 1 column 1"),
+        ("TENANTRY_ISSUERS", '[{"issuer": "https://id.example.com"}]', "0.audience: Field required"),
+        ("TENANTRY_ISSUERS", '[{"issuer": "id", "audience": "a"}]', "0.issuer: String should match pattern '^https?://[^\\s]+$'"),
+        ("TENANTRY_ISSUERS", '[{"issuer": "https://i", "audience": "a", "aud": "b"}]', "0.aud: there is no such setting"),
         ("TENANTRY_WORKERS", "0", "Input should be greater than or equal to 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Who sends a request: bearer tokens of the platform's key, resolved to the living User at every request."""
+"""Who sends a request: bearer tokens of the platform's key, resolved to the living User each time, or of trusted issuers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from tenantry.api.facade import Keys
 from tenantry.api.owners import Owners
+from tenantry.api.trusted import Trusted, Vouched
 from tenantry.engine.passwords import verify_password
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
@@ -67,23 +68,31 @@ class _Verified:
 class Authenticator:
     """Signs users in, and tells who they are. A token ends with its user, and with any change of role, tenant or password."""
 
-    def __init__(self, keys: Keys, cache: Cache, secrets: Secrets, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, keys: Keys, cache: Cache, secrets: Secrets, now: Callable[[], datetime], trusted: Trusted | None = None
+    ) -> None:
         self._keys = keys
         self._cache = cache
         self._owners = Owners(cache)
         self._secrets = secrets
         self._now = now
+        self._trusted = trusted
         self._throttle = Throttle()
         self._verified: dict[bytes, _Verified] = {}
         self._living: dict[str, tuple[str, Principal]] = {}
         cache.listen(self._seen)
 
-    def principal(self, request: Request) -> Principal:
-        """Who sends the request. Raises Unauthorized."""
+    async def principal(self, request: Request) -> Principal:
+        """Who sends the request. Raises Unauthorized, and Unreachable for a trusted issuer that cannot be asked."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise Unauthorized("sign in first: a bearer token is required")
+        if self._trusted is not None and self._trusted.issued(token):
+            return self._vouched_for(await self._trusted.user(token))
+        return self._of_platform(token)
+
+    def _of_platform(self, token: str) -> Principal:
         verified = self._verify(token)
         living = self._living.get(verified.user_id)
         if living is None:
@@ -146,6 +155,22 @@ class Authenticator:
         tenant = self._owners.named(spec.tenant)
         if tenant is None:
             raise Unauthorized("the user's tenant does not exist")
+        return self._within(tenant, caller)
+
+    def _vouched_for(self, user: Vouched) -> Principal:
+        """A SUPERUSER names no tenant, everybody else a living one."""
+        if user.role not in ROLES:
+            raise Unauthorized(f"the token's role {user.role[:40]!r} is unknown")
+        if user.role == "SUPERUSER":
+            if user.tenant_id:
+                raise Unauthorized("a SUPERUSER has no tenant, but the token names one")
+            return Principal(Caller(user.id, user.username, user.role))
+        tenant = self._owners.with_id(user.tenant_id)
+        if tenant is None:
+            raise Unauthorized("the token's tenant does not exist")
+        return self._within(tenant, Caller(user.id, user.username, user.role, tenant.metadata.name))
+
+    def _within(self, tenant: Tenant, caller: Caller) -> Principal:
         bound = tenant.status.namespace
         return Principal(caller, self._owners.id_of(tenant), bound.name if bound else "")
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
+from tenantry.api.trusted import Trusted
 from tenantry.model.facts import PackageFacts
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.tokens import Claims
@@ -37,6 +38,7 @@ class Facade:
 
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
     means here; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
+    trusted: verifies the tokens of other issuers than the platform.
     """
 
     store: WritingStore
@@ -53,6 +55,7 @@ class Facade:
     plan: Callable[[Edit], Awaitable[Planned]]
     mark_key: bytes
     now: Callable[[], datetime]
+    trusted: Trusted | None = None
     ready: Callable[[], bool] = lambda: True
     engine_wait: timedelta = timedelta(seconds=30)
     token_ttl: timedelta = timedelta(hours=1)

@@ -42,7 +42,7 @@ class Front:
         self.cache = cache
         self.desk = Desk(facade.store, cache, facade.packages)
         self.owners = Owners(cache)
-        self.authenticator = Authenticator(facade.keys, cache, facade.secrets, facade.now)
+        self.authenticator = Authenticator(facade.keys, cache, facade.secrets, facade.now, facade.trusted)
         self.versions = Versions(cache)
         self.renderer = renderer = Renderer(cache, facade.preview, facade.provider)
         self.regions = Fragments(cache, Region.KIND, renderer.region)
@@ -54,7 +54,7 @@ class Front:
 
     async def enter(self, request: Request) -> Principal:
         """Who sends the request; returns once the cache is as far as the request asks. Raises Unauthorized, Invalid."""
-        principal = self.authenticator.principal(request)
+        principal = await self.authenticator.principal(request)
         await self.versions.reached(request)
         return principal
 

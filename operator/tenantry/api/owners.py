@@ -25,6 +25,11 @@ class Owners:
         holds = not ranked or ranked[0][2] == resource.metadata.uid
         return str(declared) if holds else resource.metadata.uid
 
+    def with_id(self, id_: str) -> Tenant | None:
+        """The Tenant of that REST id, or None."""
+        found = self._cache.resources(Tenant.KIND, by=f"id={id_}") if id_ else ()
+        return next((cast(Tenant, one) for one in found if self.id_of(one) == id_), None)
+
     def of_namespace(self, namespace: str) -> Tenant | None:
         """The Tenant that is bound to the namespace, or None."""
         for tenant in self._cache.resources(Tenant.KIND, by=f"namespace={namespace}"):

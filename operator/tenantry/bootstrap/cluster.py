@@ -41,6 +41,7 @@ from tenantry.api.facade import Facade
 from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
+from tenantry.bootstrap.sign_in import trusted
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.kopf_host import KopfHost, Watched
 from tenantry.hosts.recorder import Recorder
@@ -279,6 +280,7 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 provider=connected.deployer.provider,
                 inspect=check,
                 plan=planner.edit,
+                trusted=trusted(settings),
                 mark_key=connected.mark_key,
                 now=now,
                 engine_wait=settings.engine.wait,

@@ -33,7 +33,7 @@ from tenantry.api.facade import Facade
 from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
-from tenantry.bootstrap.sign_in import verifier
+from tenantry.bootstrap.sign_in import trusted, verifier
 from tenantry.bootstrap.sources import Readable, open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
@@ -104,6 +104,7 @@ class Platform:
             provider=self.ports.deployer.provider,
             inspect=_inspect(self.settings),
             plan=self.plan,
+            trusted=trusted(self.settings),
             mark_key=self.mark_key,
             now=now,
             ready=lambda: self._started,

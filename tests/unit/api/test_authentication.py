@@ -58,9 +58,9 @@ class Stand:
         assert isinstance(found, User)
         return found
 
-    def role(self, token: str) -> str:
+    async def role(self, token: str) -> str:
         header = [(b"authorization", f"Bearer {token}".encode())]
-        return self.authenticator.principal(Request({"type": "http", "headers": header})).caller.role
+        return (await self.authenticator.principal(Request({"type": "http", "headers": header}))).caller.role
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def stand(tmp_path: Path) -> Stand:
     return stand
 
 
-def test_a_token_is_its_living_user(stand: Stand) -> None:
-    assert stand.role(stand.authenticator.issue(stand.user(), HOUR)) == "ADMIN"
+async def test_a_token_is_its_living_user(stand: Stand) -> None:
+    assert await stand.role(stand.authenticator.issue(stand.user(), HOUR)) == "ADMIN"
 
 
 def _deletes_user(stand: Stand) -> None:
@@ -108,12 +108,12 @@ ENDS: dict[str, Callable[[Stand], Any]] = {
 
 
 @pytest.mark.parametrize("event", ENDS)
-def test_a_token_ends_when(stand: Stand, event: str) -> None:
+async def test_a_token_ends_when(stand: Stand, event: str) -> None:
     token = stand.authenticator.issue(stand.user(), HOUR)
-    assert stand.role(token) == "ADMIN"
+    assert await stand.role(token) == "ADMIN"
     ENDS[event](stand)
     with pytest.raises(Unauthorized):
-        stand.role(token)
+        await stand.role(token)
 
 
 def _part(value: dict[str, Any]) -> str:
@@ -141,15 +141,15 @@ def forged(stand: Stand) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("row", range(11))
-def test_a_forged_token_is_refused(stand: Stand, row: int) -> None:
+async def test_a_forged_token_is_refused(stand: Stand, row: int) -> None:
     name, token = list(forged(stand).items())[row]
     with pytest.raises(Unauthorized):
         header = [(b"authorization", b"Bearer " + token.encode("latin-1"))]
-        stand.authenticator.principal(Request({"type": "http", "headers": header}))
+        await stand.authenticator.principal(Request({"type": "http", "headers": header}))
         pytest.fail(name)
 
 
-def test_a_user_that_a_tenant_writes_into_its_own_namespace_is_nobody(stand: Stand) -> None:
+async def test_a_user_that_a_tenant_writes_into_its_own_namespace_is_nobody(stand: Stand) -> None:
     intruder = stand.user("SUPERUSER", None, namespace="tenant-acme")
     with pytest.raises(Unauthorized):
-        stand.role(stand.authenticator.issue(intruder, HOUR))
+        await stand.role(stand.authenticator.issue(intruder, HOUR))

@@ -15,18 +15,16 @@ _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}\Z")
 
 
 def roles_of(claims: Mapping[str, Any], claim: str) -> dict[str, str]:
-    """Role by app. The first that names an app counts; what names no role of an app is another's business, and left out.
-
-    claim: its name, or a path by dots where no claim has that very name, such as `realm_access.roles`; `""` for none.
-    """
+    """Role by app. The first that names an app counts; what names no role of an app is another's business, and left out."""
     found: dict[str, str] = {}
-    for app, role in _pairs(_claimed(claims, claim)):
+    for app, role in _pairs(claimed(claims, claim)):
         if _APP.match(app) and _ROLE.match(role) and len(found) < MOST:
             found.setdefault(app, role)
     return found
 
 
-def _claimed(claims: Mapping[str, Any], claim: str) -> Any:
+def claimed(claims: Mapping[str, Any], claim: str) -> Any:
+    """The value of a claim: of that very name, else by a path by dots, such as `realm_access.roles`; None for none."""
     if claim in claims:
         return claims[claim]
     value: Any = claims
