@@ -122,6 +122,7 @@ class Packages(_Group):
     entries: Count = Field(10_000, description="Files inside.")
     ratio: Count = Field(200, description="How many times larger it may be unpacked.")
     inflated: Size = Field(4 << 30, description="Bytes unpacked.")
+    manifest: Size = Field(1 << 20, description="Bytes of its app.yaml.")
 
 
 class Prune(_Group):
@@ -273,7 +274,7 @@ def _written(name: str, value: Any) -> str:
         seconds = int(value.total_seconds())
         unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
         return f"{seconds // _SECONDS[unit]}{unit}"
-    if name in ("size", "inflated"):
+    if name in ("size", "inflated", "manifest"):
         unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if value % _BYTES[unit] == 0)
         return f"{value // _BYTES[unit]}{unit}"
     return str(value)

@@ -259,7 +259,8 @@ def _blobs(url: str, folder: Path, check: Check) -> FolderBlobs | ObjectBlobs:
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
-    limits = Limits(settings.packages.size, settings.packages.entries, settings.packages.inflated, settings.packages.ratio)
+    packages = settings.packages
+    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
     check = partial(inspect, limits=limits)
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
         blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), check)

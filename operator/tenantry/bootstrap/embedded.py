@@ -274,7 +274,7 @@ def _inspect(settings: Settings) -> Callable[[Path], PackageFacts]:
 
 def _limits(settings: Settings) -> Limits:
     packages = settings.packages
-    return Limits(packages.size, packages.entries, packages.inflated, packages.ratio)
+    return Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
 
 
 def _in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:

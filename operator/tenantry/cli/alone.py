@@ -39,7 +39,7 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     lock = await asyncio.to_thread(FolderLock, data)
     bound = listening(host, port)
     managed, packages = settings.managed, settings.packages
-    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio)
+    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
     engine = await Engine.open(data, database_url=database or await asyncio.to_thread(_database, managed), limits=limits)
     try:
         outbound = settings.outbound

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 from tenantry.engine.packages.manifest import LARGEST, Manifest, parse_manifest
 from tenantry.model.facts import PackageFacts
@@ -27,6 +28,8 @@ LONGEST_LINE = 16 << 20
 """Bytes of a seed's line at most: a row is held in memory."""
 HEADER = 30
 """Bytes of a local file header before its name."""
+NAME_AND_EXTRA = struct.Struct("<2H")
+"""Where a local file header tells the lengths of what follows it: at its end."""
 ENTRY = b"PK\x01\x02"
 LOCATOR, LOCATOR_SIZE = b"PK\x06\x07", 20
 SMALL = 1 << 20
@@ -37,12 +40,13 @@ END = struct.Struct("<4s4H2IH")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a package may be at most, in bytes, entries, and inflated bytes per packed byte."""
+    """What a package may be at most, in bytes, entries, and inflated bytes per packed byte. manifest: bytes of its app.yaml."""
 
     size: int = 1 << 30
     entries: int = 10_000
     inflated: int = 4 << 30
     ratio: int = 200
+    manifest: int = LARGEST
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,23 @@ def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
         raise _refused("", f"is larger than {limits.size} bytes")
     try:
         _check_end(path, limits)
-        with zipfile.ZipFile(path) as archive:
-            _check_directory(archive, limits)
+        with path.open("rb") as raw, zipfile.ZipFile(path) as archive:
+            _check_directory(archive)
+            _check_spans(archive, raw, path.stat().st_size)
             _check_contents(archive, path.stat().st_size, limits)
-            package = Package(archive, parse_manifest(_small(archive, MANIFEST)))
+            package = Package(archive, parse_manifest(_small(archive, MANIFEST, limits.manifest)))
             _check_seeds(package)
             yield package
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, RuntimeError, OSError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        UnicodeDecodeError,
+        RuntimeError,
+        OSError,
+        struct.error,
+    ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise _refused("", f"is not a readable package: {error}") from error
@@ -143,7 +157,9 @@ def _check_end(path: Path, limits: Limits) -> None:
         end = tail[-END.size :]
         if len(end) < END.size or not end.startswith(b"PK\x05\x06"):
             raise _refused("", "is not a zip file, is cut short, or carries a comment")
-        _, _, _, _, _, length, offset, _ = END.unpack(end)
+        _, disk, first_disk, here, all_, length, offset, _ = END.unpack(end)
+        if (disk, first_disk) != (0, 0) or here != all_:
+            raise _refused("", "is a part of a zip file on several disks")
         # A second, 64-bit end record would be read in place of this one; nothing within the limits needs it.
         if tail.startswith(LOCATOR) or offset + length + END.size != size:
             raise _refused("", "has bytes before, between or behind what its directory names")
@@ -155,11 +171,9 @@ def _check_end(path: Path, limits: Limits) -> None:
         raise _refused("", f"has more than {limits.entries} entries")
 
 
-def _check_directory(archive: zipfile.ZipFile, limits: Limits) -> None:
-    entries = archive.infolist()
+def _check_directory(archive: zipfile.ZipFile) -> None:
     seen: dict[str, str] = {}
-    spans: list[tuple[int, int, str]] = []
-    for entry in entries:
+    for entry in archive.infolist():
         _check_name(entry)
         folded = unicodedata.normalize("NFKC", entry.filename).casefold().rstrip("/")
         if folded in seen:
@@ -172,14 +186,28 @@ def _check_directory(archive: zipfile.ZipFile, limits: Limits) -> None:
         mode = entry.external_attr >> 16
         if mode and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_IFMT(mode) == 0):
             raise _refused(entry.filename, "is a link or a device")
-        spans.append((entry.header_offset, entry.header_offset + HEADER + entry.compress_size, entry.filename))
     _check_files_are_no_folders(seen)
+    if MANIFEST not in archive.namelist():
+        raise _refused(MANIFEST, "is missing")
+
+
+def _check_spans(archive: zipfile.ZipFile, raw: BinaryIO, size: int) -> None:
+    """No two entries share bytes, as their own headers, which reading goes by, place them."""
+    spans: list[tuple[int, int, str]] = []
+    for entry in archive.infolist():
+        start = entry.header_offset
+        if not 0 <= start <= size - HEADER:
+            raise _refused(entry.filename, "begins outside the file")
+        raw.seek(start)
+        name_length, extra_length = NAME_AND_EXTRA.unpack(raw.read(HEADER)[-NAME_AND_EXTRA.size :])
+        end = start + HEADER + name_length + extra_length + entry.compress_size
+        if end > size:
+            raise _refused(entry.filename, "ends outside the file")
+        spans.append((start, end, entry.filename))
     spans.sort()
     for (_, end, name), (start, _, other) in pairwise(spans):
         if start < end:
             raise _refused(other, f"overlaps {name}")
-    if MANIFEST not in archive.namelist():
-        raise _refused(MANIFEST, "is missing")
 
 
 def _check_name(entry: zipfile.ZipInfo) -> None:
@@ -220,9 +248,9 @@ def _check_contents(archive: zipfile.ZipFile, size: int, limits: Limits) -> None
         total += inflated
 
 
-def _small(archive: zipfile.ZipFile, name: str) -> bytes:
-    if archive.getinfo(name).file_size > LARGEST:
-        raise _refused(name, f"is larger than {LARGEST} bytes")
+def _small(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
+    if archive.getinfo(name).file_size > largest:
+        raise _refused(name, f"is larger than {largest} bytes")
     return archive.read(name)
 
 

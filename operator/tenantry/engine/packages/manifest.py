@@ -169,8 +169,6 @@ class Manifest(Part):
 @lru_cache(maxsize=16)  # a publish reads the same app.yaml four times, and a thousand engines install the same package
 def parse_manifest(raw: bytes) -> Manifest:
     """Reads app.yaml. Raises Invalid naming each field."""
-    if len(raw) > LARGEST:
-        raise Invalid((Problem("app.yaml", f"is larger than {LARGEST} bytes"),))
     try:
         _refuse_bombs(raw)
         loaded = yaml.load(raw, Loader=_Loader)  # noqa: S506 - a safe loader
