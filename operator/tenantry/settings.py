@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -142,6 +143,17 @@ class Git(_Group):
     credentials: Path | None = Field(None, description="A file that holds USER:PASSWORD, or a token, for https.")
 
 
+class Sops(_Group):
+    """Secrets that are encrypted in a source."""
+
+    age_key_file: Path | None = Field(None, description="The age keys that open Secrets of SOPS, else SOPS_AGE_KEY_FILE.")
+
+    @property
+    def key_file(self) -> Path | None:
+        """The file with the keys, also where SOPS itself is told of it."""
+        return self.age_key_file or (Path(own) if (own := os.environ.get("SOPS_AGE_KEY_FILE")) else None)
+
+
 class Engine(_Group):
     """The engines of this host, and how the facade speaks to engines."""
 
@@ -228,6 +240,7 @@ class Settings(BaseSettings):
     packages: Packages = Packages()
     prune: Prune = Prune()
     git: Git = Git()
+    sops: Sops = Sops()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()
     issuers: Issuers = Field(

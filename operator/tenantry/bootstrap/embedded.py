@@ -34,7 +34,7 @@ from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import trusted, verifier
-from tenantry.bootstrap.sources import Readable, open_source
+from tenantry.bootstrap.sources import Readable, Reading, open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
@@ -168,12 +168,12 @@ class Platform:
 
     async def plan_source(self, source: Path | GitUrl, name: str) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""
-        return await self._planner.source(source, name, self._budget, self.settings.git)
+        return await self._planner.source(source, name, self._budget, Reading.of(self.settings))
 
     def open_source(self, source: Path | GitUrl) -> Readable:
         """A directory or a repository, to be read: its packages are stored here."""
         files = PackageFiles(self.packages, build, self.packages.incoming)
-        return open_source(source, self.state / "git", self._admit, files, self.settings.git)
+        return open_source(source, self.state / "git", self._admit, files, Reading.of(self.settings))
 
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
         """Takes a directory or a repository as the platform's source. name: which objects are its own."""

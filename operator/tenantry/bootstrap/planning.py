@@ -21,7 +21,7 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
-from tenantry.bootstrap.sources import open_source
+from tenantry.bootstrap.sources import Reading, open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
@@ -32,7 +32,6 @@ from tenantry.runtime.planned import Planned, declared_digest
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
-from tenantry.settings import Git
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ class Planner:
         async with self._packages() as (packages, _):
             return await self._plan(packages, edit)
 
-    async def source(self, source: Path | GitUrl, name: str, budget: Budget, git: Git) -> Planned:
+    async def source(self, source: Path | GitUrl, name: str, budget: Budget, reading: Reading) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""
         async with self._packages() as (packages, incoming):
             files = PackageFiles(packages, build, incoming)
-            opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, git)
+            opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, reading)
 
             tree = await opened.read()
 

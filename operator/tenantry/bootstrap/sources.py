@@ -16,10 +16,23 @@ from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.sources.watch import changes
 from tenantry.bootstrap.seat import now
 from tenantry.model.tree import Tree
-from tenantry.settings import Git
+from tenantry.settings import Git, Settings
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources are read."""
+
+    git: Git
+    sops: Sops
+
+    @classmethod
+    def of(cls, settings: Settings) -> Reading:
+        return cls(settings.git, Sops(settings.sops.key_file))
 
 
 @dataclass(frozen=True)
@@ -32,10 +45,10 @@ class Readable:
     applied: Callable[[Tree], Awaitable[None]] | None = None
 
 
-def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Git) -> Readable:
+def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Reading) -> Readable:
     """A source. folder: where a repository is kept, one at a time. Nothing is read yet. Raises OSError (its credentials)."""
     if isinstance(source, Path):
-        directory = Directory(source, admit, packages)
+        directory = Directory(source, admit, packages, settings.sops)
         return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event()))
     own = folder / hashlib.sha256(str(source).encode()).hexdigest()[:16]
     for other in folder.iterdir() if folder.is_dir() else ():
@@ -45,9 +58,11 @@ def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: Pac
     return Readable(str(source), git.read, git.changes, git.applied)
 
 
-def _git(settings: Git, url: GitUrl) -> GitSettings:
-    limits = GitLimits(settings.timeout.total_seconds(), settings.size, settings.depth)
-    return GitSettings(settings.interval.total_seconds(), limits, _authorization(settings) if url.scheme == "https" else "")
+def _git(settings: Reading, url: GitUrl) -> GitSettings:
+    git = settings.git
+    limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
+    authorization = _authorization(git) if url.scheme == "https" else ""
+    return GitSettings(git.interval.total_seconds(), limits, authorization, settings.sops)
 
 
 def _authorization(settings: Git) -> str:

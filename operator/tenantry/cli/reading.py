@@ -11,6 +11,8 @@ from pathlib import Path
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles, PackageStore
+from tenantry.adapters.sources.sops import Sops
+from tenantry.cli.configuration import load
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.hosts.console import Applied, Console
@@ -66,4 +68,5 @@ async def applied_within(console: Console, document: Document, running: bool) ->
 
 async def _read(path: Path, packages: PackageStore) -> Tree:
     admission = await asyncio.to_thread(Admission)
-    return await Directory(path, lambda document: admission.admit(document, None), PackageFiles(packages, build)).read()
+    sops = Sops(load().sops.key_file)
+    return await Directory(path, lambda document: admission.admit(document, None), PackageFiles(packages, build), sops).read()

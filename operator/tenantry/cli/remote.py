@@ -146,7 +146,9 @@ def _told() -> Iterator[None]:
 def _report(body: dict[str, Any]) -> SourceReport:
     waiting = tuple((each[0], each[1]) for each in body["waiting"])
     kept = tuple(KeptBack(*each) for each in body["kept"])
-    return SourceReport(**{**body, "problems": tuple(body["problems"]), "kept": kept, "waiting": waiting})
+    return SourceReport(
+        **{**body, "problems": tuple(body["problems"]), "kept": kept, "waiting": waiting, "exposed": tuple(body["exposed"])}
+    )
 
 
 def _facts(body: dict[str, Any]) -> PackageFacts:

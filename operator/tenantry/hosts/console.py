@@ -48,7 +48,7 @@ class SourceReport:
     """A source as of its last sync: `problems` as sentences, `waiting` as (object, reason).
 
     location: its folder or URL; documents: how many it declares; synced: RFC 3339; revision: the commit that is applied, and
-    away: since when and why the repository cannot be reached; `""` for a folder.
+    away: since when and why the repository cannot be reached; `""` for a folder. exposed: Secrets in clear, each with its place.
     """
 
     name: str
@@ -60,6 +60,7 @@ class SourceReport:
     synced: str = ""
     revision: str = ""
     away: str = ""
+    exposed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class LocalConsole:
             format_time(feed.synced) if feed.synced else "",
             revision.commit if revision else "",
             feed.tree.away,
+            tuple(f"{each.place}: {each.ref}" for each in feed.tree.exposed),
         )
 
     async def sync(self, source: str) -> SourceReport:

@@ -225,6 +225,10 @@ def _tell_news(before: tuple[Tree, Synced], after: tuple[Tree, Synced]) -> None:
     for problem in after[1].problems:
         if str(problem) not in known:
             log.error("source refused", problem=str(problem))
+    shown = {each.ref for each in before[0].exposed}
+    for each in after[0].exposed:
+        if each.ref not in shown:
+            log.warning("secret is not encrypted in the repository", object=str(each.ref), place=str(each.place))
     if after[0].away != before[0].away:
         if after[0].away:
             log.error("source cannot be reached", since=after[0].away)

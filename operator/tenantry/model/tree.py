@@ -27,11 +27,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes, as hex."""
+    """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes; sealed: encrypted there."""
 
     document: Document
     place: Place
     digest: str = ""
+    sealed: bool = False
 
     @property
     def ref(self) -> Ref:
@@ -95,6 +96,13 @@ class Tree:
     def broken(self) -> bool:
         """True when something of the source could not be read: pruning is held."""
         return bool(self.problems)
+
+    @property
+    def exposed(self) -> tuple[Declared, ...]:
+        """Secrets that stand in a repository as anybody can read them."""
+        if self.revision is None:
+            return ()
+        return tuple(each for each in self.documents if each.document["kind"] == "Secret" and not each.sealed)
 
     def origin(self, file: str) -> Origin | None:
         """Where a file was last changed; None where no repository tells."""

@@ -22,6 +22,7 @@ from tenantry.adapters.sources.documents import (
 )
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import LARGEST_FILE, Unreadable
+from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree
 
@@ -37,11 +38,12 @@ class _File:
 class Directory:
     """Reads a folder, or a single file. It can be read again and again: it keeps no state but what packages it stored."""
 
-    def __init__(self, root: Path, admit: Admit, packages: PackageFiles) -> None:
+    def __init__(self, root: Path, admit: Admit, packages: PackageFiles, sops: Sops | None = None) -> None:
         self._folder = root if root.is_dir() else root.parent
         self._only = None if root.is_dir() else root
         self._admit = admit
         self._packages = packages
+        self._sops = sops or Sops()
 
     async def read(self) -> Tree:
         """What the directory declares now. Never raises for bad input: that is told by the tree's problems.
@@ -54,7 +56,7 @@ class Directory:
 
     def _read_files(self) -> tuple[tuple[Declared, ...], list[SourceProblem]]:
         problems: list[SourceProblem] = []
-        documents = declare(((file.name, data) for file, data in self._contents(problems)), self._admit, problems)
+        documents = declare(((file.name, data) for file, data in self._contents(problems)), self._admit, self._sops, problems)
         return documents, problems
 
     def _contents(self, problems: list[SourceProblem]) -> Iterator[tuple[_File, bytes]]:

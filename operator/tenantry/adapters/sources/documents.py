@@ -9,6 +9,7 @@ from typing import Any
 
 from tenantry.adapters.sources.packages import Refused, tenants_of
 from tenantry.adapters.sources.read import Lines, Unreadable, read
+from tenantry.adapters.sources.sops import Part, Sealed, Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree
 from tenantry.model.verdicts import Invalid, Problem
@@ -27,12 +28,14 @@ MOST_PROBLEMS = 100
 """Of one file: what is wrong beyond these is not looked for."""
 
 
-def declare(contents: Iterable[tuple[str, bytes]], admit: Admit, problems: list[SourceProblem]) -> tuple[Declared, ...]:
-    """The documents of files, each a name and its bytes; what is wrong with them is added to the problems.
+def declare(
+    contents: Iterable[tuple[str, bytes]], admit: Admit, sops: Sops, problems: list[SourceProblem]
+) -> tuple[Declared, ...]:
+    """The documents of files, each a name and its bytes, decrypted; what is wrong with them is added to the problems.
 
     All files are read, then all parsed, then all admitted: measured a third faster than one file after the other.
     """
-    parsed = [(name, data, _parsed(name, data, problems)) for name, data in list(contents)]
+    parsed = [(name, data, _parsed(name, data, sops, problems)) for name, data in list(contents)]
     documents: list[Declared] = []
     for name, data, parts in parsed:
         sound, wrong = _all_admitted(data, parts, admit)
@@ -43,14 +46,14 @@ def declare(contents: Iterable[tuple[str, bytes]], admit: Admit, problems: list[
     return tuple(documents)
 
 
-def _all_admitted(data: bytes, parts: Iterable[tuple[Place, Any]], admit: Admit) -> tuple[list[Declared], list[SourceProblem]]:
+def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[list[Declared], list[SourceProblem]]:
     """The documents of a file, and one problem more than are told at most."""
     digest, lines = hashlib.sha256(data).hexdigest(), Lines(data)
     sound: list[Declared] = []
     wrong: list[SourceProblem] = []
-    for place, value in parts:
+    for place, value, sealed in parts:
         try:
-            sound.append(Declared(_admitted(value, admit), place, digest))
+            sound.append(Declared(_admitted(value, admit), place, digest, sealed))
         except Invalid as error:
             for problem in error.problems[: MOST_PROBLEMS + 1 - len(wrong)]:
                 wrong.append(at(place, problem, _line(lines, place, problem.field)))
@@ -112,25 +115,27 @@ def whole(file: str, reason: str) -> SourceProblem:
     return SourceProblem(file, 0, Problem("", reason))
 
 
-def _parsed(name: str, data: bytes, problems: list[SourceProblem]) -> list[tuple[Place, Any]]:
+def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -> list[Part]:
     """The documents of a file; none of a broken one, which is added to the problems."""
     try:
-        return list(_parts(data, name))
+        return sops.opened(list(_parts(data, name)))
     except Unreadable as error:
         problems.append(SourceProblem(name, error.line, Problem("", error.reason)))
-        return []
+    except Sealed as error:
+        problems.append(at(error.place, error.problem, line_of(data, error.place, error.problem.field)))
+    return []
 
 
-def _parts(data: bytes, name: str) -> Iterator[tuple[Place, Any]]:
+def _parts(data: bytes, name: str) -> Iterator[Part]:
     """Each document with its place; a `List` counts for its items. Raises Unreadable."""
     lines = Lines(data)
     for raw in read(data):
         value, place = raw.value, Place(name, raw.line, raw.number)
         if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
             for number, item in enumerate(value["items"]):
-                yield place._replace(line=lines.locate(raw.number, number, ""), item=number), item
+                yield Part(place._replace(line=lines.locate(raw.number, number, ""), item=number), item)
         else:
-            yield place, value
+            yield Part(place, value)
 
 
 def _admitted(value: Any, admit: Admit) -> Document:

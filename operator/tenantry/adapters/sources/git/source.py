@@ -20,6 +20,7 @@ from tenantry.adapters.sources.git.tree import LINK, MOST_PROBLEMS, Listed, list
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import Unreadable
+from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document, format_time
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 
@@ -32,11 +33,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class GitSettings:
-    """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none."""
+    """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none.
+
+    sops: opens what is encrypted there.
+    """
 
     interval_s: float = 60.0
     limits: GitLimits = field(default_factory=GitLimits)
     authorization: str = ""
+    sops: Sops = field(default_factory=Sops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class GitSource:
         self._admit = admit
         self._now = now
         self._interval_s = settings.interval_s
+        self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
         self._packages = GitPackages(self._repository, packages, folder / "packages")
         self._files: dict[str, _File] = {}
@@ -119,12 +125,20 @@ class GitSource:
     async def _advance(self) -> None:
         """Takes what the remote names now. Raises GitFailed, OSError."""
         ref, tip = await self._repository.tip()
-        if tip == self._tip:
+        again = bool(self._held) and await self._other_keys()
+        if tip == self._tip and not again:
             return
         commit = await self._fetched(ref, tip)
-        if commit != self._commit:
+        if commit != self._commit or again:
             await self._take(commit)
         self._tip, self._commit = tip, commit
+
+    async def _other_keys(self) -> bool:
+        """Is the key file another one than when files were last read? What could not be decrypted is then read again."""
+        before, self._stamp = self._stamp, await asyncio.to_thread(self._sops.stamp)
+        if before != self._stamp:
+            self._files = {name: file for name, file in self._files.items() if not file.problems}
+        return before != self._stamp
 
     async def _fetched(self, ref: str, tip: str) -> str:
         if self._url.pinned and await self._repository.noted(READ) == tip:
@@ -202,7 +216,7 @@ class GitSource:
         changed = {name: entry for name, entry in names.items() if name not in kept}
         blobs = await self._repository.blobs({entry.oid: entry.size for entry in changed.values()})
         contents = {name: blobs[entry.oid] for name, entry in changed.items()}
-        read = await asyncio.to_thread(_read, contents, self._admit)
+        read = await asyncio.to_thread(_read, contents, self._admit, self._sops)
         self._files = kept | {name: replace(file, oid=changed[name].oid) for name, file in read.items()}
 
     async def _gathered(self, root: _Root, found: Listed) -> Tree:
@@ -223,11 +237,11 @@ def pause_s(interval_s: float, failures: int) -> float:
     return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), max(interval_s, LAST_RETRY_S))
 
 
-def _read(contents: Mapping[str, bytes], admit: Admit) -> dict[str, _File]:
-    """Parses and admits files. Blocks."""
+def _read(contents: Mapping[str, bytes], admit: Admit, sops: Sops) -> dict[str, _File]:
+    """Parses, decrypts and admits files. Blocks."""
     problems = [whole(name, "is a Git LFS pointer, not YAML") for name, data in contents.items() if data.startswith(_POINTER)]
     pointers = {problem.file for problem in problems}
-    documents = declare(((name, data) for name, data in contents.items() if name not in pointers), admit, problems)
+    documents = declare(((name, data) for name, data in contents.items() if name not in pointers), admit, sops, problems)
     of: dict[str, list[Declared]] = {name: [] for name in contents}
     wrong: dict[str, list[SourceProblem]] = {name: [] for name in contents}
     for each in documents:
