@@ -6,7 +6,6 @@ nonsense, and do what it is asked while its answer is lost.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import io
@@ -322,7 +321,8 @@ class _Exchange:
         elif fault == "nonsense":
             await self._answer(200, b"<html>It works!</html>")
         elif fault == "slow":
-            await asyncio.Event().wait()
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
         else:
             await self._do(app, asked, lose=fault == "lose")
 

@@ -1,0 +1,364 @@
+"""Engines that others run: adopted by URL and password, converged by the interface alone, whatever they do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenantry.adapters import engine_wire
+from tenantry.bootstrap import Platform
+from tenantry.engine.packages.build import build
+from tenantry.kinds.environment.spec import Environment
+from tenantry.model.resource import Ref
+from tenantry.settings import Outbound, Settings
+from tests.crash.campaign import URL
+from tests.crash.story import object_
+from tests.scenario.foreign_engine import ForeignEngine, StoredApp
+from tests.scenario.serving import serving
+
+ACME = "tenant-acme"
+PATIENCE_S = 20.0
+LOOPBACK = Settings(outbound=Outbound(http=True, networks="127.0.0.0/8"))
+CHANGES = ("POST", "PUT", "DELETE")
+KINDS = {"Environment": "old", "App": "old.crm", "Identity": "ann", "IdentityProvider": "corp"}
+
+
+def secret(name: str, purpose: str, password: str) -> str:
+    labels = f"{{tenantry.dev/credential: {purpose}}}"
+    return (
+        f"\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: {ACME}, labels: {labels}}}\n"
+        f"stringData: {{password: {password!r}}}\n"
+    )
+
+
+def package_source(folder: Path, version: str, columns: tuple[str, ...] = ("id", "email")) -> None:
+    """A folder with the source of crm of that version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = "".join(f"\n      - {{name: {each}, type: integer}}" for each in columns)
+    (folder / "app.yaml").write_text(
+        f"apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example Ltd\nversion: {version}\n"
+        f"tables:\n  - name: contacts\n    primaryKey: [id]\n    columns:{fields}\n"
+    )
+
+
+class Declared:
+    """The platform's source folder, and the platform that follows it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder / "source"
+        self.state = folder / "state"
+        self.url = url
+        self.environment = ""
+        self.engine = ""
+        self.app = "{environment: old, app: crm, version: 1.0.0}"
+        self.admin = ForeignEngine.password
+        self.ann = "a first secret"
+        self.region = "{engine: {external: true}}"
+        package_source(self.folder / "crm", "1.0.0")
+        package_source(self.folder / "crm2", "2.0.0", ("id",))
+
+    def write(self) -> None:
+        external = f"external: {{url: '{self.url}', adminSecretRef: {{name: engine}}}}"
+        parts = [
+            object_("Region", "eu", self.region),
+            object_("Tenant", "acme", "{}"),
+            object_("Environment", "old", f"{{region: eu, engine: {{{external}{self.engine}}}{self.environment}}}", "acme"),
+            object_("Package", "crm-1-0-0", "{app: crm, version: 1.0.0, source: {path: crm}}", "acme"),
+            object_("Package", "crm-2-0-0", "{app: crm, version: 2.0.0, source: {path: crm2}}", "acme"),
+            object_("App", "old.crm", self.app, "acme"),
+            secret("engine", "environment", self.admin),
+            secret("ann", "identity", self.ann),
+            object_("Identity", "ann", "{environment: old, username: ann, passwordSecretRef: {name: ann}}", "acme"),
+            object_("IdentityProvider", "corp", "{environment: old, issuerUrl: 'https://id.example', clientId: c}", "acme"),
+        ]
+        (self.folder / "platform.yaml").write_text("---".join(parts))
+
+    @asynccontextmanager
+    async def platform(self, settings: Settings = LOOPBACK) -> AsyncIterator[Platform]:
+        """A platform of this source, started."""
+        self.write()
+        platform = await Platform.open(self.state, URL, settings=settings)
+        try:
+            platform.attach(self.folder, "default")
+            await platform.start()
+            yield platform
+        finally:
+            await platform.close()
+
+    async def again(self, platform: Platform) -> None:
+        """What is declared now, applied."""
+        self.write()
+        assert platform.source is not None
+        await platform.source.sync()
+
+
+@pytest.fixture
+def engine() -> ForeignEngine:
+    return ForeignEngine()
+
+
+@pytest.fixture
+async def declared(engine: ForeignEngine, tmp_path: Path) -> AsyncIterator[Declared]:
+    async with serving(engine.http) as url:
+        yield Declared(tmp_path, url)
+
+
+def told(platform: Platform, kind: str, type_: str = "Ready") -> tuple[str, str, str]:
+    """Status, reason and message of a condition."""
+    resource = platform.cache.resource(Ref(kind, ACME, KINDS[kind]))
+    found = resource.status.condition(type_) if resource is not None else None
+    return (found.status, found.reason, found.message) if found else ("", "", "")
+
+
+async def until(holds: Callable[[], bool], platform: Platform) -> None:
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not holds():
+        found = {kind: told(platform, kind) for kind in KINDS}
+        assert asyncio.get_running_loop().time() < deadline, found
+        await asyncio.sleep(0.02)  # the platform tells by its cache alone
+
+
+def ready(platform: Platform) -> bool:
+    return all(told(platform, kind)[0] == "True" for kind in KINDS)
+
+
+async def reason(platform: Platform, wanted: str, kind: str = "Environment") -> str:
+    """The message, once the condition has that reason."""
+    await until(lambda: told(platform, kind)[1] == wanted, platform)
+    return told(platform, kind)[2]
+
+
+def engine_status(platform: Platform) -> str:
+    old = platform.cache.resource(Ref("Environment", ACME, "old"))
+    assert isinstance(old, Environment)
+    assert old.status.engine is not None
+    return old.status.engine.status
+
+
+def holds(engine: ForeignEngine) -> tuple[Any, ...]:
+    apps = {id_: app.installed for id_, app in engine.apps.items()}
+    return apps, sorted(engine.users), sorted(one["name"] for one in engine.providers.values())
+
+
+DONE = (
+    "POST /admin/apps/upload",
+    "POST /admin/apps/crm/install/1.0.0",
+    "POST /admin/identities",
+    "POST /admin/idps/external",
+)
+
+
+async def test_a_foreign_engine_becomes_as_declared_and_is_then_left_alone(engine: ForeignEngine, declared: Declared) -> None:
+    async with declared.platform() as platform:
+        await platform.converged()
+        assert ready(platform)
+        assert holds(engine) == ({"crm": "1.0.0"}, ["admin", "ann"], ["corp"])
+        assert engine.passwords()["ann"] == declared.ann
+        assert sorted(engine.effects) == sorted(DONE)
+        platform.runtime.resync()
+        await platform.converged()
+    async with declared.platform() as platform:  # a start knows nothing but what its status told
+        await platform.converged()
+        assert ready(platform)
+    assert sorted(each for each in engine.asked if each.startswith(CHANGES)) == sorted(DONE)
+    assert [each.name for each in (declared.state / "engines").iterdir() if each.is_dir()] == []
+
+
+async def test_what_nobody_declared_is_left_alone(engine: ForeignEngine, declared: Declared, tmp_path: Path) -> None:
+    build(declared.folder / "crm", tmp_path / "crm.tapp")
+    engine.add_user({"username": "bob", "password": "bob's secret"})
+    theirs = {"name": "theirs", "issuer_url": "https://their.example", "client_id": "x", "scopes": "openid"}
+    engine.put_provider(None, {**theirs, "auto_provision": True, "is_active": True})
+    engine.apps["game"] = StoredApp("Game", "Others", "1", {"1": (tmp_path / "crm.tapp").read_bytes()})
+    async with declared.platform() as platform:
+        await platform.converged()
+        assert ready(platform)
+    assert holds(engine) == ({"game": "1", "crm": "1.0.0"}, ["admin", "ann", "bob"], ["corp", "theirs"])
+    assert engine.passwords()["bob"] == "bob's secret"
+
+
+async def test_answers_that_are_lost_after_the_effect_do_nothing_twice(engine: ForeignEngine, declared: Declared) -> None:
+    seen: Counter[str] = Counter()
+
+    def lose(method: str, path: str) -> str:
+        seen[f"{method} {path}"] += 1
+        return "lose" if seen[f"{method} {path}"] == 1 else ""
+
+    engine.fault = lose
+    async with declared.platform() as platform:
+        await until(lambda: ready(platform), platform)
+    assert sorted(engine.effects) == sorted(DONE)
+    assert holds(engine) == ({"crm": "1.0.0"}, ["admin", "ann"], ["corp"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["fail", "nonsense", "slow"])
+async def test_an_engine_that_fails_at_first_is_tried_again(
+    engine: ForeignEngine, declared: Declared, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_wire, "FOREIGN_S", 0.2)
+    monkeypatch.setattr(engine_wire, "FOREIGN_LONG_S", 0.4)
+    seen: Counter[str] = Counter()
+
+    def first(method: str, path: str) -> str:
+        seen[f"{method} {path}"] += 1
+        return fault if seen[f"{method} {path}"] <= 2 else ""
+
+    engine.fault = first
+    async with declared.platform() as platform:
+        await until(lambda: ready(platform), platform)
+    assert sorted(engine.effects) == sorted(DONE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "wanted", "message"),
+    [
+        ("fail", "EngineFailing", "answers 503: out of order"),
+        ("nonsense", "NotAnEngine", "is no engine"),
+        ("slow", "EngineTimeout", "does not answer in time"),
+    ],
+)
+async def test_an_engine_that_goes_away_is_told_and_what_is_in_it_waits(
+    engine: ForeignEngine,
+    declared: Declared,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    wanted: str,
+    message: str,
+) -> None:
+    monkeypatch.setattr(engine_wire, "FOREIGN_S", 0.3)
+    async with declared.platform() as platform:
+        await platform.converged()
+        assert engine_status(platform) == "RUNNING"
+        engine.fault = lambda method, path: fault
+        platform.runtime.resync()
+        assert message in await reason(platform, wanted)
+        assert engine_status(platform) == "FAILED"
+        platform.runtime.resync()
+        assert "does not run" in await reason(platform, "EngineNotRunning", "Identity")
+        engine.fault = lambda method, path: ""
+        await until(lambda: ready(platform), platform)
+        assert engine_status(platform) == "RUNNING"
+
+
+async def test_a_wrong_password_is_told_and_the_right_one_is_taken_at_once(engine: ForeignEngine, declared: Declared) -> None:
+    declared.admin = "not the password"
+    async with declared.platform() as platform:
+        message = await reason(platform, "EngineRefusesPassword")
+        assert "wrong password" in message
+        assert declared.admin not in message
+        assert engine.effects == []
+        declared.admin = engine.password
+        await declared.again(platform)
+        await until(lambda: ready(platform), platform)
+
+
+async def test_a_new_password_is_delivered_once(engine: ForeignEngine, declared: Declared) -> None:
+    async with declared.platform() as platform:
+        await platform.converged()
+        declared.ann = "a second secret"
+        await declared.again(platform)
+        await until(lambda: engine.passwords()["ann"] == declared.ann, platform)
+        await platform.converged()
+        platform.runtime.resync()
+        await platform.converged()
+    assert engine.asked.count("PUT /admin/identities/ann") == 1
+
+
+async def test_an_install_that_drops_data_is_refused_by_the_engine_until_it_is_allowed(
+    engine: ForeignEngine, declared: Declared
+) -> None:
+    async with declared.platform() as platform:
+        await platform.converged()
+        declared.app = "{environment: old, app: crm, version: 2.0.0}"
+        await declared.again(platform)
+        assert "contacts.email" in await reason(platform, "Invalid", "App")
+        assert engine.apps["crm"].installed == "1.0.0"
+        declared.app = "{environment: old, app: crm, version: 2.0.0, allowDropsFor: 2.0.0}"
+        await declared.again(platform)
+        await until(lambda: ready(platform), platform)
+        assert engine.apps["crm"].installed == "2.0.0"
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [
+        ("", ({"crm": ""}, ["admin", "bob"], [])),
+        (", deletionPolicy: Retain", ({"crm": "1.0.0"}, ["admin", "ann", "bob"], ["corp"])),
+    ],
+    ids=["Snapshot", "Retain"],
+)
+async def test_a_deleted_environment_lets_go_of_its_engine(
+    engine: ForeignEngine, declared: Declared, policy: str, left: tuple[Any, ...]
+) -> None:
+    engine.add_user({"username": "bob", "password": "bob's secret"})
+    declared.environment = policy
+    async with declared.platform() as platform:
+        await platform.converged()
+        old = platform.cache.resource(Ref("Environment", ACME, "old"))
+        assert old is not None
+        await platform.writing.delete(old.held)
+        await until(lambda: platform.cache.resource(old.ref) is None, platform)
+    assert holds(engine) == left
+    assert engine.apps["crm"].columns == {"contacts.id", "contacts.email"}  # its data stays, as that of any deleted app
+
+
+HTTP = Settings(outbound=Outbound(http=True))
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "wanted", "message"),
+    [
+        pytest.param("http://127.0.0.1:{port}", Settings(), "Invalid", "must begin with https://", id="no encryption"),
+        pytest.param("https://127.0.0.1:{port}", Settings(), "Invalid", "127.0.0.1 is not a public address", id="loopback"),
+        pytest.param("http://localhost:{port}", HTTP, "AddressRefused", "not public", id="a name of loopback"),
+        pytest.param("http://127.0.0.1:{port}/?x=", LOOPBACK, "Invalid", "must have no query", id="a query"),
+        pytest.param(
+            f"{URL}/e/umbra/live", HTTP, "Invalid", "not a public address", id="another tenant's engine, in this process"
+        ),
+    ],
+)
+async def test_an_address_that_is_not_public_is_not_called(
+    engine: ForeignEngine, declared: Declared, url: str, settings: Settings, wanted: str, message: str
+) -> None:
+    declared.url = url.format(port=declared.url.rpartition(":")[2])
+    async with declared.platform(settings) as platform:
+        assert message in await reason(platform, wanted)
+    assert engine.asked == []
+
+
+async def test_a_region_opens_networks_to_engines_of_others(engine: ForeignEngine, declared: Declared) -> None:
+    declared.region = "{engine: {external: true, externalNetworks: [127.0.0.0/8]}}"
+    async with declared.platform(Settings(outbound=Outbound(http=True))) as platform:
+        await platform.converged()
+        assert ready(platform)
+
+
+async def test_a_region_that_allows_none_has_nobody_called(engine: ForeignEngine, declared: Declared) -> None:
+    declared.region = "{}"
+    async with declared.platform() as platform:
+        await reason(platform, "ExternalNotAllowed")
+        await platform.converged()
+        assert told(platform, "Identity")[1] == "EngineNotRunning"
+    assert engine.asked == []
+
+
+async def test_a_secret_without_the_label_is_not_sent_to_anybody(engine: ForeignEngine, declared: Declared) -> None:
+    async with declared.platform() as platform:
+        text = (declared.folder / "platform.yaml").read_text()
+        assert platform.source is not None
+        await platform.converged()
+        engine.asked.clear()
+        (declared.folder / "platform.yaml").write_text(text.replace("credential: environment", "credential: user"))
+        await platform.source.sync()
+        await reason(platform, "SecretNotLabelled")
+        await platform.converged()
+        platform.runtime.resync()
+        await platform.converged()
+    assert engine.asked == []
