@@ -29,7 +29,7 @@ from tenantry.model.facts import (
     SecretFacts,
     TenantAccess,
 )
-from tenantry.model.resource import Document, Held, Ref, Resource
+from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
 
 R = TypeVar("R", bound=Resource[Any, Any])
 O = TypeVar("O")  # noqa: E741 - Observed
@@ -68,10 +68,21 @@ class Store(Protocol):
 
 
 class Event(NamedTuple):
-    """One change of one object. A deleted object's event carries its last document."""
+    """One change of one object. `read` answers the document, a deleted object's last one: who knows that version need not ask."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
-    document: Document
+    ref: Ref
+    version: str
+    read: Callable[[], Document]
+
+    @classmethod
+    def of(cls, type_: Literal["ADDED", "MODIFIED", "DELETED"], document: Document) -> Event:
+        """The event of a document that is at hand."""
+        return cls(type_, ref_of(document), document["metadata"]["resourceVersion"], lambda: document)
+
+    @property
+    def document(self) -> Document:
+        return self.read()
 
 
 class Feed(Protocol):

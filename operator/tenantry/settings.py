@@ -234,7 +234,7 @@ class Settings(BaseSettings):
     public_url: str = Field(
         "", pattern=r"^(https?://[^\s/]+[^\s]*)?$", description="How others reach it; the listening address where empty."
     )
-    workers: int = Field(32, ge=1, le=256, description="Passes at a time.")
+    workers: int = Field(128, ge=1, le=256, description="Passes at a time.")
     resync: Duration = Field(timedelta(minutes=10), description="How often everything is looked at again.")
     operations: Operations = Operations()
     packages: Packages = Packages()

@@ -191,7 +191,7 @@ class _Routes:
     async def _events(self, kind: str) -> AsyncIterator[bytes]:
         try:
             async for event in _until(self._ending, self._console.watch(kind)):
-                yield orjson.dumps(event._asdict()) + b"\n"
+                yield orjson.dumps({"type": event.type, "document": event.document}) + b"\n"
         except Halt as halt:  # the answer has begun: it tells the Halt as its last line
             yield orjson.dumps(halt_to_json(halt)) + b"\n"
 

@@ -87,7 +87,7 @@ class LocalConsole:
     async def watch(self, kind: str) -> AsyncIterator[Event]:
         documents, version = await self.feed.list(kind)
         for document in sorted(documents, key=lambda document: ref_of(document)[1:]):
-            yield Event("ADDED", document)
+            yield Event.of("ADDED", document)
         async for event in self.feed.watch(kind, version):
             yield event
 

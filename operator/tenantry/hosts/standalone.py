@@ -32,7 +32,9 @@ async def follow(feed: Feed, cache: Cache, kind: str, version: str) -> None:
     while True:
         try:
             async for event in feed.watch(kind, version):
-                _take(cache, event.type, event.document)
+                # Most are our own writes, absorbed when they were answered.
+                if event.type == "DELETED" or not cache.knows(event.ref, int(event.version)):
+                    _take(cache, event.type, event.document)
         except Expired:
             version = await fill(feed, cache, kind)
 

@@ -73,28 +73,35 @@ class Structural:
     """One compiled schema. secret: values are never shown in reasons."""
 
     def __init__(self, schema: Schema, *, secret: bool = False) -> None:
-        self._schema = schema
+        self._filler = _filler(schema) or _Filler(frozenset(), {}, None, {})
         self._secret = secret
-        self._validator = jsonschema_rs.validator_for(_closed(schema), validate_formats=True)
+        closed = _closed(schema)
+        self._required = frozenset(closed.get("required", ()))
+        self._validator = jsonschema_rs.validator_for(closed, validate_formats=True)
+        self._parts = jsonschema_rs.validator_for({**closed, "required": []}, validate_formats=True)
         self._rules = tuple(_rules(schema, ()))
 
     def fill(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
         """A copy with defaults, and without nulls where a field cannot be null. Parts that are `old`'s own stay as they are."""
-        properties = self._schema["properties"]
-        same = {key for key, value in document.items() if old is not None and old.get(key) is value}
-        changed = {key: value for key, value in document.items() if key not in same}
-        filled = _filled(changed, {**self._schema, "properties": {k: v for k, v in properties.items() if k not in same}})
-        return {**{key: document[key] for key in same}, **filled}
+        same = frozenset(key for key, value in document.items() if old is not None and old.get(key) is value)
+        return _filled_object(document, self._filler, same)
 
     def findings(self, document: dict[str, Any], old: Mapping[str, Any] | None) -> list[Finding]:
         """Everything that the API server would refuse. What was wrong before and has not changed is let be."""
         found: list[Finding] = []
-        if not self._validator.is_valid(document):
+        if not self._valid(document, old):
             found = [f for error in self._validator.iter_errors(document) for f in self._of(error)]
             found = [f for f in found if old is None or not _unchanged(f.path, document, old)]
         if not any(f.blocking for f in found):
             found += self._broken_rules(document, old)
         return found
+
+    def _valid(self, document: dict[str, Any], old: Mapping[str, Any] | None) -> bool:
+        """By its schema. Parts that are `old`'s own are not looked at again."""
+        if old is None:
+            return self._validator.is_valid(document)
+        changed = {key: value for key, value in document.items() if old.get(key) is not value}
+        return self._required <= document.keys() and self._parts.is_valid(changed)
 
     def _of(self, error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
         path, name, facts = tuple(error.instance_path), error.kind.name, error.kind.as_dict()
@@ -157,25 +164,46 @@ def _judge(rule: Rule, value: Any, before: Any) -> str:
         return f"{rule.message} (the rule could not be evaluated: {error})"
 
 
-def _filled(value: Any, schema: Schema) -> Any:
+class _Filler(NamedTuple):
+    """What of a schema concerns defaults, compiled: every write is filled."""
+
+    known: frozenset[str]
+    inner: Mapping[str, _Filler]
+    items: _Filler | None
+    defaults: Mapping[str, Any]
+
+
+def _filler(schema: Schema) -> _Filler | None:
+    """None where nothing can be filled in: a plain value, a free map."""
+    declared = schema.get("properties", {})
+    if not declared and "items" not in schema:
+        return None
+    inner = {name: found for name, each in declared.items() if (found := _filler(each)) is not None}
+    items = _filler(schema["items"]) if "items" in schema else None
+    defaults = {name: each["default"] for name, each in declared.items() if "default" in each}
+    return _Filler(frozenset(declared), inner, items, defaults)
+
+
+def _filled(value: Any, filler: _Filler | None) -> Any:
     """A copy of the value with the defaults of its schema."""
+    if filler is None:
+        return value
     if isinstance(value, Mapping):
-        return _filled_object(value, schema)
-    if isinstance(value, list) and "items" in schema:
-        return [_filled(item, schema["items"]) for item in value]
+        return _filled_object(value, filler)
+    if isinstance(value, list):
+        return [_filled(item, filler.items) for item in value]
     return value
 
 
-def _filled_object(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    filled = {key: item for key, item in value.items() if item is not None or key not in properties}
-    for name, each in properties.items():
-        if name in filled:
-            item = filled[name]
-            if isinstance(item, Mapping | list):
-                filled[name] = _filled(item, each)
-        elif "default" in each:
-            filled[name] = _filled(each["default"], each)
+def _filled_object(value: Mapping[str, Any], filler: _Filler, same: frozenset[str] = frozenset()) -> dict[str, Any]:
+    filled = {}
+    for key, item in value.items():
+        if item is None and key in filler.known:
+            continue
+        filled[key] = _filled(item, filler.inner[key]) if key in filler.inner and key not in same else item
+    for name, default in filler.defaults.items():
+        if name not in filled:
+            filled[name] = _filled(default, filler.inner.get(name))
     return filled
 
 

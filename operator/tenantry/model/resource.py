@@ -68,7 +68,8 @@ def kept_json(value: Any) -> bytes:
 
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with `Z`, whole microseconds only when there are any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat().removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -6,7 +6,6 @@ Own writes are absorbed at once and events never take an object back to an older
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,8 +13,7 @@ import orjson
 from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, kept_json, ref_of
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One object: its JSON, its version and what indexes it. face: a hash of what those who read the object go by."""
 
     raw: bytes
@@ -69,6 +67,11 @@ class Cache:
         """Calls `listener` after every change, until the returned function is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    def knows(self, ref: Ref, version: int) -> bool:
+        """Is the object held at that version or a newer one?"""
+        held = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
+        return held is not None and version <= held.version
 
     def absorb(self, document: Document, origin: Ref | None = None) -> None:
         """Takes a version in, unless a newer one (or the deletion) is known. `origin`: the pass that wrote it."""
@@ -172,8 +175,9 @@ class Cache:
 
     def _hold(self, ref: Ref, version: int, resource: Resource[Any, Any]) -> None:
         """Keeps a typed object for a while: passes read what has just been written."""
+        self._parsed.pop(ref, None)
         if len(self._parsed) >= PARSED:
-            self._parsed.clear()
+            del self._parsed[next(iter(self._parsed))]
         self._parsed[ref] = (version, resource)
 
     def _entry_of(self, ref: Ref, document: Document, version: int) -> Entry:

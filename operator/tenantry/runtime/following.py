@@ -49,9 +49,10 @@ class TrackedView:
         return self._cache.document(ref)
 
     def _reads(self, what: Followed) -> None:
-        # Told before the read: a change during the pass must wake it as well.
-        self.followed.add(what)
-        self._on_read(what)
+        if what not in self.followed:
+            # Told before the read: a change during the pass must wake it as well.
+            self.followed.add(what)
+            self._on_read(what)
 
 
 class Following:

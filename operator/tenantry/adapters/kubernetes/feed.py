@@ -52,7 +52,7 @@ class KubernetesFeed:
                 async for change in self._changes(kind, version):
                     version, failures, ended = change["object"]["metadata"]["resourceVersion"], 0, ""
                     if change["type"] != "BOOKMARK":
-                        yield Event(change["type"], received(change["object"], kind))
+                        yield Event.of(change["type"], received(change["object"], kind))
             except Expired:
                 raise
             except Halt as halt:

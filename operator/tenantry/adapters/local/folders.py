@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -162,7 +162,7 @@ class EngineFolders:
 def encode(record: EngineRecord) -> bytes:
     """The record as JSON."""
     value = {
-        "spec": asdict(record.spec),
+        "spec": record.spec,
         "adminSecret": record.admin_secret._asdict(),
         "createdAt": format_time(record.created_at),
     }

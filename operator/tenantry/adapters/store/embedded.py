@@ -140,7 +140,7 @@ class Ledger:
         else:
             self._rows.put(ref, body)
         self.version += 1
-        return Entry(self.version, ref.kind, outcome.event, body)
+        return Entry(self.version, ref, outcome.event, body)
 
 
 class Verbs(ABC):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from tenantry.model.resource import Document
+from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Expired
 from tenantry.ports import Event
 
@@ -19,7 +20,7 @@ class Entry(NamedTuple):
     """One committed change. body: the document as the store keeps it."""
 
     version: int
-    kind: str
+    ref: Ref
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     body: bytes
 
@@ -38,11 +39,11 @@ class EventLog:
 
     def publish(self, entry: Entry) -> None:
         """Adds a change, newer than all before, and wakes the watchers of its kind."""
-        entries = self._entries[entry.kind]
+        entries = self._entries[entry.ref.kind]
         if len(entries) == entries.maxlen:
-            self._trimmed[entry.kind] = entries[0].version
+            self._trimmed[entry.ref.kind] = entries[0].version
         entries.append(entry)
-        for waiting in self._waiting[entry.kind]:
+        for waiting in self._waiting[entry.ref.kind]:
             waiting.set()
 
     async def watch(self, kind: str, after: int) -> AsyncIterator[Event]:
@@ -53,7 +54,7 @@ class EventLog:
             while True:
                 news.clear()
                 for entry in self._after(kind, after):
-                    yield Event(entry.type, self._decode(entry.body))
+                    yield Event(entry.type, entry.ref, str(entry.version), partial(self._decode, entry.body))
                     after = entry.version
                 await news.wait()
         finally:
