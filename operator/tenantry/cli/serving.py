@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from tenantry.cli.patience import Patient
+
 GRACE_S = 5
 """How long requests under way may take when the server ends."""
 KEEP_ALIVE_S = 75
@@ -48,6 +50,8 @@ async def serving(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
     """Serves until the end of the block. Raises what ends the server early."""
     config = uvicorn.Config(
         app,
+        http=Patient,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -46,7 +46,7 @@ def too_large(field: str, limit: int) -> HTTPException:
 async def body_chunks(request: Request, limit: int, field: str = "body", allowance: int = 0) -> AsyncIterator[bytes]:
     """The body as it arrives, of at most `limit` bytes for `field` and `allowance` beside it.
 
-    Answers 413 above that, and 400 for a sender that after its first 15 s is slower than 16 KiB/s.
+    Answers 413 above that, and 400 for a sender that after its first 15 s is slower than 16 KiB/s, or stops for 15 s.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit + allowance:
@@ -56,10 +56,11 @@ async def body_chunks(request: Request, limit: int, field: str = "body", allowan
     stream = request.stream()
     while True:
         try:
-            async with asyncio.timeout_at(started + PATIENCE_SECONDS + received / SLOWEST_BYTES_PER_SECOND):
+            deadline = started + PATIENCE_SECONDS + received / SLOWEST_BYTES_PER_SECOND
+            async with asyncio.timeout_at(min(deadline, asyncio.get_running_loop().time() + PATIENCE_SECONDS)):
                 chunk = await anext(stream, None)
         except TimeoutError:
-            raise invalid(field, "arrives too slowly") from None
+            raise HTTPException(400, f"{field}: arrives too slowly", {"Connection": "close"}) from None
         if chunk is None:
             return
         received += len(chunk)

@@ -1,0 +1,209 @@
+"""200 clients at once that dawdle, lie or never end: each is closed soon, memory stays bounded, and others do not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tenantry.cli import patience
+from tenantry.cli.serving import serving
+from tenantry.cli.sockets import listening, url_of
+from tenantry.engine.access import Served
+from tenantry.engine.packages.build import build
+from tenantry.engine.server import engine_app
+from tenantry.engine.service import Engine
+from tenantry.model.facts import Password
+from tenantry.rest import bodies
+from tenantry.rest.uploads import Uploads
+from tests.scenario.data_world import MANIFEST
+
+Plan = Callable[[str], Iterator[bytes]]
+"""What a client sends, piece by piece, one each PACE_S; it reads nothing. Given the headers of a signed-in client."""
+CLIENTS = 200
+PACE_S = 0.05
+MEMORY = 96 << 20
+HEAD = "Host: engine\r\n"
+FORM = "Content-Type: application/x-www-form-urlencoded\r\n"
+PARTS = "Content-Type: multipart/form-data; boundary=B\r\n"
+UPLOAD = "POST /api/v1/admin/apps/upload HTTP/1.1\r\n"
+SIGN_IN = f"POST /api/v1/auth/token HTTP/1.1\r\n{HEAD}{FORM}"
+
+
+def once(text: str | bytes) -> Plan:
+    return lambda signed: iter([text.replace("SIGNED", signed).encode() if isinstance(text, str) else text])
+
+
+def drop_by_drop(start: str, drop: bytes, end: int = 10_000) -> Plan:
+    def plan(signed: str) -> Iterator[bytes]:
+        yield start.replace("SIGNED", signed).encode()
+        for _ in range(end):
+            yield drop
+
+    return plan
+
+
+def upload(start: bytes, drop: bytes, drops: int = 10_000) -> Plan:
+    def plan(signed: str) -> Iterator[bytes]:
+        yield f"{UPLOAD}{HEAD}{signed}{PARTS}Content-Length: 900000000\r\n\r\n".encode() + start
+        for _ in range(drops):
+            yield drop
+
+    return plan
+
+
+FILE = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
+PLANS: dict[str, Plan] = {
+    "says nothing": lambda signed: iter([]),
+    "half a request line": once("GET /heal"),
+    "a request line by the byte": drop_by_drop("GET /", b"a"),
+    "a header by the byte": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}X: ", b"a"),
+    "headers by the line, without end": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}", b"X: a\r\n"),
+    "a header of four megabytes": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}X: ", b"a" * (1 << 18), 16),
+    "100,000 headers": once(f"GET /healthz HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 100_000),
+    "a path of a megabyte": once(b"GET /" + b"a" * (1 << 20)),
+    "a body that never comes": once(f"{SIGN_IN}Content-Length: 100\r\n\r\n"),
+    "a body by the byte": drop_by_drop(f"{SIGN_IN}Content-Length: 100000\r\n\r\n", b"a"),
+    "a body that waits for leave": once(f"{SIGN_IN}Expect: 100-continue\r\nContent-Length: 100\r\n\r\n"),
+    "chunks of a byte": drop_by_drop(f"{SIGN_IN}Transfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
+    "half a chunk's length": once(f"{SIGN_IN}Transfer-Encoding: chunked\r\n\r\nfff"),
+    "a chunk's extension without end": drop_by_drop(f"{SIGN_IN}Transfer-Encoding: chunked\r\n\r\n1;", b"a" * 100),
+    "trailers without end": drop_by_drop(f"{SIGN_IN}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"X: a\r\n"),
+    "a file by the byte": upload(FILE, b"a"),
+    "a file that stops": upload(FILE + b"a" * 100_000, b"", 0),
+    "10,000 parts": upload((b'--B\r\nContent-Disposition: form-data; name="x"\r\n\r\na\r\n') * 10_000, b"", 0),
+    "10,000 headers of a part": upload(b"--B\r\n" + b"X: a\r\n" * 10_000, b"X: a\r\n"),
+    "a header of a part without end": upload(b"--B\r\nX: ", b"a" * 100_000, 40),
+    "a preamble without end": upload(b"", b"a" * 100_000, 40),
+    "half of a second request": once("GET /healthz HTTP/1.1\r\nHost: engine\r\n\r\nGET /healthz HT"),
+    "a download that it does not read": once(f"GET /apps/crm/large.bin HTTP/1.1\r\n{HEAD}\r\n"),
+    "1,000 requests that it does not read": once(f"GET /apps/crm/large.bin HTTP/1.1\r\n{HEAD}\r\n" * 1000),
+    "TLS": once(bytes.fromhex("16030100b5010000b10303") + bytes(100)),
+    "HTTP/2": once(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+}
+
+
+class World:
+    """A served engine. port: where; signed: the header line of one who administers it."""
+
+    def __init__(self, port: int, signed: str, incoming: Path) -> None:
+        self.port = port
+        self.signed = signed
+        self.incoming = incoming
+
+    async def dawdle(self, plan: Plan) -> float:
+        """Seconds until the server ends the connection."""
+        _, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
+        writer.transport.set_write_buffer_limits(1 << 16)
+        began = time.monotonic()
+        sending = asyncio.create_task(_send(writer, plan(self.signed)))
+        try:
+            while _established(writer):  # noqa: ASYNC110 - the kernel sets no event
+                await asyncio.sleep(PACE_S)
+        finally:
+            sending.cancel()
+            writer.transport.abort()
+        return time.monotonic() - began
+
+
+def _established(writer: asyncio.StreamWriter) -> bool:
+    """What the server sends is left where it is: whether it ended the connection, the kernel tells."""
+    if writer.transport.is_closing():
+        return False
+    state: int = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state == 1
+
+
+async def _send(writer: asyncio.StreamWriter, pieces: Iterator[bytes]) -> None:
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(PACE_S)
+    except ConnectionError:
+        return
+
+
+@asynccontextmanager
+async def engine_in(folder: Path) -> AsyncIterator[World]:
+    source, incoming = folder / "source", folder / "incoming"
+    (source / "content").mkdir(parents=True)
+    incoming.mkdir()
+    (source / "app.yaml").write_text(MANIFEST)
+    (source / "content" / "large.bin").write_bytes(random.Random(1).randbytes(24 << 20))
+    build(source, folder / "crm.tapp")
+    engine = await Engine.open(folder / "data")
+    await engine.publish(folder / "crm.tapp")
+    await engine.set_admin_password(Password(clear="the admin's password"))
+    served = Served(engine, folder / "data" / "key.jwk")
+    token = await served.issue((await engine.identities())[0])
+    bound = listening("127.0.0.1", 0)
+    async with serving(engine_app(lambda request: served, Uploads(incoming)), bound):
+        yield World(int(url_of(bound).rpartition(":")[2]), f"Authorization: Bearer {token}\r\n", incoming)
+    await engine.close()
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def _dawdlers(folder: Path, within: float) -> None:
+    """All plans at once, and beside them one who behaves."""
+    plans = [(name, plan) for _, (name, plan) in zip(range(CLIENTS), list(PLANS.items()) * 10, strict=False)]
+    async with engine_in(folder) as world, httpx.AsyncClient(base_url=f"http://127.0.0.1:{world.port}", timeout=30) as client:
+        waits: list[float] = []
+        before = _resident()
+        working = asyncio.gather(*(asyncio.wait_for(world.dawdle(plan), 3 * within) for _, plan in plans), return_exceptions=True)
+        grown = 0
+        while not working.done():
+            began = time.monotonic()
+            assert (await client.get("/api/v1/admin/apps", headers=_header(world))).status_code == 200
+            waits.append(time.monotonic() - began)
+            grown = max(grown, _resident() - before)
+            await asyncio.sleep(PACE_S)
+        slowest: dict[str, float] = {}
+        for (name, _), seconds in zip(plans, await working, strict=True):
+            slowest[name] = max(slowest.get(name, 0.0), seconds if isinstance(seconds, float) else 3 * within)
+        assert {name: seconds for name, seconds in slowest.items() if seconds > within} == {}
+        assert sorted(waits)[int(len(waits) * 0.9)] < 1.0
+        assert grown < MEMORY
+        async with asyncio.timeout(10):
+            while [*world.incoming.iterdir()]:  # noqa: ASYNC110 - a folder sets no event
+                await asyncio.sleep(PACE_S)
+
+
+def _header(world: World) -> dict[str, str]:
+    name, _, value = world.signed.strip().partition(": ")
+    return {name: value}
+
+
+async def test_two_hundred_dawdlers_are_closed_and_nobody_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a patience of one second."""
+    assert len(PLANS) >= 20
+    for module, name in ((patience, "HEAD_S"), (patience, "WRITE_S"), (bodies, "PATIENCE_SECONDS")):
+        monkeypatch.setattr(module, name, 1.0)
+    await _dawdlers(tmp_path, within=6.0)
+
+
+@pytest.mark.slow
+async def test_two_hundred_dawdlers_are_closed_within_fifteen_seconds_as_it_is_shipped(tmp_path: Path) -> None:
+    await _dawdlers(tmp_path, within=20.0)
+
+
+async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "WRITE_S", 0.2)
+    async with engine_in(tmp_path) as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        writer.write(f"GET /apps/crm/large.bin HTTP/1.1\r\n{HEAD}\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        for _ in range(12):
+            await reader.readexactly(2 << 20)
+            await asyncio.sleep(0.1)
+        writer.close()
