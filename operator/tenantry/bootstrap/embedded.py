@@ -13,7 +13,7 @@ import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.blobs import FolderBlobs
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
@@ -129,15 +129,7 @@ class Platform:
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         hosting = _hosting(base_url, folders, secrets, keys, settings)
         backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
-        engines = HttpEngines(
-            keys,
-            secrets,
-            _inspect(settings),
-            state / "incoming",
-            _in_process(hosting, base_url),
-            rules_for=foreign_rules(settings.outbound, cache),
-            largest=settings.packages.size,
-        )
+        engines = _engines(keys, secrets, settings, state / "incoming", _in_process(hosting, base_url), cache)
         deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
         ports = _ports(writing, store, fingerprint_key, deployer, engines, packages)
         runtime = _runtime(cache, ports, settings)
@@ -241,6 +233,20 @@ def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys:
     foreign = verifier(settings.outbound)
     opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings), foreign)
     return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
+
+
+def _engines(
+    keys: KeyRing, secrets: StoreSecrets, settings: Settings, scratch: Path, transport_for: TransportFor, cache: Cache
+) -> HttpEngines:
+    return HttpEngines(
+        keys,
+        secrets,
+        _inspect(settings),
+        scratch,
+        transport_for,
+        rules_for=foreign_rules(settings.outbound, cache),
+        largest=settings.packages.size,
+    )
 
 
 def _ports(

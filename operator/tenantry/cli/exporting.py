@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -101,7 +101,14 @@ async def add_tenant(
         exported.add(folder, own, admit)
 
 
-async def put(console: Console, exported: Exported, output: Path | None) -> None:
+class Bytes(Protocol):
+    """Where the bytes of packages come from."""
+
+    async def copy_package(self, tenant: str, sha256: str, path: str) -> None:
+        """Writes them to that path."""
+
+
+async def put(packages: Bytes, exported: Exported, output: Path | None) -> None:
     """Writes what is exported: all of it, or nothing. Raises Failure."""
     if output is None:
         write(to_yaml(each for documents in exported.files.values() for each in documents))
@@ -109,7 +116,7 @@ async def put(console: Console, exported: Exported, output: Path | None) -> None
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as scratch:
             made = Path(scratch) / output.name
-            await _write(console, exported, made)
+            await _write(packages, exported, made)
             await asyncio.to_thread(os.replace, made, output)
         for name, documents in exported.files.items():
             write(f"{output / name}  {len(documents)}")
@@ -142,11 +149,11 @@ def _with(spec: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "source": dict(source)} if source else rest
 
 
-async def _write(console: Console, exported: Exported, folder: Path) -> None:
+async def _write(packages: Bytes, exported: Exported, folder: Path) -> None:
     await asyncio.to_thread(_write_files, exported.files, folder)
     for tenant, sha256, path in exported.packages:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        await console.copy_package(tenant, sha256, str(folder / path))
+        await packages.copy_package(tenant, sha256, str(folder / path))
 
 
 def _write_files(files: Mapping[str, Sequence[Document]], folder: Path) -> None:

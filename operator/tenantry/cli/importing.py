@@ -1,4 +1,4 @@
-"""`tenantry import`: what runs, as YAML for a Git repository."""
+"""`tenantry import`: what runs, here or in an engine of others, as YAML for a Git repository."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from tenantry.cli.exporting import Exported, add_tenant, checked, put, with_bytes
 from tenantry.cli.failing import BAD_INPUT, Failure
 from tenantry.cli.options import STATE, State
+from tenantry.cli.secrets import value_of_input
 
 if TYPE_CHECKING:
     from tenantry.hosts.console import Console
@@ -25,15 +26,36 @@ def register(app: typer.Typer) -> None:
 def import_(
     output: Annotated[Path, typer.Option("--output", "-o", help="A new folder.")],
     cluster: Annotated[bool, typer.Option("--cluster", help="All of a cluster, or of a state folder.")] = False,
+    engine: Annotated[str, typer.Option("--engine", metavar="URL", help="An engine; its admin's password comes in.")] = "",
+    as_: Annotated[str, typer.Option("--as", metavar="NAMESPACE/NAME", help="The environment that it is to be.")] = "",
+    region: Annotated[str, typer.Option("--region", help="The region of that environment.")] = "",
     state: State = STATE,
 ) -> None:
-    """Writes what runs as YAML for a Git repository: regions, shared packages, users, and a folder for each tenant."""
+    """Writes what runs as YAML for a Git repository: a platform, or an engine that others run.
+
+    --cluster: regions, shared packages, users, and a folder for each tenant. --engine: an environment that adopts it.
+    """
     from tenantry.cli.connect import with_console
 
-    if not cluster:
-        raise Failure("say what is to be imported: --cluster", BAD_INPUT)
+    if cluster == bool(engine):
+        raise Failure("say what is to be imported: --cluster, or --engine URL", BAD_INPUT)
     folder = checked(output)
-    with_console(state, lambda console: _all(console, folder))
+    if engine:
+        _engine(engine, as_, region, folder)
+    else:
+        with_console(state, lambda console: _all(console, folder))
+
+
+def _engine(url: str, as_: str, region: str, folder: Path | None) -> None:
+    from tenantry.cli.adopting import Place, import_engine
+
+    namespace, slash, name = as_.partition("/")
+    if not (namespace and slash and name) or not region:
+        raise Failure("an engine needs --as NAMESPACE/NAME and --region REGION", BAD_INPUT)
+    if not url.startswith(("http://", "https://")):
+        raise Failure(f"{url!r} is no URL of an engine; write https://HOST", BAD_INPUT)
+    password = value_of_input(f"password of admin at {url}: ")
+    asyncio.run(import_engine(Place(url.rstrip("/"), namespace, name, region), password, folder))
 
 
 async def _all(console: Console, folder: Path | None) -> None:

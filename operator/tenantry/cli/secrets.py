@@ -56,12 +56,13 @@ def set_(
         raise Failure(
             f"write {field or 'KEY'}=- and give the value on standard input: arguments are seen by everybody", BAD_INPUT
         )
-    value = _value(f"{secret} {field}: ")
+    value = value_of_input(f"{secret} {field}: ")
     with_console(state, lambda console: _set(console, namespace, name, field, value, purpose))
     write(f"secret/{name} set")
 
 
-def _value(prompt: str) -> str:
+def value_of_input(prompt: str) -> str:
+    """What a person types unseen, or standard input. Raises Failure when there is nothing."""
     if sys.stdin.isatty():
         from getpass import getpass
 
