@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.bench import p14, p15, p16, p17, reads, start, transfers
+from tests.bench import logins, p14, p15, p16, p17, reads, start, transfers
 from tests.bench.row import Row, Scale
 
 BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
     "p07": reads.p07,
     "p09": reads.p09,
+    "p11": logins.measure,
     "p12": transfers.p12,
     "p13": transfers.p13,
     "p14": p14.measure,
