@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from tenantry.api.preconditions import Marks
 from tenantry.api.waiting import until
-from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.operation.spec import Operation, conditions_of
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Resource, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict
@@ -100,4 +100,4 @@ def cancelled(document: Document, now: str, annotations: Mapping[str, str], limi
     status = {**document["status"], "status": "COMPLETED", "result": "CANCELLED", "endsOn": now, "logs": logs}
     metadata = dict(document["metadata"])
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-    return {**document, "metadata": metadata, "status": status}
+    return {**document, "metadata": metadata, "status": status | {"conditions": conditions_of(status)}}

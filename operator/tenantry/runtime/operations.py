@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.operation.spec import Operation, conditions_of
 from tenantry.model.changes import Change
 from tenantry.model.decision import Decision
 from tenantry.model.resource import (
@@ -68,12 +68,9 @@ def queued_document(
         "kind": Operation.KIND,
         "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
         "spec": spec,
-        "status": {
-            "status": "QUEUED",
-            "result": "PENDING",
-            "details": details or describe(action, resource, subject),
-            "logs": "",
-        },
+        "status": _told(
+            {"status": "QUEUED", "result": "PENDING", "details": details or describe(action, resource, subject), "logs": ""}
+        ),
     }
 
 
@@ -252,7 +249,7 @@ class Record:
             ended = {"status": "COMPLETED", "result": "CANCELLED", "endsOn": format_time(self._now())}
             logs = document["status"].get("logs", "") + f"{format_time(self._now())} INFO cancelled: {reason}\n"
             status = document["status"] | ended | {"logs": logs[-LOG_LIMIT:]}
-            await self._store.replace(document | {"status": status}, document["metadata"]["resourceVersion"])
+            await self._store.replace(document | {"status": _told(status)}, document["metadata"]["resourceVersion"])
 
     async def _hold(self, decision: Decision[Any]) -> None:
         cause = self._cause_of(decision)
@@ -268,7 +265,7 @@ class Record:
         if status["status"] == "COMPLETED":
             status.setdefault("startedOn", self._began)
         status["logs"] = await self._appended(document["metadata"]["name"], status.get("logs", ""))
-        document = dict(document) | {"status": status}
+        document = dict(document) | {"status": _told(status)}
         if "resourceVersion" in document["metadata"]:
             self._open = dict(await self._store.replace(document, document["metadata"]["resourceVersion"]))
             return
@@ -277,7 +274,7 @@ class Record:
         except AlreadyExists:
             # The facade queued it after this pass had looked.
             queued = await self._store.get(Operation.named(document["metadata"]["name"]))
-            taken = _with_steps(queued, steps) | {"status": dict(queued["status"]) | status}
+            taken = _with_steps(queued, steps) | {"status": _told(dict(queued["status"]) | status)}
             self._open = dict(await self._store.replace(taken, queued["metadata"]["resourceVersion"]))
 
     def _fresh(self, decision: Decision[Any]) -> dict[str, Any]:
@@ -311,6 +308,11 @@ class Record:
         if (self._open or {}).get("status", {}).get("logs", "").endswith(f"{line}\n"):
             return  # a wait or a retry that says what it said before
         self._lines.append(f"{format_time(self._now())}{line}")
+
+
+def _told(status: dict[str, Any]) -> dict[str, Any]:
+    """The status with its conditions."""
+    return status | {"conditions": conditions_of(status)}
 
 
 def _with_steps(document: Document, steps: tuple[str, ...]) -> dict[str, Any]:

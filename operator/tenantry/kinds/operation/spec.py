@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -113,3 +114,18 @@ class Operation(Resource[OperationSpec, OperationStatus]):
 
     def index_keys(self) -> frozenset[str]:
         return frozenset({f"target={self.spec.target.uid}", f"tenant={self.spec.tenant}"})
+
+
+def conditions_of(status: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What an Operation's status is to kstatus and `kubectl wait`: `Succeeded`, and while it goes on or has failed, why."""
+    state, result = status["status"], status["result"]
+    if state != "COMPLETED":
+        reason = state.capitalize()
+        return [_condition("Succeeded", "Unknown", reason), _condition("Reconciling", "True", reason)]
+    reason = status.get("code") or {"SUCCESS": "Succeeded", "CANCELLED": "Cancelled"}.get(result, "Failed")
+    ended = [_condition("Succeeded", "True" if result == "SUCCESS" else "False", reason)]
+    return [*ended, _condition("Stalled", "True", reason)] if result == "FAILURE" else ended
+
+
+def _condition(type_: str, status: str, reason: str) -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason}
