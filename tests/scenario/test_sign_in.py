@@ -3,89 +3,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from dataclasses import replace
-from ipaddress import ip_network
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import orjson
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tenantry.engine.access import Served
-from tenantry.engine.oidc.issuers import PAUSE_S, Issuers
-from tenantry.engine.oidc.tokens import ForeignTokens
-from tenantry.engine.outbound import Outbound, Rules
-from tenantry.engine.packages.build import build
-from tenantry.engine.server import engine_app
-from tenantry.engine.service import Engine
-from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
-from tenantry.rest.uploads import Uploads
-from tests.scenario.data_world import DATA, MANIFEST
-from tests.scenario.identity_provider import IdentityProvider, authorized
-from tests.scenario.serving import serving
-
-LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
-CONTACTS = f"{DATA}/contacts"
-ROOT = "/e/acme/dev"
-
-
-class World(NamedTuple):
-    """An engine, its URL, its provider, a clock that only `later` moves, and the provider's process."""
-
-    engine: Engine
-    url: str
-    provider: EngineIdentityProvider
-    later: Callable[[float], None]
-    process: IdentityProvider
-
-    async def edit(self, **changes: object) -> None:
-        settings = replace(self.provider.settings, **changes)  # type: ignore[arg-type]
-        await self.engine.edit_identity_provider(self.provider.id, settings, None)
-
-    def browser(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url)
+from tenantry.engine.oidc.issuers import PAUSE_S
+from tests.scenario.data_world import DATA
+from tests.scenario.identity_provider import authorized
+from tests.scenario.sign_in_world import CONTACTS, ROOT, World, sign_in_world
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    now = [0.0]
-
-    def later(seconds: float) -> None:
-        now[0] += seconds
-
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "app.yaml").write_text(MANIFEST)
-    build(tmp_path / "source", tmp_path / "crm.tapp")
-    (tmp_path / "incoming").mkdir()
-    async with AsyncExitStack() as stack:
-        process = IdentityProvider()
-        await process.start()
-        stack.push_async_callback(process.stop)
-        engine = await Engine.open(tmp_path / "data")
-        await engine.publish(tmp_path / "crm.tapp")
-        roles = {"crm": "editor"}
-        settings = IdentityProviderSettings("corp", process.url, "tenantry-dev", "openid profile email phone", True, True, roles)
-        provider = await engine.add_identity_provider(settings, Password(clear="s3cret/+"))
-        tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
-        served = Served(engine, tmp_path / "data" / "key.jwk", foreign=tokens)
-        app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
-        url = await stack.enter_async_context(serving(_below(app)))
-        yield World(engine, url, provider, later, process)
-        await engine.close()
-
-
-def _below(app: ASGIApp) -> ASGIApp:
-    """The engine at the root, and once more below a path, as the engines of one machine are."""
-
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "root_path": ROOT if scope["path"].startswith(ROOT) else ""}, receive, send)
-
-    return routed
+    async with sign_in_world(tmp_path) as one:
+        yield one
 
 
 async def _sign_in(world: World, browser: httpx.AsyncClient, sub: str = "ada", next_: str = "/apps/crm/") -> httpx.Response:
