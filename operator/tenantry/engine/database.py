@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
@@ -60,6 +61,7 @@ class Database:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
                 _driver(connection).execute("PRAGMA foreign_keys=OFF")
             with connection.execution_options(tenantry_write=True).begin():
+                one_at_a_time(connection, "migration")
                 yield connection
 
     def close(self) -> None:
@@ -150,6 +152,31 @@ def go_on_from(connection: Connection, table: str, last: int) -> None:
     connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)"), {"name": table, "seq": last})
 
 
+def go_on_after(connection: Connection, table: str, column: str) -> None:
+    """Generated keys go on after the largest that is there, also where it was given. SQLite sees to that by itself."""
+    if connection.dialect.name != "postgresql":
+        return
+    quoted = connection.dialect.identifier_preparer.quote_identifier
+    largest = connection.exec_driver_sql(f"SELECT max({quoted(column)}) FROM {quoted(table)}").scalar()  # noqa: S608 - quoted
+    if largest is not None and largest > 0:
+        sequence = text("SELECT setval(pg_get_serial_sequence(:table, :column), :largest)")
+        connection.execute(sequence, {"table": quoted(table), "column": column, "largest": largest})
+
+
+def one_at_a_time(connection: Connection, what: str) -> None:
+    """Until this transaction ends, no other process does the same. SQLite has one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": f"tenantry {what}"})
+
+
+def keep_others_out(connection: Connection, tables: Iterable[str]) -> None:
+    """Until this transaction ends, nobody else reads or writes those tables: what is counted now stays so."""
+    if connection.dialect.name == "postgresql":
+        quoted = connection.dialect.identifier_preparer.quote_identifier
+        for name in sorted(tables):
+            connection.exec_driver_sql(f"LOCK TABLE {quoted(name)} IN ACCESS EXCLUSIVE MODE")
+
+
 class NewUuid(FunctionElement[Any]):
     """A random UUID (version 4) as a default."""
 
@@ -165,6 +192,42 @@ def _new_uuid_sqlite(element: NewUuid, compiler: Any, **options: Any) -> str:
 @compiles(NewUuid, "postgresql")
 def _new_uuid_postgresql(element: NewUuid, compiler: Any, **options: Any) -> str:
     return "gen_random_uuid()"
+
+
+class ExactNumber(FunctionElement[Any]):
+    """A double as the decimal number that it is written as."""
+
+    inherit_cache = True
+    type = sa.Numeric()
+
+
+@compiles(ExactNumber, "sqlite")
+def _exact_number_sqlite(element: ExactNumber, compiler: Any, **options: Any) -> str:
+    spelled: str = compiler.process(element.clauses, **options)
+    return f"({spelled})"
+
+
+@compiles(ExactNumber, "postgresql")
+def _exact_number_postgresql(element: ExactNumber, compiler: Any, **options: Any) -> str:
+    # Its own cast of doubles to numeric keeps 15 digits.
+    return f"CAST(CAST({compiler.process(element.clauses, **options)} AS TEXT) AS NUMERIC)"
+
+
+class Midnight(FunctionElement[Any]):
+    """The moment at which a date begins."""
+
+    inherit_cache = True
+    type = sa.DateTime()
+
+
+@compiles(Midnight, "sqlite")
+def _midnight_sqlite(element: Midnight, compiler: Any, **options: Any) -> str:
+    return f"datetime({compiler.process(element.clauses, **options)})"
+
+
+@compiles(Midnight, "postgresql")
+def _midnight_postgresql(element: Midnight, compiler: Any, **options: Any) -> str:
+    return f"CAST({compiler.process(element.clauses, **options)} AS TIMESTAMP)"
 
 
 def halt_of(error: DBAPIError) -> Halt:

@@ -133,14 +133,27 @@ class EngineIdentityProvider:
 
 @dataclass(frozen=True)
 class MigrationStep:
-    """One step of an install, e.g. `drops column contacts.fax`. rows: how many it touches."""
+    """One step of an install, e.g. `drops column contacts.fax`. rows: how many it harms.
+
+    Neither losing nor impossible: safe. An impossible one is refused, whatever is allowed.
+    """
 
     text: str
     loses_data: bool = False
     rows: int = 0
+    impossible: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`safe`, `losing` or `impossible`."""
+        return "impossible" if self.impossible else "losing" if self.loses_data else "safe"
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.rows} rows)" if self.rows else self.text
+        return self.text if self.kind == "safe" else f"{self.text} ({self.kind}, {self.rows} rows)"
+
+    def within(self, listed: MigrationStep) -> bool:
+        """Is it the same step, and harms no more rows?"""
+        return (self.text, self.kind) == (listed.text, listed.kind) and self.rows <= listed.rows
 
 
 @dataclass(frozen=True)

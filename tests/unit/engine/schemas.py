@@ -6,8 +6,13 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
 
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
@@ -41,42 +46,86 @@ def app(*tables: dict[str, Any]) -> Manifest:
 
 
 class Tables:
-    """The tables of app `crm` in a database of their own."""
+    """The tables of app `crm` in a database of their own: a file in the folder, or the one at the URL."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.file = folder / "engine.db"
-        self.database = Database(self.file)
+        self.on_sqlite = url is None
+        self.database = Database(self.file, url)
 
-    def migrate(self, wanted: Manifest, rows: Rows | None = None, allow_drops: bool = False) -> None:
+    def migrate(
+        self, wanted: Manifest, rows: Rows | None = None, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
         seeds = {name: (lambda lines=lines: [json.dumps(row).encode() for row in lines]) for name, lines in (rows or {}).items()}
         with self.database.migrating() as connection:
-            run.migrate(connection, wanted, seeds, allow_drops)
+            run.migrate(connection, wanted, seeds, allow_drops, listed)
 
     def steps(self, wanted: Manifest) -> tuple[MigrationStep, ...]:
         with self.database.reading() as connection:
             return run.plan(connection, wanted)
 
     def told(self, wanted: Manifest) -> list[str]:
-        """The steps as text; `!` ends those that lose data or are impossible."""
-        return [f"{step}{' !' if step.loses_data else ''}" for step in self.steps(wanted)]
+        """The steps as text."""
+        return [str(step) for step in self.steps(wanted)]
 
     def drop(self) -> None:
         with self.database.migrating() as connection:
             run.drop_all(connection, "crm")
 
     def rows(self, name: str, columns: str = "*") -> list[tuple[Any, ...]]:
-        return self.ask(f'SELECT {columns} FROM "crm__{name}" ORDER BY 1')
+        """As SQLite keeps them: times as text, decimals as numbers, flags as 0 and 1."""
+        return [tuple(map(_plain, row)) for row in self.ask(f'SELECT {columns} FROM "crm__{name}" ORDER BY 1')]
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(self.file)) as connection:
-            return connection.execute(sql).fetchall()
+        with self.database.reading() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(sql.replace("%", "%%") if not self.on_sqlite else sql)]
+
+    def do(self, sql: str) -> None:
+        with self.database.writing() as connection:
+            connection.exec_driver_sql(sql)
+
+    def names(self) -> list[str]:
+        """The tables that are there."""
+        with self.database.reading() as connection:
+            return sorted(sa.inspect(connection).get_table_names())
 
     def dump(self) -> list[str]:
-        """Everything that is in the file, as SQL."""
-        return dump(self.file)
+        """Everything that is in the database: rows, columns, constraints, indexes."""
+        if self.on_sqlite:
+            return dump(self.file)
+        with self.database.reading() as connection:
+            return portrait(connection)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bool():
+            return int(value)
+        case Decimal():
+            return float(value)
+        case datetime():
+            return value.isoformat(" ")
+        case date() | UUID():
+            return str(value)
+    return value
 
 
 def dump(file: Path) -> list[str]:
     """Everything that is in a database file, as SQL."""
     with closing(sqlite3.connect(file)) as connection:
         return list(connection.iterdump())
+
+
+def portrait(connection: sa.Connection) -> list[str]:
+    """Everything that is in a database of PostgreSQL, sequences included."""
+    quoted = connection.dialect.identifier_preparer.quote_identifier
+    queries = [
+        "SELECT table_name, column_name, data_type, is_nullable, column_default, character_maximum_length, numeric_scale "
+        "FROM information_schema.columns WHERE table_schema = 'public'",
+        "SELECT conrelid::regclass, conname, pg_get_constraintdef(oid) FROM pg_constraint "
+        "WHERE connamespace = 'public'::regnamespace",
+        "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public'",
+    ]
+    queries += [f"SELECT '{name}', * FROM {quoted(name)}" for name in sa.inspect(connection).get_table_names()]
+    return sorted(str(tuple(row)) for query in queries for row in connection.exec_driver_sql(query))

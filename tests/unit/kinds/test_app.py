@@ -193,7 +193,7 @@ def test_a_stored_version_needs_its_package_no_longer() -> None:
 
 UPGRADE = edited(installed(), version="2.0.0")
 STORED = held("1.0.0", "1.0.0", "2.0.0")
-DROPPING = ("crm: install 2.0.0, drops column contacts.fax (3 rows)",)
+DROPPING = ("crm: install 2.0.0, drops column contacts.fax (losing, 3 rows)",)
 
 
 @table(
@@ -222,14 +222,14 @@ def test_drops(seen: Observed, expected: Outcome) -> None:
 
 def test_an_engine_is_told_to_drop_only_where_something_is_dropped() -> None:
     dropping = decide(seen(edited(UPGRADE, allowDropsFor="2.0.0"), held=STORED, steps=(DROPS_FAX,)), NOW)
-    assert dropping.changes == (InstallApp(ENGINE, "crm", "2.0.0", True, ("drops column contacts.fax (3 rows)",)),)
+    assert dropping.changes == (InstallApp(ENGINE, "crm", "2.0.0", True, ("drops column contacts.fax (losing, 3 rows)",)),)
     harmless = decide(seen(edited(UPGRADE, allowDropsFor="2.0.0"), held=STORED), NOW)
     assert harmless.changes == (InstallApp(ENGINE, "crm", "2.0.0"),)
 
 
 def test_a_refusal_names_the_steps_and_the_permission() -> None:
     told = decide(seen(UPGRADE, held=STORED, steps=(DROPS_FAX,)), NOW).verdict.message
-    assert "drops column contacts.fax (3 rows)" in told
+    assert "drops column contacts.fax (losing, 3 rows)" in told
     assert "spec.allowDropsFor: '2.0.0'" in told
 
 

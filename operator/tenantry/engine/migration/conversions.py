@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from tenantry.engine.database import ExactNumber, Midnight
+
 Value = sa.ColumnElement[Any]
 Condition = Callable[[Value], sa.ColumnElement[bool]]
 
-INTEGER_MOST = 2**31 - 1
-DOUBLE_EXACT = 2**53
-"""Whole numbers up to here are exact as doubles."""
+MOST = {"INTEGER": 2**31 - 1, "BIGINT": 2**63 - 1}
 _WHOLE = r"^-?[0-9]{1,18}\Z"
 _NUMBER = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?\Z"
 _TYPE = re.compile(r"(?P<name>[A-Z ]+?)(?:\((?P<size>\d+)(?:, ?(?P<scale>\d+))?\))?")
 _FAMILIES = {
     "TEXT": "text", "VARCHAR": "text", "CHAR": "uuid", "UUID": "uuid", "INTEGER": "whole", "BIGINT": "whole",
     "BOOLEAN": "boolean", "NUMERIC": "exact", "DOUBLE": "double", "DOUBLE PRECISION": "double",
-    "DATE": "date", "DATETIME": "datetime",
+    "DATE": "date", "DATETIME": "datetime", "TIMESTAMP WITHOUT TIME ZONE": "datetime",
 }  # fmt: skip
 
 
@@ -50,21 +50,23 @@ def conversion(was: str, now: str) -> Conversion:
         case "blob" | "json" | "other", _:
             return _IMPOSSIBLE
         case _, "text":
-            return _spelled(new.size, exact=old.family != "double")
+            return _spelled(new.size, _flag_text if old.family == "boolean" else _text, exact=old.family != "double")
         case "text", "whole":
-            return _whole(new.name, lambda value: sa.cast(value, sa.BigInteger), _unlike(_WHOLE))
+            return _whole(new.name, _reader(_WHOLE), _unlike(_WHOLE))
         case "text", "exact" | "double":
-            return _number(new, lambda value: sa.cast(value, sa.Double), _unlike(_NUMBER))
-        case "boolean" | "whole" | "exact" | "double", "whole":
-            return _whole(new.name, lambda value: value)
+            return _number(new, _reader(_NUMBER), _unlike(_NUMBER))
+        case "boolean", "whole":
+            return Conversion(lambda value: sa.cast(value, sa.Integer))
+        case "whole" | "exact" | "double", "whole":
+            return _whole(new.name, ExactNumber if old.family == "double" else _itself)
         case "whole" | "exact" | "double", "exact" | "double":
-            return _number(new, lambda value: value)
+            return _number(new, ExactNumber if old.family == "double" else _itself)
         case "whole", "boolean":
-            return Conversion(_itself, breaks=lambda value: value.not_in((0, 1)))
+            return Conversion(lambda value: value != 0, breaks=lambda value: value.not_in((0, 1)))
         case "datetime", "date":
             return Conversion(sa.func.date, cuts=_any)
         case "date", "datetime":
-            return Conversion(sa.func.datetime)
+            return Conversion(Midnight)
         case _:
             return _IMPOSSIBLE
 
@@ -85,7 +87,7 @@ def _any(value: Value) -> sa.ColumnElement[bool]:
     return value.is_not(None)
 
 
-_IMPOSSIBLE = Conversion(_itself, breaks=_any)
+_IMPOSSIBLE = Conversion(lambda value: sa.null(), breaks=_any)
 
 
 def _shortened(size: int | None) -> Conversion:
@@ -94,30 +96,42 @@ def _shortened(size: int | None) -> Conversion:
     return Conversion(lambda value: sa.func.substr(value, 1, size), cuts=lambda value: sa.func.length(value) > size)
 
 
-def _spelled(size: int | None, *, exact: bool) -> Conversion:
-    def text(value: Value) -> Value:
-        return sa.cast(value, sa.Text)
+def _text(value: Value) -> Value:
+    return sa.cast(value, sa.Text)
 
+
+def _flag_text(value: Value) -> Value:
+    return sa.case((value == sa.true(), "true"), (value == sa.false(), "false"))
+
+
+def _spelled(size: int | None, text: Callable[[Value], Value], *, exact: bool) -> Conversion:
     cuts: Condition | None = None if exact else lambda value: sa.cast(text(value), sa.Double) != value
     breaks: Condition | None = None if size is None else lambda value: sa.func.length(text(value)) > size
     return Conversion(text, cuts, breaks)
 
 
+def _reader(pattern: str) -> Callable[[Value], Value]:
+    """Texts of that pattern as numbers, others as NULL: PostgreSQL's casts fail on them, also where they do not count."""
+    return lambda value: sa.case((sa.cast(value, sa.Text).regexp_match(pattern), sa.cast(value, sa.Numeric)))
+
+
 def _whole(name: str, read: Callable[[Value], Value], unreadable: Condition | None = None) -> Conversion:
-    def rounded(value: Value) -> Value:
-        return sa.cast(sa.func.round(read(value)), sa.BigInteger)
+    most = MOST[name]
 
-    def outside(value: Value) -> sa.ColumnElement[bool]:
-        return sa.func.abs(read(value)) > INTEGER_MOST
+    def inside(value: Value) -> sa.ColumnElement[bool]:
+        return read(value).between(-most - 1, most)
 
-    limit = outside if name == "INTEGER" else None
+    def whole(value: Value) -> Value:
+        return sa.case((inside(value), sa.cast(read(value), sa.BigInteger)))
+
     # A whole number must not pass through round(), which makes doubles of large ones.
     return Conversion(
         lambda value: sa.case(
-            (sa.cast(read(value), sa.BigInteger) == read(value), sa.cast(read(value), sa.BigInteger)), else_=rounded(value)
+            (whole(value) == read(value), whole(value)),
+            (inside(value), sa.cast(sa.func.round(read(value)), sa.BigInteger)),
         ),
-        cuts=lambda value: sa.cast(read(value), sa.BigInteger) != read(value),
-        breaks=_either(unreadable, limit),
+        cuts=lambda value: whole(value) != read(value),
+        breaks=_either(unreadable, lambda value: sa.not_(inside(value))),
     )
 
 
@@ -125,7 +139,7 @@ def _number(new: _Type, read: Callable[[Value], Value], unreadable: Condition | 
     if new.family == "double" or new.size is None:
         return Conversion(
             lambda value: sa.cast(read(value), sa.Double),
-            cuts=lambda value: sa.func.abs(read(value)) > DOUBLE_EXACT,
+            cuts=lambda value: ExactNumber(sa.cast(read(value), sa.Double)) != read(value),
             breaks=unreadable,
         )
     bound = 10 ** (new.size - new.scale)
@@ -144,7 +158,5 @@ def _unlike(pattern: str) -> Condition:
     return lambda value: sa.not_(sa.cast(value, sa.Text).regexp_match(pattern))
 
 
-def _either(first: Condition | None, second: Condition | None) -> Condition | None:
-    if first is None or second is None:
-        return first or second
-    return lambda value: sa.or_(first(value), second(value))
+def _either(first: Condition | None, second: Condition) -> Condition:
+    return second if first is None else lambda value: sa.or_(first(value), second(value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tenantry.engine.migration import hazards
 from tenantry.engine.migration.conversions import conversion
-from tenantry.engine.migration.hazards import RowCount
+from tenantry.engine.migration.hazards import Future, RowCount
 from tenantry.engine.migration.shapes import ColumnShape, TableShape
 
 
@@ -28,6 +28,12 @@ class TablePlan:
     after: TableShape
     renamed: Mapping[str, str]
     steps: tuple[Step, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Is there anything to do?"""
+        same_keys = _followed(self.before, self.renamed).foreign_keys == self.after.foreign_keys
+        return bool(self.steps) or self.before.name != self.after.name or not same_keys
 
     @property
     def in_place(self) -> bool:
@@ -51,6 +57,13 @@ class Plan:
     changed: tuple[TablePlan, ...] = ()
     dropped: tuple[TableShape, ...] = ()
     steps: tuple[Step, ...] = ()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The present names of the tables that it touches."""
+        before = {new: old for old, new in self.renamed}
+        touched = (*(change.after.name for change in self.changed), *(shape.name for shape in self.dropped))
+        return tuple(before.get(name, name) for name in touched)
 
 
 @dataclass(frozen=True)
@@ -77,11 +90,13 @@ def compare(
     added = tuple(name for name in names if name not in present)
     dropped = tuple(shape for name, shape in present.items() if name not in names)
     plans = [_table_plan(present[name], declared(name), renames, prefix) for name in names if name in present]
-    changed = tuple(plan for plan in plans if plan.steps or plan.before.name != plan.after.name)
+    references = tuple(_reference_steps(plans, prefix))
+    changed = tuple(plan for plan in plans if plan.changes)
     steps = (
         *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
         *(Step(f"adds table {_short(name, prefix)}") for name in added),
         *(step for plan in changed for step in plan.steps),
+        *references,
         *(Step(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
     )
     return Plan(tuple(renamed.items()), added, changed, dropped, steps)
@@ -152,10 +167,33 @@ def _constraint_steps(real: TableShape, after: TableShape, renamed: Mapping[str,
         yield Step(f"adds index {table} ({', '.join(index)})")
     for index in sorted(before.indexes - after.indexes):
         yield Step(f"drops index {table} ({', '.join(index)})")
-    if before.foreign_keys != after.foreign_keys:
-        yield Step(f"changes the foreign keys of {table}")
-    if before.checks != after.checks:
-        yield Step(f"changes the checks of {table}")
+    yield from _check_steps(before, after, Future(real, after, renamed), table)
+
+
+def _check_steps(before: TableShape, after: TableShape, future: Future, table: str) -> Iterator[Step]:
+    added = {name: expression for name, expression in after.checks.items() if name not in before.checks}
+    for expression in added.values():
+        yield Step(f"adds a check to {table}: {expression}", blocks=hazards.failing(future, expression))
+    if before.checks.keys() - after.checks.keys():
+        yield Step(f"drops checks of {table}")
+
+
+def _reference_steps(plans: Sequence[TablePlan], prefix: str) -> Iterator[Step]:
+    """After all tables: a new foreign key is about two of them."""
+    futures = {plan.after.name: Future(plan.before, plan.after, plan.renamed) for plan in plans}
+    for plan in plans:
+        child, table = futures[plan.after.name], _short(plan.after.name, prefix)
+        before, after = _followed(plan.before, plan.renamed).foreign_keys, plan.after.foreign_keys
+        known = {key[:3] for key in before}
+        for own, parent, to, rule in sorted(after - before):
+            told = f"{table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})"
+            if (own, parent, to) in known:
+                yield Step(f"changes foreign key {told}: on delete {rule.lower()}")
+            else:
+                yield Step(f"adds foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to))
+        kept = {key[:3] for key in after}
+        for own, parent, to in sorted(known - kept):
+            yield Step(f"drops foreign key {table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})")
 
 
 def _followed(shape: TableShape, renamed: Mapping[str, str]) -> TableShape:

@@ -13,7 +13,15 @@ from alembic.operations import Operations
 from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.exc import DBAPIError
 
-from tenantry.engine.database import EXACT_DIGITS, check_references, go_on_from, last_generated
+from tenantry.engine.database import (
+    EXACT_DIGITS,
+    check_references,
+    go_on_after,
+    go_on_from,
+    keep_others_out,
+    last_generated,
+)
+from tenantry.engine.migration.alter import alter, fasten, loosen
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compare
@@ -30,21 +38,38 @@ BETWEEN = "_tenantry_new_"
 """Begins the names of tables on their way; app tables begin with a letter."""
 
 
+class LossRefused(Invalid):
+    """The install is refused for what it would do to rows. steps: all that it would do."""
+
+    def __init__(self, why: str, steps: Sequence[MigrationStep]) -> None:
+        told = "; ".join(str(step) if step.loses_data else f"{step} (safe)" for step in steps)
+        super().__init__((Problem("install", f"{why}: {told}"),))
+        self.steps = tuple(steps)
+
+
 def plan(connection: sa.Connection, manifest: Manifest) -> tuple[MigrationStep, ...]:
     """What installing would do now, with the rows that each step touches. Empty when the tables are as declared."""
     wanted = _compared(connection, manifest, metadata_of(manifest))
     return tuple(_told(connection, step) for step in wanted.steps)
 
 
-def migrate(connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_drops: bool) -> None:
-    """Brings the tables to the manifest and seeds those that are new. Raises Invalid; the caller then rolls back."""
+def migrate(
+    connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_drops: bool, listed: Sequence[MigrationStep] | None = None
+) -> None:
+    """Brings the tables to the manifest and seeds those that are new. Raises Invalid; the caller then rolls back.
+
+    listed: the steps that `allow_drops` covers, and no other; all where None.
+    """
     metadata = metadata_of(manifest)
     wanted = _compared(connection, manifest, metadata)
     if wanted.steps:
-        _refuse_losses(connection, wanted, allow_drops)
+        _refuse_losses(connection, wanted, allow_drops, listed)
         try:
-            _carry_out(connection, wanted, metadata)
+            operations = Operations(MigrationContext.configure(connection))
+            _carry_out(operations, connection, wanted, metadata)
             _seed(connection, manifest, metadata, set(wanted.added), seeds)
+            if _alters(connection):
+                fasten(operations, metadata)
             if seeds or wanted.changed or wanted.dropped:
                 check_references(connection, metadata.tables)
         except DBAPIError as error:
@@ -53,8 +78,14 @@ def migrate(connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_d
 
 def drop_all(connection: sa.Connection, app: str) -> None:
     """Drops every table of the app, with its data. Foreign keys are off meanwhile."""
-    for name in _table_names(connection, app):
-        connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
+    _drop(connection, _table_names(connection, app))
+
+
+def _drop(connection: sa.Connection, names: Iterable[str]) -> None:
+    # CASCADE drops the foreign keys of others to it, never a row.
+    cascade = " CASCADE" if connection.dialect.name == "postgresql" else ""
+    for name in names:
+        connection.exec_driver_sql(f"DROP TABLE {connection.dialect.identifier_preparer.quote(name)}{cascade}")
 
 
 def _table_names(connection: sa.Connection, app: str) -> list[str]:
@@ -98,29 +129,36 @@ def _renames(manifest: Manifest, prefix: str) -> Renames:
 
 
 def _told(connection: sa.Connection, step: Step) -> MigrationStep:
-    rows = _count(connection, step.blocks) or _count(connection, step.loses)
-    return MigrationStep(step.text, loses_data=rows > 0, rows=rows)
+    blocked = _count(connection, step.blocks)
+    rows = blocked or _count(connection, step.loses)
+    return MigrationStep(step.text, loses_data=rows > 0, rows=rows, impossible=blocked > 0)
 
 
 def _count(connection: sa.Connection, query: RowCount | None) -> int:
     return 0 if query is None else int(connection.execute(query).scalars().one())
 
 
-def _refuse_losses(connection: sa.Connection, wanted: Plan, allow_drops: bool) -> None:
-    impossible = [_told(connection, step) for step in wanted.steps if _count(connection, step.blocks)]
+def _refuse_losses(connection: sa.Connection, wanted: Plan, allow_drops: bool, listed: Sequence[MigrationStep] | None) -> None:
+    keep_others_out(connection, wanted.present)
+    steps = [_told(connection, step) for step in wanted.steps]
+    impossible = [step for step in steps if step.impossible]
+    losing = [step for step in steps if step.loses_data]
     if impossible:
-        raise _refused("the rows that are there do not fit", impossible)
-    losing = [_told(connection, step) for step in wanted.steps if _count(connection, step.loses)]
+        raise LossRefused("the rows that are there do not fit", steps)
     if losing and not allow_drops:
-        raise _refused("it would lose data, and drops are not allowed", losing)
+        raise LossRefused("it would lose data, and drops are not allowed", steps)
+    if listed is not None and not all(any(step.within(one) for one in listed) for step in losing):
+        raise LossRefused("it would lose more than was listed", steps)
 
 
-def _refused(why: str, steps: Iterable[MigrationStep]) -> Invalid:
-    return Invalid((Problem("install", f"{why}: {'; '.join(map(str, steps))}"),))
+def _alters(connection: sa.Connection) -> bool:
+    """Can the database change a table as it is? SQLite makes it anew instead."""
+    return connection.dialect.name == "postgresql"
 
 
-def _carry_out(connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -> None:
-    operations = Operations(MigrationContext.configure(connection))
+def _carry_out(operations: Operations, connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -> None:
+    if _alters(connection):
+        loosen(operations, wanted)
     for old, new in wanted.renamed:
         # By a name between: SQLite takes names that differ in case for the same.
         operations.rename_table(old, f"{BETWEEN}{new}")
@@ -128,8 +166,7 @@ def _carry_out(connection: sa.Connection, wanted: Plan, metadata: sa.MetaData) -
     for change in wanted.changed:
         _change(operations, connection, change, metadata.tables[change.after.name])
     _create(connection, metadata, wanted.added)
-    for shape in wanted.dropped:
-        operations.drop_table(shape.name)
+    _drop(connection, [shape.name for shape in wanted.dropped])
 
 
 def _create(connection: sa.Connection, metadata: sa.MetaData, names: Sequence[str]) -> None:
@@ -139,13 +176,23 @@ def _create(connection: sa.Connection, metadata: sa.MetaData, names: Sequence[st
     def spell(ddl: Any, *_: Any, **__: Any) -> None:
         statements.append(str(ddl.compile(dialect=connection.dialect)))
 
-    metadata.create_all(MockConnection(connection.dialect, spell), [metadata.tables[name] for name in names], checkfirst=False)
+    tables = [metadata.tables[name] for name in names]
+    if _alters(connection):
+        # Without foreign keys: those come when the rows are there, in any order.
+        for table in tables:
+            spell(sa.schema.CreateTable(table, include_foreign_key_constraints=[]))
+            for index in sorted(table.indexes, key=lambda one: str(one.name)):
+                spell(sa.schema.CreateIndex(index))
+    else:
+        metadata.create_all(MockConnection(connection.dialect, spell), tables, checkfirst=False)
     for statement in statements:
         connection.exec_driver_sql(statement)
 
 
 def _change(operations: Operations, connection: sa.Connection, change: TablePlan, table: sa.Table) -> None:
-    if not change.in_place:
+    if _alters(connection):
+        alter(operations, change, table)
+    elif not change.in_place:
         _rebuild(operations, connection, change, table)
     else:
         for name in change.after.columns:
@@ -207,6 +254,9 @@ def _seed(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData, 
         for _, alike in groupby(_rows(described, seeds[described.name]()), key=_columns_of):
             while batch := list(islice(alike, BATCH)):
                 connection.execute(table.insert(), batch)
+        for column in described.columns:
+            if column.generated:
+                go_on_after(connection, table.name, column.name)
 
 
 def _parents_first(metadata: sa.MetaData) -> list[sa.Table]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
+
+GENERATED = "generated"
+"""The default of a column whose values a sequence makes."""
+_CAST = re.compile(r"(.+)::[a-z ]+(?:\(\d+(?:,\d+)?\))?", re.DOTALL)
+_NUMBER = re.compile(r"'?(-?[0-9.]+(?:e[+-]?[0-9]+)?)'?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,8 @@ class ColumnShape:
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table. foreign_keys: (columns, table, referenced columns, ON DELETE); checks: names, which tell the
-    expressions too, for databases spell those in their own way.
+    """A table. foreign_keys: (columns, table, referenced columns, ON DELETE); checks: expressions by
+    name; only the names are compared, which tell the expressions too, for databases spell those in their own way.
     """
 
     name: str
@@ -41,12 +49,12 @@ class TableShape:
     unique: frozenset[tuple[str, ...]] = frozenset()
     indexes: frozenset[tuple[str, ...]] = frozenset()
     foreign_keys: frozenset[tuple[tuple[str, ...], str, tuple[str, ...], str]] = frozenset()
-    checks: frozenset[str] = frozenset()
+    checks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def constraints(self) -> tuple[object, ...]:
         """What a table must be rebuilt for."""
-        return (self.primary_key, self.unique, self.foreign_keys, self.checks)
+        return (self.primary_key, self.unique, self.foreign_keys, self.checks.keys())
 
 
 def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
@@ -71,7 +79,7 @@ def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
             for c in constraints
             if isinstance(c, sa.ForeignKeyConstraint)
         ),
-        checks=frozenset(str(c.name) for c in constraints if isinstance(c, sa.CheckConstraint) and c.name),
+        checks={str(c.name): str(c.sqltext) for c in constraints if isinstance(c, sa.CheckConstraint) and c.name},
     )
 
 
@@ -94,7 +102,7 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
         shapes[name] = TableShape(
             name=name,
             columns={
-                column["name"]: ColumnShape(column["type"].compile(dialect), column["nullable"], _plain(column["default"] or ""))
+                column["name"]: _real_column(column["type"].compile(dialect), column["nullable"], column["default"] or "")
                 for column in columns[key]
             },
             primary_key=tuple(keys[key]["constrained_columns"]),
@@ -111,28 +119,51 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
                 )
                 for each in foreign.get(key, [])
             ),
-            checks=frozenset(str(each["name"]) for each in checks.get(key, []) if each["name"]),
+            checks={str(each["name"]): "" for each in checks.get(key, []) if each["name"]},
         )
     return shapes
 
 
+def _real_column(type_: str, nullable: bool, default: str) -> ColumnShape:
+    return ColumnShape(type_, nullable, _plain(default, type_))
+
+
 def _declared_default(column: sa.Column[Any], dialect: Dialect) -> str:
+    if column.autoincrement is True and dialect.name == "postgresql":
+        return GENERATED
     default = column.server_default
     if not isinstance(default, sa.DefaultClause):
         return ""
     argument = default.arg
     if isinstance(argument, str):
-        return "'" + argument.replace("'", "''") + "'"
-    return _plain(str(argument.compile(dialect=dialect)))
+        return _plain("'" + argument.replace("'", "''") + "'", column.type.compile(dialect))
+    return _plain(str(argument.compile(dialect=dialect)), column.type.compile(dialect))
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(column.name) for column in columns)
 
 
-def _plain(sql: str) -> str:
-    """Without differences that mean nothing."""
-    text = " ".join(sql.split())
-    while text.startswith("(") and text.endswith(")"):
-        text = text[1:-1].strip()
+def _plain(sql: str, type_: str) -> str:
+    """Without differences that mean nothing, and that PostgreSQL makes."""
+    if sql.startswith("nextval("):
+        return GENERATED
+    text = _bare(sql)
+    if type_.startswith("TIMESTAMP") and text.startswith("'"):
+        return f"'{datetime.fromisoformat(text.strip(chr(39))).isoformat(' ')}'"
+    number = _NUMBER.fullmatch(text)
+    if number and not type_.startswith(("VARCHAR", "TEXT", "JSON")):
+        return f"{Decimal(number[1]).normalize():f}"
     return text
+
+
+def _bare(sql: str) -> str:
+    """Without casts, and without parentheses around it all."""
+    text = sql.strip()
+    while True:
+        if text.startswith("(") and text.endswith(")"):
+            text = text[1:-1].strip()
+        elif (cast := _CAST.fullmatch(text)) and not text.endswith("'"):
+            text = cast[1].strip()
+        else:
+            return text
