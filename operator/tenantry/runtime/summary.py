@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenantry.model.resource import (
     DRIFTED,
@@ -12,7 +12,6 @@ from tenantry.model.resource import (
     LastOperation,
     Resource,
     Status,
-    format_time,
 )
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
@@ -29,7 +28,7 @@ def summarise(
 
     drift: what differs and is left alone, None where nothing is."""
     told = [*_conditions(verdict), *_drifted(resource, verdict, drift)]
-    conditions = [_stamped(condition, resource, now) for condition in told]
+    conditions = [_stamped(each, resource, now) for each in told]
     written = status.model_copy(
         update={
             "observed_generation": resource.metadata.generation,
@@ -55,10 +54,19 @@ def _handled(resource: Resource[Any, Any], verdict: Verdict) -> str | None:
     return resource.metadata.annotations.get(RECONCILE_REQUESTED)
 
 
-def _conditions(verdict: Verdict) -> list[Condition]:
+class _Told(NamedTuple):
+    """A condition, before it is stamped."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+def _conditions(verdict: Verdict) -> list[_Told]:
     match verdict:
         case Ready(reason, message):
-            return [Condition(type="Ready", status="True", reason=reason, message=message)]
+            return [_Told("Ready", "True", reason, message)]
         case Waiting(reason, message):
             return _not_ready(reason, message, "Reconciling")
         case Transient(reason, message):
@@ -69,32 +77,28 @@ def _conditions(verdict: Verdict) -> list[Condition]:
             return _not_ready(reason, message, "Reconciling")
 
 
-def _drifted(resource: Resource[Any, Any], verdict: Verdict, drift: tuple[str, ...] | None) -> list[Condition]:
+def _drifted(resource: Resource[Any, Any], verdict: Verdict, drift: tuple[str, ...] | None) -> list[_Told]:
     """A pass that could not look leaves what was told of this generation."""
     if drift:
-        return [Condition(type=DRIFTED, status="True", reason="EngineDiffers", message="; ".join(drift)[:MESSAGE])]
+        return [_Told(DRIFTED, "True", "EngineDiffers", "; ".join(drift)[:MESSAGE])]
     if isinstance(verdict, Ready):
-        return [] if drift is None else [Condition(type=DRIFTED, status="False", reason="AsDeclared")]
+        return [] if drift is None else [_Told(DRIFTED, "False", "AsDeclared")]
     told = resource.status.condition(DRIFTED)
-    return [told] if told is not None and told.observed_generation == resource.metadata.generation else []
+    if told is None or told.observed_generation != resource.metadata.generation:
+        return []
+    return [_Told(told.type, told.status, told.reason, told.message)]
 
 
-def _not_ready(reason: str, message: str, also: str) -> list[Condition]:
-    return [
-        Condition(type="Ready", status="False", reason=reason, message=message[:MESSAGE]),
-        Condition(type=also, status="True", reason=reason, message=message[:MESSAGE]),
-    ]
+def _not_ready(reason: str, message: str, also: str) -> list[_Told]:
+    told = message[:MESSAGE]
+    return [_Told("Ready", "False", reason, told), _Told(also, "True", reason, told)]
 
 
-def _stamped(condition: Condition, resource: Resource[Any, Any], now: datetime) -> Condition:
-    before = resource.status.condition(condition.type)
-    since = before.last_transition_time if before is not None and before.status == condition.status else None
-    return condition.model_copy(
-        update={
-            "last_transition_time": since or datetime.fromisoformat(format_time(now)),
-            "observed_generation": resource.metadata.generation,
-        }
-    )
+def _stamped(told: _Told, resource: Resource[Any, Any], now: datetime) -> Condition:
+    before = resource.status.condition(told.type)
+    since = before.last_transition_time if before is not None and before.status == told.status else None
+    generation = resource.metadata.generation
+    return Condition(**told._asdict(), observed_generation=generation, last_transition_time=since or now)
 
 
 # The API server's own bound on a condition's message.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
@@ -88,8 +87,8 @@ class StoreSecrets:
 
     def fingerprint(self, namespace: str, value: bytes) -> str:
         """Equal values of one namespace are equal marks; those of two namespaces cannot be told to be equal."""
-        mark = hmac.new(self._key, namespace.encode() + b"/" + value, hashlib.sha256)
-        return mark.hexdigest()[:FINGERPRINT_LENGTH]
+        mark = hmac.digest(self._key, namespace.encode() + b"/" + value, "sha256")
+        return mark.hex()[:FINGERPRINT_LENGTH]
 
 
 def _value(secret: Document | None, key: str, for_kind: str) -> tuple[str, bytes]:
