@@ -186,10 +186,10 @@ class Backups(_Group):
 
 
 class Outbound(_Group):
-    """Which issuers engines reach: public ones by https alone, unless more is said here."""
+    """Which issuers, and engines of others, are reached: public ones by https alone, unless more is said here."""
 
-    http: bool = Field(False, description="Issuers are also reached without encryption; for tests.")
-    networks: Networks = Field("", description="Networks that are reached although not public: 10.1.0.0/16,fd00::/8.")
+    http: bool = Field(False, description="Issuers and engines of others are also reached without encryption; for tests.")
+    networks: Networks = Field("", description="Networks that they may be in although not public: 10.1.0.0/16,fd00::/8.")
 
 
 class Cluster(_Group):

@@ -61,7 +61,7 @@ from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.writing import WritingStore
-from tenantry.settings import Settings
+from tenantry.settings import Settings, parse_networks
 
 ISSUER = "tenantry"
 RETENTION_S = 60.0
@@ -174,7 +174,15 @@ def _by_proxy(proxy: str) -> TransportFor:
 def _placement(settings: Settings) -> Placement:
     cluster = settings.cluster
     facade = settings.public_url.rstrip("/") or cluster.api_url
-    return Placement(cluster.image, cluster.image_pull_policy, ISSUER, facade, SYSTEM_NAMESPACE)
+    return Placement(
+        cluster.image,
+        cluster.image_pull_policy,
+        ISSUER,
+        facade,
+        SYSTEM_NAMESPACE,
+        http=settings.outbound.http,
+        networks=tuple(map(str, parse_networks(settings.outbound.networks))),
+    )
 
 
 async def run_operator(settings: Settings) -> None:

@@ -38,7 +38,10 @@ _STARTS_ANEW_S = 10
 
 @dataclass(frozen=True)
 class Placement:
-    """What the host and the region say of engines. facade_url: where declared things are changed, by environment id."""
+    """What the host and the region say of engines. facade_url: where declared things are changed, by environment id.
+
+    http, networks: which issuers engines reach besides public ones by https; networks such as 10.1.0.0/16.
+    """
 
     image: str
     pull_policy: str
@@ -49,6 +52,8 @@ class Placement:
     ingress_class: str = ""
     tls: bool = True
     storage_class: str = ""
+    http: bool = False
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,12 +232,14 @@ def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     if placement.ingress_class:
         sources.append({"namespaceSelector": {"matchLabels": {INGRESS_LABEL: "true"}}})
     names = {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
-    services = {"ports": [{"port": port, "protocol": "TCP"} for port in (443, 5432)]}
+    ports = (443, 5432, *((80,) if placement.http else ()))
+    services = {"ports": [{"port": port, "protocol": "TCP"} for port in ports]}
+    issuers = [{"to": [{"ipBlock": {"cidr": network}} for network in placement.networks]}] if placement.networks else []
     rules = {
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": sources, "ports": [{"port": PORT, "protocol": "TCP"}]}],
-        "egress": [names, services],
+        "egress": [names, services, *issuers],
     }
     return _object("networking.k8s.io/v1", "NetworkPolicy", spec, spec=rules)
 
@@ -307,7 +314,7 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "image": image_of(placement.image, spec.version),
         "imagePullPolicy": placement.pull_policy,
         "args": ["engine", "--data", "/data", "--listen", f"0.0.0.0:{PORT}"],
-        "env": [{"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()],
+        "env": [*({"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()), *_outbound(placement)],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {key: dict(value) for key, value in SIZES[spec.size or DEFAULT_SIZE].items()},
         "volumeMounts": mounts,
@@ -320,6 +327,13 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
             "capabilities": {"drop": ["ALL"]},
         },
     }
+
+
+def _outbound(placement: Placement) -> list[dict[str, str]]:
+    """Only what differs from the engine's own defaults: an engine whose environment changes starts anew."""
+    networks = ",".join(placement.networks)
+    values = {"HTTP": "true" if placement.http else "", "NETWORKS": networks}
+    return [{"name": f"TENANTRY_OUTBOUND__{key}", "value": value} for key, value in values.items() if value]
 
 
 def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:

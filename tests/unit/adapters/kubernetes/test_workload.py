@@ -309,3 +309,20 @@ COVERED = {
 @pytest.mark.parametrize(("real", "wanted", "covered"), COVERED.values(), ids=COVERED)
 def test_whether_all_that_is_wanted_is_there(real: Any, wanted: Any, covered: bool) -> None:
     assert covers(real, wanted) is covered
+
+
+def test_the_addresses_that_settings_open_are_open_to_the_pod() -> None:
+    def reached(placement: Placement) -> tuple[dict[str, str], Any]:
+        objects = made(placement=placement)
+        env = {each["name"]: each["value"] for each in container_of(objects)["env"]}
+        outbound = {name: value for name, value in env.items() if name.startswith("TENANTRY_OUTBOUND__")}
+        return outbound, objects["NetworkPolicy"]["spec"]["egress"][1:]
+
+    services = {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 5432, "protocol": "TCP"}]}
+    assert reached(PLACEMENT) == ({}, [services])
+    opened, egress = reached(replace(PLACEMENT, http=True, networks=("10.1.0.0/16", "fd00::/8")))
+    assert opened == {"TENANTRY_OUTBOUND__HTTP": "true", "TENANTRY_OUTBOUND__NETWORKS": "10.1.0.0/16,fd00::/8"}
+    assert egress == [
+        {"ports": [*services["ports"], {"port": 80, "protocol": "TCP"}]},
+        {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}, {"ipBlock": {"cidr": "fd00::/8"}}]},
+    ]
