@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster.control_plane import Cluster
 from tests.scenario.cli import tenantry
@@ -50,6 +51,22 @@ def test_apply_get_change_and_delete(cluster: Cluster, on: tuple[str, str], tmp_
         free = [str(cluster.kubectl), *on, "patch", kind, name, "--type=merge", "-p", '{"metadata": {"finalizers": []}}']
         subprocess.run(free, check=True, capture_output=True)
     assert "cli-region" not in tenantry(*on, "get", "regions", "-o", "name", cwd=tmp_path).stdout
+
+
+def test_what_runs_becomes_yaml_without_what_the_server_adds(on: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "platform.yaml"
+    file.write_text(DECLARED.replace("cli-", "git-"))
+    assert tenantry(*on, "apply", "-f", file, cwd=tmp_path).returncode == 0
+    written = tenantry(*on, "import", "--cluster", "-o", "git", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    declared = {each["metadata"]["name"]: each for each in yaml.safe_load_all(file.read_text())}
+    assert yaml.safe_load((tmp_path / "git/tenants/git-tenant/10-tenant.yaml").read_text()) == declared["git-tenant"]
+    regions = {each["metadata"]["name"]: each for each in yaml.safe_load_all((tmp_path / "git/00-regions.yaml").read_text())}
+    assert regions["git-region"] == declared["git-region"]
+    exported = tenantry(*on, "export", "git-tenant", cwd=tmp_path)
+    assert yaml.safe_load(exported.stdout) == declared["git-tenant"]
+    applied = tenantry(*on, "apply", "-f", "git", cwd=tmp_path)
+    assert "tenant/git-tenant unchanged" in applied.stdout.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tenantry.cli.serving import serving
 from tenantry.cli.sockets import answers, control_path, controlling
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
-from tenantry.hosts.console import About, Console, KeptBack
+from tenantry.hosts.console import About, Approved, Console, KeptBack
 from tenantry.hosts.control import control_app, halt_from_json, halt_to_json
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.kinds.admission import Admission
@@ -232,6 +232,42 @@ async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(consol
     assert report.problems == ("a.yaml:1: is broken",)
     assert report.kept == (KeptBack("Tenant/old", "holds data", True),)
     assert report.changes == ()
+
+
+async def test_a_plan_that_was_looked_at_reaches_the_platform_whole(console: Console, local: LocalConsole) -> None:
+    asked: list[Approved] = []
+
+    async def apply(plan: Approved) -> None:
+        asked.append(plan)
+        if plan.digest != "good":
+            raise Forbidden("the plan does not hold any more")
+
+    local.applies = apply
+    plan = Approved("/src", "acme", "good", ("+ Tenant/acme", "  acme: namespace tenant-acme: create"))
+    await console.apply_plan(plan)
+    with pytest.raises(Forbidden, match="does not hold"):
+        await console.apply_plan(plan._replace(digest="bad"))
+    assert asked == [plan, plan._replace(digest="bad")]
+
+
+async def test_a_platform_that_follows_no_folder_applies_no_plans(console: Console) -> None:
+    with pytest.raises(NotFound, match="saved plans are applied to a state folder"):
+        await console.apply_plan(Approved("/src", "acme", "d", ()))
+
+
+async def test_a_stored_package_is_copied_out(console: Console, tmp_path: Path) -> None:
+    source = tmp_path / "app"
+    source.mkdir()
+    (source / "app.yaml").write_text(
+        "apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example\nversion: 1.0.0\n", encoding="utf-8"
+    )
+    facts = build(source, tmp_path / "crm.tapp")
+    await console.put_package("acme", tmp_path / "crm.tapp")
+    await console.copy_package("acme", facts.sha256, str(tmp_path / "copy.tapp"))
+    assert (tmp_path / "copy.tapp").read_bytes() == (tmp_path / "crm.tapp").read_bytes()
+    with pytest.raises(NotFound):
+        await console.copy_package("beta", facts.sha256, str(tmp_path / "other.tapp"))
+    assert not (tmp_path / "other.tapp").exists()
 
 
 async def test_a_token_is_issued_for_a_user_that_is_there(console: Console) -> None:
