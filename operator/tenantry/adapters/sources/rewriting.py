@@ -1,0 +1,293 @@
+"""YAML files with one document edited, added or removed: all else stays as it is, comments and formatting included. Pure.
+
+A file is cut into its documents by libyaml's marks; ruamel.yaml writes the one that changes. Who calls this reads the result:
+what an anchor or a merge key makes of an edit is seen there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString, ScalarString, SingleQuotedScalarString
+
+from tenantry.adapters.sources.read import Unreadable, read
+from tenantry.adapters.sources.scalars import resolve
+from tenantry.model.resource import Document
+from tenantry.model.tree import Place
+
+Change = Callable[[Any], None]
+
+_BOM = "\ufeff"
+_WIDEST = 2**20
+_LAYOUTS = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 4, 2), (4, 6, 4), (4, 2, 0), (8, 2, 0))
+"""Indents of mappings and sequences, and where in the latter the dash stands: those that people write."""
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"})
+"""Words that some YAML readers take for something else than text."""
+_TAIL = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?\n)+\Z", re.M)
+_EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?(?:\n|\Z))*")
+
+
+class Uneditable(Exception):  # noqa: N818 - it says what is wrong with the input
+    """The file is written in a way that an edit cannot keep."""
+
+
+class _Span(NamedTuple):
+    """Where a document stands in a text: from its `---` to the next one's; root: where its content begins; end: where it ends."""
+
+    start: int
+    root: int
+    end: int
+    stop: int
+
+
+def edited(data: bytes, place: Place, before: Mapping[str, Any], after: Mapping[str, Any]) -> bytes:
+    """The file with the document's spec changed by what differs between two specs. Raises Uneditable."""
+    text = _Text(data)
+    span = text.spans[place.document]
+
+    def change(root: Any) -> None:
+        target = root["items"][place.item] if place.item >= 0 else root
+        if not isinstance(target.get("spec"), CommentedMap):
+            target["spec"] = CommentedMap()
+        _bring(target["spec"], before, after)
+
+    return text.with_(span.root, span.end, _rewritten(text.text[span.root : span.end], change))
+
+
+def removed(data: bytes, places: Iterable[Place]) -> bytes | None:
+    """The file without those documents, or None when nothing is left in it. Raises Uneditable."""
+    for place in sorted(places, key=lambda each: (each.document, each.item), reverse=True):
+        data = _without(data, place)
+    return None if _EMPTY.fullmatch(data.decode("utf-8-sig").replace("\r\n", "\n")) else data
+
+
+def added(data: bytes | None, document: Document) -> bytes:
+    """The file, or a new one, with one more document at its end."""
+    out = io.StringIO()
+    _yaml((2, 4, 2)).dump(_styled(document), out)
+    if data is None:
+        return out.getvalue().encode()
+    text = _Text(data)
+    between = "" if text.text.endswith("\n") or not text.text else "\n"
+    return text.with_(len(text.text), len(text.text), f"{between}---\n{out.getvalue()}")
+
+
+def _without(data: bytes, place: Place) -> bytes:
+    text = _Text(data)
+    span = text.spans[place.document]
+    if place.item >= 0:
+
+        def drop(root: Any) -> None:
+            del root["items"][place.item]
+
+        return text.with_(span.root, span.end, _rewritten(text.text[span.root : span.end], drop))
+    # What stands above the first one, where no `---` parts them, is about it; the next one's `---` then parts nothing.
+    begin = span.start if text.text.startswith("---", span.start) else 0
+    bare = not begin and text.text.startswith("---\n", span.stop)
+    return text.with_(begin, span.stop + 4 * bare, "")
+
+
+class _Text:
+    """A file's text with line ends of `\\n` alone, and where its documents stand."""
+
+    def __init__(self, data: bytes) -> None:
+        text = data.decode("utf-8-sig")
+        self._bom = data.startswith(_BOM.encode())
+        self._windows = "\r\n" in text
+        self.text = text.replace("\r\n", "\n")
+        try:
+            self.spans = _spans(self.text)
+        except yaml.YAMLError as error:
+            raise Uneditable(" ".join(str(error).split())[:200]) from error
+
+    def with_(self, start: int, stop: int, between: str) -> bytes:
+        """The bytes with that part replaced."""
+        text = self.text[:start] + between + self.text[stop:]
+        return ((_BOM if self._bom else "") + (text.replace("\n", "\r\n") if self._windows else text)).encode()
+
+
+def _spans(text: str) -> list[_Span]:
+    starts: list[tuple[int, int, int]] = []
+    start = root = 0
+    awaited = False
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.DocumentStartEvent):
+            start, awaited = mark.index, True
+        elif isinstance(event, yaml.DocumentEndEvent):
+            starts.append((start, root, mark.index if event.explicit else -1))
+        elif awaited:
+            root, awaited = _line_start(text, mark.index), False
+    stops = [each[0] for each in starts[1:]] + [len(text)]
+    return [_Span(start, root, _end(text, root, end, stop), stop) for (start, root, end), stop in zip(starts, stops, strict=True)]
+
+
+def _line_start(text: str, index: int) -> int:
+    """The start of the line where only blanks stand before the index."""
+    begin = text.rfind("\n", 0, index) + 1
+    return index if text[begin:index].strip() else begin
+
+
+def _end(text: str, root: int, end: int, stop: int) -> int:
+    """The end of a document's content, without comments and blank lines behind it where that changes nothing."""
+    end = stop if end < 0 else end
+    body = text[root:end]
+    tail = _TAIL.search(body)
+    if tail is None:
+        return end
+    short = body[: tail.start()]
+    same = short.endswith("\n") and _values(short) == _values(body)
+    return root + tail.start() if same else end
+
+
+def _values(body: str) -> list[Any] | None:
+    """What a text holds, None when it cannot be read."""
+    try:
+        return [each.value for each in read(body.encode())]
+    except Unreadable:
+        return None
+
+
+def _rewritten(body: str, change: Change) -> str:
+    """The text of one document after a change of its values. Lines that the change does not concern stay as they are."""
+    try:
+        plain, layout = _plainest(body)
+        return _patched(body, plain, _dumped(body, layout, change))
+    except (YAMLError, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise Uneditable(" ".join(str(error).split())[:200]) from error
+
+
+def _plainest(body: str) -> tuple[str, tuple[int, int, int]]:
+    """The text as ruamel.yaml writes it unchanged, in the layout that comes nearest to the text's own."""
+    found = []
+    for layout in _LAYOUTS:
+        plain = _dumped(body, layout)
+        if plain == body:
+            return plain, layout
+        found.append((_distance(body, plain), plain, layout))
+    _, plain, layout = min(found)
+    return plain, layout
+
+
+def _patched(body: str, plain: str, changed: str) -> str:
+    """The body with what differs between two texts, of which the first one is the body with blanks set otherwise."""
+    own, before, after = (each.splitlines(keepends=True) for each in (body, plain, changed))
+    if len(own) != len(before):
+        return changed
+    made: list[str] = []
+    for kind, first, last, start, stop in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        made += own[first:last] if kind == "equal" else after[start:stop]
+    return "".join(made)
+
+
+def _dumped(body: str, layout: tuple[int, int, int], change: Change | None = None) -> str:
+    tool = _yaml(layout)
+    root = tool.load(body)
+    if change is not None:
+        change(root)
+    out = io.StringIO()
+    tool.dump(root, out)
+    text = out.getvalue()
+    return text if body.endswith("\n") else text.removesuffix("\n")
+
+
+def _distance(one: str, other: str) -> int:
+    """How many lines differ."""
+    pairs = zip(one.splitlines(), other.splitlines(), strict=False)
+    return sum(1 for mine, theirs in pairs if mine != theirs) + abs(one.count("\n") - other.count("\n"))
+
+
+def _yaml(layout: tuple[int, int, int]) -> YAML:
+    tool = YAML()
+    tool.preserve_quotes = True
+    tool.width = _WIDEST
+    mapping, sequence, offset = layout
+    tool.indent(mapping=mapping, sequence=sequence, offset=offset)
+    return tool
+
+
+def _bring(node: CommentedMap, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Makes of a mapping, which declares no more than `before`, one that declares `after`."""
+    for key in before.keys() - after.keys():
+        node.pop(key, None)
+    for key, value in after.items():
+        if key in before and before[key] == value:
+            continue
+        held = node.get(key)
+        if isinstance(value, Mapping):
+            earlier = before.get(key)
+            child = held if isinstance(held, CommentedMap) else CommentedMap()
+            _bring(child, earlier if isinstance(earlier, Mapping) else {}, value)
+            _set(node, key, child)
+        elif isinstance(value, list) and isinstance(held, CommentedSeq):
+            _bring_list(held, value)
+        else:
+            _set(node, key, _styled(value, held))
+
+
+def _bring_list(node: CommentedSeq, wanted: list[Any]) -> None:
+    """Items that stay are left as they are written, wherever only some go and others come after them."""
+    for index in reversed(range(len(node))):
+        if node[index] not in wanted:
+            del node[index]
+    if list(node) != wanted[: len(node)]:
+        del node[:]
+    for value in wanted[len(node) :]:
+        node.append(_styled(value))
+
+
+def _set(node: CommentedMap, key: str, value: Any) -> None:
+    """A new key goes before the last one, when a comment that follows the mapping hangs there."""
+    if key in node or not node or not _trails(node):
+        node[key if key in node else _styled(key)] = value
+    else:
+        node.insert(len(node) - 1, _styled(key), value)
+
+
+def _trails(node: Any) -> bool:
+    """Does a comment on lines of its own follow the last value?"""
+    if not isinstance(node, CommentedMap | CommentedSeq) or not node:
+        return False
+    last = list(node)[-1] if isinstance(node, CommentedMap) else len(node) - 1
+    tokens = [token for token in (node.ca.items.get(last) or ()) if hasattr(token, "value")]
+    return any("#" in token.value.partition("\n")[2] for token in tokens) or _trails(node[last])
+
+
+def _styled(value: Any, held: Any = None) -> Any:
+    """A value as it is written: quoted as the one that it replaces, and wherever a reader may take it for no text."""
+    if isinstance(value, Mapping):
+        made = CommentedMap()
+        for key, each in value.items():
+            made[_styled(key)] = _styled(each)
+        return made
+    if isinstance(value, list | tuple):
+        return CommentedSeq(_styled(each) for each in value)
+    if not isinstance(value, str):
+        return value
+    if "\n" in value and not _odd(value):
+        return LiteralScalarString(value)
+    if isinstance(held, DoubleQuotedScalarString | SingleQuotedScalarString) and not _odd(value):
+        return type(held)(value)
+    return DoubleQuotedScalarString(value) if _ambiguous(value) else str(value)
+
+
+def _odd(value: str) -> bool:
+    """Does it hold what only double quotes can write?"""
+    return any(not each.isprintable() and each != "\n" for each in value) or bool(re.search(r"[ \t]\n|\A\s", value))
+
+
+def _ambiguous(value: str) -> bool:
+    if isinstance(value, ScalarString) or _odd(value) or value.casefold() in _WORDS:
+        return True
+    try:
+        return not isinstance(resolve(value), str) or not isinstance(yaml.safe_load(value), str)
+    except (ValueError, yaml.YAMLError):
+        return True
