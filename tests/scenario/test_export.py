@@ -75,6 +75,7 @@ def test_an_export_reads_like_the_declaration_that_it_came_from(people: Path) ->
         assert "status" not in each
 
 
+@pytest.mark.slow
 def test_all_that_runs_becomes_a_folder_for_git(people: Path) -> None:
     written = called("import", "--cluster", "-o", "git/platform", "--state", "first", cwd=people)
     assert written.returncode == 0, written.stderr

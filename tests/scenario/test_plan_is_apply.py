@@ -333,3 +333,15 @@ async def test_a_plan_names_the_data_that_would_be_lost(base: Path, tmp_path: Pa
     assert plan.loses_data
     lines = [str(change) for _, change in plan.effects]
     assert "crm: install 2.0.0, drops column contacts.fax (losing, 1 rows)" in lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
+async def test_a_plan_that_is_made_again_has_the_same_digest(base: Path, tmp_path: Path, edits: dict[str, str | None]) -> None:
+    source = write(tmp_path / "source", edited(edits))
+    async with platform_on(copy_of(base, tmp_path / "state")) as platform:
+        first = await platform.plan_source(source, SOURCE_NAME)
+        again = await platform.plan_source(source, SOURCE_NAME)
+    async with platform_on(copy_of(base, tmp_path / "other")) as platform:
+        elsewhere = await platform.plan_source(source, SOURCE_NAME)
+    assert first.digest == again.digest == elsewhere.digest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.cli import called
+from tests.scenario.cli import called, serving, until
 from tests.scenario.rest_world import World, world_in
 
 PLATFORM = """
@@ -145,15 +145,23 @@ def suspend_it(cwd: Path) -> None:
 
 MOVED: dict[str, tuple[Callable[[Path], None], str]] = {
     "another value": (rename_tenant, 'now it would also do: ~ Tenant/acme (spec.displayName: "Acme" -> "Acme GmbH")'),
+    "another password, which no plan tells": (change_the_password_again, "is not as it was"),
+}
+MORE: dict[str, tuple[Callable[[Path], None], str]] = {
     "one object more": (add_environment, "now it would also do: + Environment/tenant-acme/live"),
     "one object less": (take_it_back, 'now it would not do: ~ Tenant/acme (spec.displayName: "Acme" -> "Acme Ltd")'),
-    "another password, which no plan tells": (change_the_password_again, "is not as it was"),
     "a broken file": (break_it, "platform.yaml:14: spec.regoin"),
     "the object changed": (suspend_it, "now it would"),
 }
 
 
-@pytest.mark.parametrize(("move", "why"), MOVED.values(), ids=MOVED)
+@pytest.mark.parametrize(
+    ("move", "why"),
+    [
+        *(pytest.param(*row, id=name) for name, row in MOVED.items()),
+        *(pytest.param(*row, id=name, marks=pytest.mark.slow) for name, row in MORE.items()),
+    ],
+)
 def test_a_plan_that_has_moved_is_refused_and_nothing_is_done(cwd: Path, move: Callable[[Path], None], why: str) -> None:
     edit(cwd, "displayName: Acme", "displayName: Acme Ltd")
     edit(cwd, "hunter22", "hunter23")
@@ -186,6 +194,20 @@ def test_a_source_with_problems_saves_no_plan_and_its_comment_tells_them(cwd: Pa
     assert comment.returncode == 2
     assert "The source is refused" in comment.stdout
     assert "platform.yaml:14" in comment.stdout
+
+
+@pytest.mark.slow
+def test_where_a_source_is_followed_it_is_changed_there(cwd: Path) -> None:
+    source_in(cwd / "other", PLATFORM.replace("displayName: Acme", "displayName: Other"))
+    with serving("up", "src", "--listen", "127.0.0.1:0", cwd=cwd):
+        saved(cwd, "other")
+        refused = called("apply", "--plan", "change.plan", cwd=cwd)
+        edit(cwd, "displayName: Acme", "displayName: Acme Ltd")
+        until(lambda: "Acme Ltd" in called("get", "tenants", "-o", "json", cwd=cwd).stdout)
+        done = called("plan", "src", cwd=cwd)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == f"the source default is followed here, from {cwd / 'src'}: change it there\n"
+    assert done.returncode == 0
 
 
 async def digest_of(world: World, method: str, path: str, **options: object) -> str:
