@@ -44,16 +44,16 @@ def tenantry(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: st
     )
 
 
-def called(*arguments: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def called(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, which spares the imports. For client commands alone."""
     out, err = io.StringIO(), io.StringIO()
     argv = ["tenantry", *map(str, arguments)]
-    variables = mock.patch.dict(os.environ, environment(), clear=True)
+    around = mock.patch.dict(os.environ, environment() | variables, clear=True)
     with (
         chdir(cwd),
-        variables,
+        around,
         mock.patch("sys.argv", argv),
-        mock.patch("sys.stdin", io.StringIO(stdin)),
+        mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as ended,

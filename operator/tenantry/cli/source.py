@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 SourceName = Annotated[str, typer.Option("--source-name", help="Which objects are the source's own.")]
 DEFAULT_SOURCE = "default"
+PATH_HELP = "A folder or a file of YAML; - for standard input."
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
 
 
@@ -35,6 +39,18 @@ def existing(path: Path) -> Path:
     return path
 
 
+@contextmanager
+def given(path: Path) -> Iterator[Path]:
+    """Where to read what is declared; for `-`, standard input, a file of that name. Raises Failure when nothing is there."""
+    if str(path) != "-":
+        yield existing(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:
+        file = Path(folder) / "stdin.yaml"
+        file.write_bytes(sys.stdin.buffer.read())
+        yield file
+
+
 def located(source: str) -> str:
     """A source, so that every process finds it: the absolute path of a folder, or the URL of a repository. Raises Failure."""
     from tenantry.adapters.sources.git.url import is_git_url, parse_git_url
@@ -47,13 +63,14 @@ def located(source: str) -> str:
         raise Failure(str(error), BAD_INPUT) from None
 
 
-def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder or a file of YAML.")]) -> None:
+def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)]) -> None:
     """Checks declarations without applying them. Each finding is `file:line: field: reason`; exit code 2."""
     import asyncio
 
     from tenantry.cli.reading import checked
 
-    tree = asyncio.run(checked(existing(path)))
+    with given(path) as files:
+        tree = asyncio.run(checked(files))
     for problem in tree.problems:
         write(str(problem))
     if tree.problems:
@@ -63,7 +80,7 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder
 
 
 def apply(
-    path: Annotated[Path | None, typer.Option("--filename", "-f", help="A folder or a file of YAML.")] = None,
+    path: Annotated[Path | None, typer.Option("--filename", "-f", help=PATH_HELP)] = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="A file of `plan -o plan`: that is done, or nothing is.")] = None,
     state: State = STATE,
 ) -> None:
@@ -78,8 +95,8 @@ def apply(
         return
     if path is None:
         raise Failure("name what is to be applied: -f PATH, or --plan FILE", BAD_INPUT)
-    files = existing(path)
-    with_console(state, lambda console: _apply(console, files))
+    with given(path) as files:
+        with_console(state, lambda console: _apply(console, files))
 
 
 async def _apply(console: Console, path: Path) -> None:

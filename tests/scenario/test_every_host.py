@@ -1,0 +1,204 @@
+"""What a platform does is the same on one machine and on a cluster: one story, told with the same assertions on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cluster.engines import node
+from tests.cluster.releases import helm, kubectl, own, release
+from tests.cluster.running import Kube, kubeconfigs, until
+from tests.cluster.running import Platform as Processes
+from tests.cluster.running import token as token_of
+from tests.scenario.cli import called, serving
+from tests.scenario.hosts import Host, Object, condition, object_
+
+__all__ = ["helm", "kubectl", "own", "release"]
+pytestmark = pytest.mark.slow
+COMPANY = Path(__file__).parents[2] / "examples" / "02-music-company"
+READY_S = 90.0
+WAITS = {"Prefer": "wait=60"}
+INSTALLED = {
+    ("tenant-americas", "staging.music-store"): "1.1.0",
+    ("tenant-americas", "production.music-store"): "1.0.0",
+    ("tenant-europe", "staging.music-store"): "1.1.0",
+    ("tenant-europe", "production.music-store"): "1.0.0",
+    ("tenant-records", "dev.music-store"): "2.0.0",
+}
+
+
+@pytest.fixture(scope="module", params=["one machine", pytest.param("a cluster", marks=pytest.mark.cluster)])
+def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    folder = tmp_path_factory.mktemp("host")
+    yield from (_one_machine(folder) if request.param == "one machine" else _cluster(request, folder))
+
+
+def _one_machine(folder: Path) -> Iterator[Host]:
+    (folder / "nothing").mkdir()
+    with serving("up", "nothing", "--listen", "127.0.0.1:0", cwd=folder) as running:
+        given = called("token", cwd=folder)
+        assert given.returncode == 0, given.stderr
+        yield Host(lambda *words, stdin="": called(*words, cwd=folder, stdin=stdin), running.url, given.stdout.strip())
+
+
+def _cluster(request: pytest.FixtureRequest, folder: Path) -> Iterator[Host]:
+    cluster, run = request.getfixturevalue("own"), request.getfixturevalue("kubectl")
+    request.getfixturevalue("release")
+    kube = Kube(run)
+    with node(cluster, folder / "node", real=True) as played:
+        processes = Processes(kube, kubeconfigs(cluster, run, folder), folder, played.proxy)
+        with processes.api() as url, processes.leader():
+            token = token_of(url, kube)
+            variables = {"TENANTRY_SERVER": url, "TENANTRY_TOKEN": token, "TENANTRY_KUBECONFIG": str(cluster.kubeconfig)}
+            yield Host(lambda *words, stdin="": called(*words, cwd=folder, stdin=stdin, **variables), url, token)
+
+
+@pytest.fixture(scope="module")
+def company(host: Host) -> Host:
+    """With the music company on it, all of it Ready."""
+    host("apply", "-f", COMPANY)
+    until(lambda: all(_ready(each) for each in _declared(host)), "ready:", READY_S, lambda: _told(_declared(host)))
+    return host
+
+
+def _declared(host: Host) -> list[Object]:
+    return [each for kind in ("regions", "tenants", "environments", "packages", "apps", "users") for each in host.objects(kind)]
+
+
+def _ready(document: Object) -> bool:
+    return condition(document, "Ready")[0] == "True"
+
+
+def _told(documents: list[Object]) -> str:
+    names = ((each["kind"], each["metadata"]["name"], condition(each, "Ready")) for each in documents if not _ready(each))
+    return "; ".join(map(str, names))
+
+
+def _when(host: Host, kind: str, namespace: str, name: str, holds: Callable[[Object], Any]) -> Object:
+    """The object, once that holds of it."""
+    found: list[Object] = []
+
+    def looked() -> bool:
+        found[:] = [host.get(kind, namespace, name)]
+        return bool(holds(found[0]))
+
+    until(looked, f"{kind}/{name} as awaited:", READY_S, lambda: str(found[0].get("status")))
+    return found[0]
+
+
+def _operations(host: Host, namespace: str, name: str) -> list[tuple[str, str]]:
+    """Action and result of each Operation of an object, in the order in which they began."""
+    about = [each for each in host.objects("operations") if each["spec"]["target"]["name"] == name]
+    about = [each for each in about if each["spec"]["target"].get("namespace", "") == namespace]
+    about.sort(key=lambda each: each["status"].get("startedOn", ""))
+    return [(each["spec"]["action"], each["status"]["result"]) for each in about]
+
+
+def test_the_company_runs_each_app_in_the_version_that_is_declared(company: Host) -> None:
+    apps = company.objects("apps")
+    names = {(each["metadata"]["namespace"], each["metadata"]["name"]): each["status"]["installedVersion"] for each in apps}
+    assert names == INSTALLED
+    slugs = {each["metadata"]["name"]: each["status"]["slug"] for each in company.objects("tenants")}
+    assert {name: slugs.get(name) for name in ("americas", "europe", "records")} == {
+        "americas": "americas",
+        "europe": "eu",
+        "records": "records",
+    }
+
+
+def test_each_creation_is_one_operation(company: Host) -> None:
+    made = {each: _operations(company, "", each) for each in ("americas", "europe", "records")}
+    assert all(operations == [("CREATE_TENANT", "SUCCESS")] for operations in made.values()), made
+    assert _operations(company, "tenant-records", "dev") == [("CREATE_ENVIRONMENT", "SUCCESS")]
+    assert _operations(company, "tenant-records", "dev.music-store") == [("INSTALL_APP", "SUCCESS")]
+
+
+def test_a_repeated_apply_changes_nothing(company: Host) -> None:
+    before = {each["metadata"]["uid"]: each["metadata"]["generation"] for each in _declared(company)}
+    told = company("apply", "-f", COMPANY).splitlines()
+    assert {line.rsplit(" ", 1)[1] for line in told} == {"unchanged"}
+    assert {each["metadata"]["uid"]: each["metadata"]["generation"] for each in _declared(company)} == before
+
+
+def test_people_see_their_own_tenant_alone(company: Host) -> None:
+    nancy = company.signed_in("nancy", "example-only-americas")
+    mine = company.rest("GET", "/environments", nancy).json()
+    assert {(each["slug"], each["status"]) for each in mine} == {("staging", "READY"), ("production", "READY")}
+    every = company.rest("GET", "/environments").json()
+    assert len(every) >= 5
+    (foreign,) = (each["id"] for each in every if each["slug"] == "dev")
+    refusals = [
+        company.rest("GET", f"/environments/{foreign}", nancy),
+        company.rest("DELETE", f"/environments/{foreign}", nancy),
+        company.rest("GET", "/environments/nothing", nancy),
+        company.rest("POST", "/tenants", nancy, json={"name": "Mine", "slug": "mine"}),
+    ]
+    assert [each.status_code for each in refusals] == [404, 404, 404, 403]
+
+
+def test_an_upgrade_that_loses_data_is_refused_with_its_list_then_allowed(company: Host) -> None:
+    place = ("apps", "tenant-americas", "staging.music-store")
+    wanted: dict[str, Any] = {"environment": "staging", "app": "music-store", "version": "2.0.0", "keep": ["1.0.0"]}
+    company.apply(object_("App", *place[1:], **wanted))
+    stalled = _when(company, *place, lambda each: condition(each, "Stalled")[0] == "True")
+    assert condition(stalled, "Stalled")[1] == "DropsRefused"
+    assert "drops column Customer.Fax" in condition(stalled, "Stalled")[2]
+    assert stalled["status"]["installedVersion"] == "1.1.0"
+    company.apply(object_("App", *place[1:], **wanted, allowDropsFor="2.0.0"))
+    assert _when(company, *place, _ready)["status"]["installedVersion"] == "2.0.0"
+    assert _operations(company, *place[1:]) == [("INSTALL_APP", result) for result in ("SUCCESS", "FAILURE", "SUCCESS")]
+
+
+def test_rest_makes_an_environment_that_the_command_line_shows(company: Host) -> None:
+    nancy = company.signed_in("nancy", "example-only-americas")
+    body = {"name": "Try it", "slug": "try", "region": "ca-west"}
+    asked = company.rest("POST", "/environments", nancy, json=body, headers=WAITS)
+    assert asked.status_code in (201, 202), asked.text
+    answer = asked.json()
+    made = company.rest("GET", f"/environments/{answer['environment']['id']}", nancy).json()
+    assert (made["status"], made["engine"]["status"]) == ("READY", "RUNNING")
+    operation = company.rest("GET", f"/operations/{answer['operation_id']}", nancy).json()
+    assert (operation["actionType"], operation["result"], operation["createdBy"]) == ("CREATE_ENVIRONMENT", "SUCCESS", "nancy")
+    shown = [each for each in company.objects("environments") if each["status"].get("slug") == "try"]
+    assert [each["metadata"]["namespace"] for each in shown] == ["tenant-americas"]
+    again = company.rest("POST", "/environments", nancy, json=body)
+    assert again.status_code in (400, 409), again.text
+    gone = company.rest("DELETE", f"/environments/{made['id']}", nancy, headers=WAITS)
+    assert gone.status_code in (200, 202), gone.text
+    until(lambda: company.rest("GET", f"/environments/{made['id']}", nancy).status_code == 404, "gone", READY_S)
+
+
+def test_an_identity_made_by_rest_is_declared_and_in_its_engine(company: Host) -> None:
+    (engine,) = (each["id"] for each in company.rest("GET", "/environments").json() if each["slug"] == "dev")
+    admin = f"{company.url}/engines/{engine}/api/v1/admin/identities"
+    headers = {"Authorization": f"Bearer {company.token}"}
+    made = httpx.post(admin, json={"username": "bob", "password": "correct horse battery"}, headers=headers, timeout=60)
+    assert made.status_code in (200, 201), made.text
+    (bob,) = (each for each in company.objects("identities") if each["spec"]["username"] == "bob")
+    _when(company, "identities", bob["metadata"]["namespace"], bob["metadata"]["name"], _ready)
+    listed = httpx.get(admin, headers=headers, timeout=60).json()
+    assert "bob" in {each["username"] for each in listed["data"]}
+
+
+def test_what_is_protected_stays_and_a_tenant_goes_with_all_that_it_has(company: Host) -> None:
+    protected = company.cli("delete", "environment/production", "-n", "tenant-europe")
+    assert (protected.returncode != 0, "protect" in protected.stderr) == (True, True), protected.stderr
+    company("delete", "tenant/records")
+    until(lambda: "records" not in {each["metadata"]["name"] for each in company.objects("tenants")}, "gone", READY_S)
+    left = [each["metadata"]["name"] for each in _declared(company) if each["metadata"].get("namespace") == "tenant-records"]
+    assert left == []
+    assert ("DELETE_TENANT", "SUCCESS") in _operations(company, "", "records")
+
+
+def test_a_slug_that_is_taken_and_a_region_that_is_missing_are_told_where_one_looks(company: Host) -> None:
+    company.apply(
+        object_("Tenant", "", "rival", displayName="Rival", slug="eu"),
+        object_("Environment", "tenant-americas", "lost", region="nowhere"),
+    )
+    stalled = _when(company, "tenants", "", "rival", lambda each: condition(each, "Stalled")[0] == "True")
+    waiting = _when(company, "environments", "tenant-americas", "lost", lambda each: condition(each, "Reconciling")[0] == "True")
+    assert (condition(stalled, "Stalled")[1], condition(waiting, "Reconciling")[1]) == ("SlugTaken", "RegionNotFound")
