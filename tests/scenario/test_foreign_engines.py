@@ -362,3 +362,25 @@ async def test_a_secret_without_the_label_is_not_sent_to_anybody(engine: Foreign
         platform.runtime.resync()
         await platform.converged()
     assert engine.asked == []
+
+
+async def test_a_plan_sees_what_the_engine_holds_and_asks_only(engine: ForeignEngine, declared: Declared) -> None:
+    engine.add_user({"username": "ann", "password": "her own secret"})
+    declared.region = "{engine: {external: true, externalNetworks: [127.0.0.0/8]}}"
+    declared.write()
+    settings = Settings(outbound=Outbound(http=True))
+    platform = await Platform.open(declared.state, URL, settings=settings)
+    try:
+        await platform.start()
+        planned = await platform.plan_source(declared.folder, "default")
+        assert [each for each in engine.asked if each.startswith(CHANGES)] == []
+        effects = [str(change) for _, change in planned.effects]
+        assert planned.verdicts == ()
+    finally:
+        await platform.close()
+    async with declared.platform(settings) as platform:
+        await platform.converged()
+        assert ready(platform)
+    assert [each for each in effects if "ann" in each] == ["identity ann: set password"]
+    assert "PUT /admin/identities/ann" in engine.effects
+    assert "POST /admin/identities" not in engine.effects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -85,6 +86,12 @@ class HttpEngines:
 
         wire = Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
         return OwnEngine(wire, self._inspect, self._scratch, self._largest)
+
+    def seeing(self, secrets: Secrets, rules_for: RulesFor) -> HttpEngines:
+        """The same over the same connections, with other Secrets and rules."""
+        other = copy.copy(self)
+        other._secrets, other._rules_for = secrets, rules_for
+        return other
 
     async def aclose(self) -> None:
         """Closes the connections."""

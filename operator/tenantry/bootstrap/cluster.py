@@ -38,7 +38,7 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
-from tenantry.bootstrap.foreign import foreign_rules
+from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import trusted
@@ -275,7 +275,8 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
         async with _connected(settings, Path(folder)) as connected:
             logs = BlobLogs(blobs)
             cache = connected.cache
-            planner = Planner(cache, connected.ports(blobs, logs), Admission(), Declared(cache).has_engine)
+            engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
+            planner = Planner(cache, connected.ports(blobs, logs), Admission(), Declared(cache).has_engine, engines)
             facade = Facade(
                 store=connected.writing,
                 cache=cache,

@@ -30,7 +30,7 @@ from tenantry.adapters.store.state_folder import derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
-from tenantry.bootstrap.foreign import foreign_rules
+from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import trusted, verifier
@@ -219,7 +219,8 @@ class Platform:
 
     @property
     def _planner(self) -> Planner:
-        return Planner(self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists())
+        engines = planned_engines(self.engines, self.fingerprint_key, self.settings.outbound)
+        return Planner(self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists(), engines)
 
     @property
     def _budget(self) -> Budget:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.engine.outbound import Rules
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
@@ -11,6 +13,7 @@ from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Outbound, parse_networks
 
 
@@ -35,6 +38,15 @@ def foreign_rules(settings: Outbound, cache: Cache) -> Callable[[EngineEndpoint]
         return Rules(everywhere.http, (*everywhere.networks, *more))
 
     return rules
+
+
+def planned_engines(
+    engines: HttpEngines, fingerprint_key: bytes, settings: Outbound
+) -> Callable[[WritingStore, Cache], HttpEngines]:
+    """Engines as a plan sees them: those of others by the Secrets and regions that it would make."""
+    return lambda store, cache: engines.seeing(
+        StoreSecrets(store, cache.document, fingerprint_key), foreign_rules(settings, cache)
+    )
 
 
 def _region(cache: Cache, endpoint: EngineEndpoint) -> Region | None:

@@ -26,6 +26,7 @@ from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
+from tenantry.ports import Engines
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.plan import Edit, Remarks, Settle, WhatIf, plan
 from tenantry.runtime.planned import Planned, declared_digest
@@ -36,12 +37,16 @@ from tenantry.runtime.writing import WritingStore
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans over what the cache holds. has_engine: does the engine of the environment with that id really run?"""
+    """Plans over what the cache holds. has_engine: does the engine of the environment with that id really run?
+
+    engines: as they are seen from a store and a cache, whose Secrets and regions those of others are entered by.
+    """
 
     cache: Cache
     ports: Ports
     admission: Admission
     has_engine: Callable[[str], bool]
+    engines: Callable[[WritingStore, Cache], Engines]
 
     async def edit(self, edit: Edit) -> Planned:
         """What an edit of declared objects would come to. Nothing is done."""
@@ -81,12 +86,13 @@ class Planner:
         bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
         version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
         memory = MemoryStore(self.admission, bodies=bodies, version=version)
+        store = WritingStore(memory, cache)
         ports = replace(
             self.ports,
-            store=WritingStore(memory, cache),
+            store=store,
             tenancy=lambda through: EmbeddedTenancy(through, memory.inside),
             deployer=OverlayDeployer(self.ports.deployer, now),
-            engines=OverlayEngines(self.ports.engines, self.has_engine, inspect),
+            engines=OverlayEngines(self.engines(store, cache), self.has_engine, inspect),
             packages=packages,
             logs=NoLogs(),
         )

@@ -26,7 +26,7 @@ from tenantry.ports import Download, EngineAdmin, Engines, EngineView
 class OverlayEngines:
     """ports.Engines: each engine as it would be.
 
-    exists: does the engine of that environment really run? read: inspects a package.
+    exists: does the engine of that environment really run? One of others does. read: inspects a package.
     """
 
     def __init__(self, real: Engines, exists: Callable[[str], bool], read: Callable[[Path], PackageFacts]) -> None:
@@ -38,7 +38,8 @@ class OverlayEngines:
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
         engine = self._engines.get(endpoint.environment_id)
         if engine is None:
-            real = self._real.at(endpoint) if self._exists(endpoint.environment_id) else None
+            foreign = endpoint.admin_secret is not None
+            real = self._real.at(endpoint) if foreign or self._exists(endpoint.environment_id) else None
             engine = self._engines[endpoint.environment_id] = OverlayEngine(real, self._inspect)
         return engine
 
