@@ -35,6 +35,7 @@ _HEADERS = {
     "If-Plan": "The digest of a plan, from ?dryRun=true: the write is refused (412) once it would do something else.",
     "If-None-Match": "An ETag: 304 while it is the answer's.",
     "Idempotency-Key": "The same key and body get the same answer for 24 hours.",
+    "Tenantry-Signature": "A .minisig file of the bytes, in base64, for the Packages that hold them.",
     "Prefer": "wait=N: answer when the operation has ended, at the latest after N seconds.",
 }
 

@@ -63,30 +63,46 @@ def inspect(file: File, output: Output = Format.TABLE) -> None:
 def push(
     file: File,
     tenant: Annotated[str, typer.Option("--tenant", help="The tenant's name; for all tenants where absent.")] = "",
+    signature: Annotated[
+        Path | None, typer.Option("--signature", help="Its .minisig file, for the Packages of its bytes.")
+    ] = None,
     server: Server = "",
     token: Token = "",
     state: State = STATE,
 ) -> None:
     """Stores a package, so that Packages of that tenant with its sha256 find it."""
-    facts = _facts(file)
+    facts, signed = _facts(file), _signature(signature)
     if server:
         from tenantry.cli.pushing import push_over_rest
 
-        push_over_rest(file, facts, tenant, server, token)
+        push_over_rest(file, facts, tenant, server, token, signed)
     else:
         from tenantry.cli.connect import with_console
 
-        with_console(state, lambda console: _push(console, file, tenant))
+        with_console(state, lambda console: _push(console, file, tenant, signed))
     write(f"{facts.app} {facts.version}  {facts.sha256}")
 
 
-async def _push(console: Console, file: Path, tenant: str) -> None:
+async def _push(console: Console, file: Path, tenant: str, signature: str) -> None:
     from tenantry.cli.finding import choose
     from tenantry.cli.kinds import find_kind
+    from tenantry.model.resource import ref_of
 
     if tenant:
         choose(await console.list("Tenant"), find_kind("tenant"), "", tenant)
-    await console.put_package(tenant, file)
+    facts = await console.put_package(tenant, file)
+    if signature:
+        for document in await console.list("Package"):
+            if document["spec"].get("sha256") == facts.sha256:
+                await console.patch(ref_of(document), {"spec": {"signature": signature}})
+
+
+def _signature(file: Path | None) -> str:
+    if file is None:
+        return ""
+    if not file.is_file():
+        raise Failure(f"{file}: no such file", BAD_INPUT)
+    return file.read_text()
 
 
 def _facts(file: Path) -> PackageFacts:

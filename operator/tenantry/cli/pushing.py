@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import httpx
@@ -12,11 +13,13 @@ from tenantry.model.facts import PackageFacts
 TIMEOUT_S = 300.0
 
 
-def push_over_rest(file: Path, facts: PackageFacts, tenant: str, server: str, token: str) -> None:
+def push_over_rest(file: Path, facts: PackageFacts, tenant: str, server: str, token: str, signature: str = "") -> None:
     """PUT /api/v1/packages/{sha256}, as the caller of that token. Blocks. Raises Failure."""
     if not token:
         raise Failure("--server needs --token (or TENANTRY_TOKEN)", BAD_INPUT)
     base, headers = f"{server.rstrip('/')}/api/v1", {"Authorization": f"Bearer {token}"}
+    if signature:
+        headers["Tenantry-Signature"] = base64.b64encode(signature.encode()).decode()
     try:
         with httpx.Client(headers=headers, timeout=TIMEOUT_S) as client, file.open("rb") as stream:
             query = {"tenantId": _tenant_id(client, base, tenant)} if tenant else {}

@@ -167,7 +167,7 @@ class Password:
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """What a stored package says of itself. size in bytes."""
+    """What a stored package says of itself. size in bytes; blake2b: of its bytes, what signatures sign, as hex."""
 
     app: str
     version: str
@@ -178,6 +178,7 @@ class PackageFacts:
     tables: int
     symbols: bool
     roles: tuple[str, ...] = ()
+    blake2b: str = ""
 
 
 @dataclass(frozen=True)

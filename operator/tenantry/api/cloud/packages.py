@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -14,12 +15,25 @@ from tenantry.api.front import Front
 from tenantry.api.routes import Route
 from tenantry.api.writes import ATTEMPTS, signed
 from tenantry.kinds.package.spec import Package
+from tenantry.kinds.signatures import LONGEST
 from tenantry.model.facts import Caller, PackageFacts
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Ref, format_time, held_of
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.rest.bodies import invalid, json_response
 
+SIGNATURE = "Tenantry-Signature"
 _BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
+
+
+def _signature(request: Request) -> str:
+    """What the header Tenantry-Signature carries: a .minisig file in base64. Raises Invalid."""
+    try:
+        text = base64.b64decode(request.headers.get(SIGNATURE, ""), validate=True).decode()
+    except ValueError:
+        raise invalid(SIGNATURE, "must be a .minisig file in base64") from None
+    if len(text) > LONGEST:
+        raise invalid(SIGNATURE, f"must have at most {LONGEST} characters")
+    return text
 
 
 class PackageBytes:
@@ -30,7 +44,7 @@ class PackageBytes:
 
     def routes(self) -> Sequence[Route]:
         path, errors, query = "/packages/{sha256}", (400, 403, 412, 413, 500), ("tenantId", "dryRun")
-        return [Route("PUT", path, self.put, 200, PackageBody, errors, query, ("If-Plan",), _BYTES)]
+        return [Route("PUT", path, self.put, 200, PackageBody, errors, query, ("If-Plan", SIGNATURE), _BYTES)]
 
     async def put(self, request: Request) -> Response:
         """Store the bytes of a package for a tenant; a SUPERUSER who names none stores them for all."""
@@ -48,16 +62,16 @@ class PackageBytes:
             await front.facade.packages.put(owner, path)
         bound = tenant.status.namespace if tenant else None
         namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
-        await self._take(namespace, facts, principal.caller)
+        await self._take(namespace, facts, _signature(request), principal.caller)
         return json_response({"app": facts.app, "version": facts.version, "sha256": facts.sha256, "size": facts.size})
 
-    async def _take(self, namespace: str, facts: PackageFacts, caller: Caller) -> None:
-        """The Packages that waited for these bytes: those that name no sha256 yet name theirs now."""
+    async def _take(self, namespace: str, facts: PackageFacts, signature: str, caller: Caller) -> None:
+        """The Packages that waited for these bytes: those that name no sha256 yet name theirs now, and the signature if given."""
         by = f"package={facts.app}@{facts.version}"
         for name in list(self._front.cache.names(Package.KIND, namespace, by)):
-            await self._tell(Ref(Package.KIND, *name), facts.sha256, caller)
+            await self._tell(Ref(Package.KIND, *name), facts.sha256, signature, caller)
 
-    async def _tell(self, ref: Ref, sha256: str, caller: Caller) -> None:
+    async def _tell(self, ref: Ref, sha256: str, signature: str, caller: Caller) -> None:
         store = self._front.facade.store.as_(caller)
         for _ in range(ATTEMPTS):
             try:
@@ -65,7 +79,7 @@ class PackageBytes:
                 if current["spec"].get("sha256") not in (None, sha256):
                     return
                 asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
-                asked["spec"] = {**current["spec"], "sha256": sha256}
+                asked["spec"] = {**current["spec"], "sha256": sha256} | ({"signature": signature} if signature else {})
                 await store.replace(asked, held_of(current).version)
             except NotFound:
                 return

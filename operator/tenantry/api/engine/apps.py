@@ -21,6 +21,8 @@ from tenantry.engine.packages.check import SYMBOLS, open_package, sha256_of
 from tenantry.kinds.app.decide import wanted_versions
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.spec import Package
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.signatures import refusal
 from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts
 from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time, held_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
@@ -57,6 +59,7 @@ class Apps:
         """Upload, or publish."""
         facts = await asyncio.to_thread(self._site.front.facade.inspect, package)
         self._check_same_bytes(facts)
+        self._check_signed(facts)
         app = self._find(facts.app)
         if install and (app is None or app.status.installed_version != facts.version):
             _check_drops(facts.version, await self.preview(package), allow_drops)
@@ -75,6 +78,8 @@ class Apps:
 
     async def install(self, app: str, version: str, allow_drops: bool) -> None:
         held = self._version(app, version)
+        if held.status.installed_version != version:
+            self._check_signed(await self._facts(app, version))
         if held.status.installed_version != version and version in held.status.available_versions:
             _check_drops(version, await self.steps(app, version), allow_drops)
         change = partial(_installing, version=version, allow_drops=allow_drops)
@@ -163,6 +168,27 @@ class Apps:
         known = self._package(facts.app, facts.version)
         if known is not None and known.spec.sha256 not in (None, facts.sha256):
             raise invalid("file", f"{facts.app} {facts.version} is stored with other bytes; a version never changes")
+
+    async def _facts(self, app: str, version: str) -> PackageFacts | None:
+        """What the stored package of a version says, None where its bytes are not there."""
+        package = self._package(app, version)
+        if package is None or not package.spec.sha256:
+            return None
+        tenant = "" if package.metadata.namespace == SYSTEM_NAMESPACE else self._site.tenant.metadata.name
+        return await self._site.front.facade.packages.inspect(tenant, package.spec.sha256)
+
+    def _check_signed(self, facts: PackageFacts | None) -> None:
+        """By a key of each list that asks for one: the region's and the environment's."""
+        if facts is None:
+            return
+        package, environment = self._package(facts.app, facts.version), self._site.environment
+        region = self._site.front.cache.resource(Ref(Region.KIND, "", environment.spec.region))
+        lists = (region.spec.package_keys if isinstance(region, Region) else None, environment.spec.package_keys)
+        signature = (package.spec.signature if package else None) or ""
+        for keys in filter(None, lists):
+            if why := refusal(signature, facts.blake2b, keys):
+                told = f"{facts.app} {facts.version} is not signed as this environment asks: {why}"
+                raise invalid("file", f"{told}; declare its Package with spec.signature")
 
     async def _put_package(self, desk: Desk, package: Path, facts: PackageFacts) -> None:
         site = self._site
@@ -304,9 +330,11 @@ def _dropping(spec: Spec, version: str) -> Spec:
 
 
 def _check_drops(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> None:
-    drops = [str(step) for step in steps if step.loses_data]
-    if drops and not allowed:
-        raise invalid("allow_drops", f"installing {version} loses data: {'; '.join(drops)}. Allow it with allow_drops=true")
+    told = "; ".join(map(str, steps))
+    if any(step.impossible for step in steps):
+        raise invalid("version", f"installing {version} is impossible for the rows that are there: {told}")
+    if any(step.loses_data for step in steps) and not allowed:
+        raise invalid("allow_drops", f"installing {version} loses data: {told}. Allow it with allow_drops=true")
 
 
 def _symbols(package: Path, target: Path, filename: str) -> Download:

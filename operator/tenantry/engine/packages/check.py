@@ -84,17 +84,18 @@ class Package:
 def inspect(path: Path, limits: Limits | None = None) -> PackageFacts:
     """Checks the whole package and tells what it says of itself. Blocks. Raises Invalid."""
     with open_package(path, limits) as package:
-        manifest = package.manifest
+        manifest, (sha256, blake2b) = package.manifest, _digests_of(path)
         return PackageFacts(
             app=manifest.id,
             version=manifest.version,
             name=manifest.name,
             author=manifest.author,
-            sha256=sha256_of(path),
+            sha256=sha256,
             size=path.stat().st_size,
             tables=len(manifest.tables),
             symbols=package.has_symbols,
             roles=tuple(manifest.roles),
+            blake2b=blake2b,
         )
 
 
@@ -146,6 +147,16 @@ def sha256_of(path: Path) -> str:
     """As hex. Blocks."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _digests_of(path: Path) -> tuple[str, str]:
+    """sha256 and BLAKE2b-512, as hex, by one reading."""
+    sha256, blake2b = hashlib.sha256(), hashlib.blake2b()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            sha256.update(chunk)
+            blake2b.update(chunk)
+    return sha256.hexdigest(), blake2b.hexdigest()
 
 
 def _check_end(path: Path, limits: Limits) -> None:

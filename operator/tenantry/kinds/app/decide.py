@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tenantry.kinds.app.spec import App, AppStatus
@@ -31,6 +31,7 @@ class SeenPackage:
     sha256: str
     ready: bool
     message: str = ""
+    signature: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Observed:
     """engine: None while it does not run; held: what the engine tells of the app, None where it has none.
 
     environment: `Missing`, `Deleting` or `Present`. steps: what installing the wanted version would do, where it is stored.
+    unsigned: why versions are not signed as the region or environment asks, where they are not.
     """
 
     app: App
@@ -47,6 +49,7 @@ class Observed:
     packages: Mapping[str, SeenPackage]
     steps: tuple[MigrationStep, ...] = ()
     drift_policy: str = "Correct"
+    unsigned: Mapping[str, str] = field(default_factory=dict)
 
 
 def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
@@ -142,12 +145,26 @@ def _upload(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tuple
         return (), Waiting("PackageNotFound", f"no Package for {app} {version} in this tenant or shared")
     if not package.ready:
         return (), Waiting("PackageNotReady", f"Package {app} {version}: {package.message}")
+    if version in seen.unsigned:
+        return (), _unsigned(seen, version)
     return (UploadPackage(engine, package.tenant, app, version, package.sha256),), Ready()
+
+
+def _unsigned(seen: Observed, version: str) -> Stalled:
+    why = f"{seen.app.spec.app} {version} is not signed as this environment asks: {seen.unsigned[version]}"
+    return Stalled(
+        "PackageNotSigned", f"{why}. Sign it: minisign -Sm FILE, then tenantry package push FILE --signature FILE.minisig"
+    )
 
 
 def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tuple[Change, ...], Verdict]:
     app = seen.app.spec
-    drops = tuple(str(step) for step in seen.steps if step.loses_data)
+    if version in seen.unsigned:
+        return (), _unsigned(seen, version)
+    drops = any(step.loses_data for step in seen.steps)
+    told = "; ".join(map(str, seen.steps))
+    if any(step.impossible for step in seen.steps):
+        return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
     if drops and app.allow_drops_for != version:
         return (), Stalled(
             "DropsRefused",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tenantry.kinds.app.decide import Observed, SeenPackage, wanted_versions
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.package.spec import Package
+from tenantry.kinds.region.spec import Region
+from tenantry.kinds.signatures import refusal
 from tenantry.kinds.tenancy import engine_of, tenant_of
 from tenantry.model.facts import EngineApp, MigrationStep
 from tenantry.model.resource import SYSTEM_NAMESPACE
@@ -23,7 +27,32 @@ async def observe(app: App, world: World) -> Observed:
         engine = world.engines.at(endpoint)
         held = next((one for one in await engine.apps() if one.id == app.spec.app), None)
         steps = await _steps(app, held, engine)
-    return Observed(app, state, endpoint, held, _packages(app, world.resources), steps, policy_of(environment))
+    keys = _keys(environment, world.resources)
+    packages = _packages(app, world.resources)
+    refused = await _unsigned(packages, keys, world) if keys else {}
+    return Observed(app, state, endpoint, held, packages, steps, policy_of(environment), refused)
+
+
+def _keys(environment: Environment | None, view: View) -> tuple[list[str], ...]:
+    """The lists of keys of which one each must have signed: the region's, and the environment's."""
+    if environment is None:
+        return ()
+    region = view.get(Region, "", environment.spec.region)
+    lists = (region.spec.package_keys if region else None, environment.spec.package_keys)
+    return tuple(keys for keys in lists if keys)
+
+
+async def _unsigned(packages: Mapping[str, SeenPackage], keys: tuple[list[str], ...], world: World) -> dict[str, str]:
+    """Why packages are not signed as they must be, by version."""
+    found: dict[str, str] = {}
+    for version, package in packages.items():
+        facts = await world.packages.inspect(package.tenant, package.sha256) if package.ready else None
+        if facts is not None:
+            refusals = (refusal(package.signature, facts.blake2b, listed) for listed in keys)
+            why = next(filter(None, refusals), "")
+            if why:
+                found[version] = why
+    return found
 
 
 async def _steps(app: App, held: EngineApp | None, engine: EngineView) -> tuple[MigrationStep, ...]:
@@ -56,4 +85,4 @@ def _usable(view: View, namespace: str, by: str) -> Package | None:
 def _seen(package: Package, tenant: str) -> SeenPackage:
     ready = package.status.condition("Ready")
     message = ready.message if ready else "not looked at yet"
-    return SeenPackage(tenant, package.spec.sha256 or "", package.ready, message)
+    return SeenPackage(tenant, package.spec.sha256 or "", package.ready, message, package.spec.signature or "")

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Slug, Url
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
@@ -77,6 +78,9 @@ class EnvironmentSpec(Value):
     suspend: bool = False
     drift_policy: Literal["Correct", "Warn"] = "Correct"
     engine: Engine = Field(default_factory=Engine)
+    package_keys: list[PackageKey] | None = Field(
+        default=None, min_length=1, max_length=20, description="One of them has signed every package, beside one of the region's."
+    )
 
 
 class EngineStatus(Value):

@@ -35,7 +35,7 @@ class PackageSource(Value):
 
 
 class PackageSpec(Value):
-    """What is declared of a Package. All of it is immutable once set."""
+    """What is declared of a Package. All of it but the signature is immutable once set."""
 
     model_config = {
         "json_schema_extra": {
@@ -59,6 +59,9 @@ class PackageSpec(Value):
     app: AppId
     version: AppVersion
     sha256: str | None = Field(default=None, min_length=64, max_length=64, pattern=r"^[0-9a-f]{64}$")
+    signature: str | None = Field(
+        default=None, min_length=1, max_length=2048, description="The .minisig file of its bytes, where they must be signed."
+    )
     shared: bool = Field(default=False, description="For every tenant; only in tenantry-system.")
     source: PackageSource | None = None
 

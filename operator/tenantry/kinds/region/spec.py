@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import DisplayName, ObjectName
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Value
 
@@ -46,6 +47,9 @@ class RegionSpec(Value):
         default=None, max_length=1000, description="The Tenants that may use it; all where absent."
     )
     engine: EngineRules = Field(default_factory=EngineRules)
+    package_keys: list[PackageKey] | None = Field(
+        default=None, min_length=1, max_length=20, description="One of them has signed every package that is installed here."
+    )
     provider: Provider = Field(default="Host", description="`Host` is the deployer of the host that runs Tenantry.")
     subdomain: Subdomain | None = None
     kubernetes: KubernetesSettings | None = None
