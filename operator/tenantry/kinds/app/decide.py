@@ -161,10 +161,7 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     app = seen.app.spec
     if version in seen.unsigned:
         return (), _unsigned(seen, version)
-    drops = any(step.loses_data for step in seen.steps)
-    told = "; ".join(map(str, seen.steps))
-    if any(step.impossible for step in seen.steps):
-        return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
+    drops = tuple(str(step) for step in seen.steps if step.loses_data)
     if drops and app.allow_drops_for != version:
         return (), Stalled(
             "DropsRefused",
