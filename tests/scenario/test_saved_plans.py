@@ -192,7 +192,12 @@ def test_a_source_with_problems_saves_no_plan_and_its_comment_tells_them(cwd: Pa
     assert (planned.stdout, planned.returncode) == ("", 2)
     comment = called("plan", "src", "--markdown", cwd=cwd)
     assert comment.returncode == 2
-    assert "The source is refused" in comment.stdout
+    assert comment.stdout.splitlines()[1:5] == [
+        "### Tenantry: the source is refused",
+        "",
+        "> [!WARNING]",
+        "> The source is refused:",
+    ]
     assert "platform.yaml:14" in comment.stdout
 
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from tenantry.kinds.registry import KINDS
-from tests.scenario.cli import called
+from tests.scenario.cli import called, serving
 from tests.scenario.repositories import Remote
 from tests.scenario.sealing import KeyPair, sealed
 from tests.scenario.test_git_source import API, REGION, World, environment, following, tenant
@@ -107,3 +107,13 @@ def test_validate_opens_it_by_the_setting_and_tells_what_is_missing(tmp_path: Pa
     (tmp_path / "src" / "secret.yaml").write_text(sealed([secret(CLEAR)], KEY))
     refused = called("validate", "src", cwd=tmp_path)
     assert (refused.returncode, "TENANTRY_SOPS__AGE_KEY_FILE" in refused.stdout) == (2, True)
+
+
+@pytest.mark.slow
+def test_check_warns_of_a_plain_secret_with_its_place(tmp_path: Path) -> None:
+    remote = Remote.at(tmp_path / "remote")
+    remote.commit({**PLATFORM, "secret.yaml": json.dumps(secret(CLEAR))})
+    with serving("up", remote.url(), "--listen", "127.0.0.1:0", cwd=tmp_path):
+        checked = called("check", cwd=tmp_path)
+    assert "warning: secret.yaml:1: Secret/tenant-acme/ann is not encrypted there; see docs/secrets.md" in checked.stdout
+    assert CLEAR not in checked.stdout

@@ -144,9 +144,7 @@ async def _look(console: Console) -> list[Finding]:
         report = await console.source()
         findings.append(Finding("source", _looked_at(report), wrong=bool(report.away)))
         findings += [Finding("source", problem, wrong=True) for problem in report.problems]
-        findings += [
-            Finding("source", f"{each} is not encrypted there; see docs/secrets.md", wrong=True) for each in report.exposed
-        ]
+        findings += [Finding("source", f"warning: {each} is not encrypted there; see docs/secrets.md") for each in report.exposed]
         findings += [Finding("source", _kept(each, report.name), wrong=True) for each in report.kept]
         findings += [Finding("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
     documents = [document for kind in KINDS for document in await console.list(kind)]

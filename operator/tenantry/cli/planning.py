@@ -87,6 +87,8 @@ async def _apply(console: Console, approved: Approved) -> list[tuple[str, str, s
 def summary_of(report: PlanReport) -> str:
     """One line: how much of what."""
     signs = [step.sign for step in report.steps]
+    if report.problems:
+        return "the source is refused"
     if not signs:
         return "no changes"
     created, changed, deleted = (signs.count(sign) for sign in "+~-")
