@@ -211,8 +211,13 @@ class EngineAdmin(EngineView, Protocol):
     async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
         """Upload and install in one."""
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
-        """Installs a stored version; Invalid names the data-losing steps when they are not allowed."""
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
+        """Installs a stored version; Invalid names the steps when those that lose data are not allowed.
+
+        listed: what `allow_drops` covers; None: what the last refusal listed, and everything where there was none.
+        """
 
     async def uninstall(self, app: str) -> None:
         """Invalid when it is not installed."""

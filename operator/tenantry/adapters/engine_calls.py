@@ -26,7 +26,7 @@ from tenantry.model.facts import (
 from tenantry.model.resource import parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
 from tenantry.ports import Download
-from tenantry.rest.engine_bodies import grants_body
+from tenantry.rest.engine_bodies import grants_body, step_body
 from tenantry.rest.engine_extension import PREFIX as EXTENSION
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,7 +80,10 @@ class PlainEngine:
     async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
         return await self._send("/admin/apps/publish", package, _drops(allow_drops))
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
+        """Of an engine of others nobody knows what it lists."""
         path = f"/admin/apps/{_safe(app)}/install/{_safe(version)}"
         await self._wire.call("POST", path, LONG_TIMEOUT, params=_drops(allow_drops))
 
@@ -192,6 +195,16 @@ class OwnEngine(PlainEngine):
         answer = await self._post_file(f"{EXTENSION}/preview", package, {})
         return self._wire.parsed(lambda body: tuple(_step(item) for item in body["data"]), answer)
 
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
+        if listed is None:
+            await super().install(app, version, allow_drops)
+            return
+        path = f"{EXTENSION}/apps/{_safe(app)}/install/{_safe(version)}"
+        body = {"allow_drops": allow_drops, "listed": [step_body(step) for step in listed]}
+        await self._wire.call("POST", path, LONG_TIMEOUT, json=body)
+
     async def identities(self) -> tuple[EngineIdentity, ...]:
         return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities"))
 
@@ -279,7 +292,7 @@ def _app(item: Json) -> EngineApp:
 
 
 def _step(item: Json) -> MigrationStep:
-    return MigrationStep(item["text"], item["loses_data"], item["rows"])
+    return MigrationStep(item["text"], item["loses_data"], item["rows"], item["impossible"])
 
 
 def _identity(item: Json) -> EngineIdentity:

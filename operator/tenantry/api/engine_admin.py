@@ -75,7 +75,9 @@ class StoreEngineAdmin:
     async def publish(self, package: Path, allow_drops: bool = False) -> PackageFacts:
         return await self._apps.take(package, install=True, allow_drops=allow_drops)
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
         await self._apps.install(app, version, allow_drops)
 
     async def uninstall(self, app: str) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tenantry.model.facts import EngineIdentity, EngineIdentityProvider, IdentityProviderSettings
+from tenantry.engine.database import one_at_a_time
+from tenantry.model.facts import EngineIdentity, EngineIdentityProvider, IdentityProviderSettings, MigrationStep
 
 ADMIN = "admin"
 _METADATA = sa.MetaData()
@@ -74,6 +75,13 @@ CLAIMED_ROLES = sa.Table(
     sa.Column("identity", sa.String(36), primary_key=True),
     sa.Column("roles", sa.Text, nullable=False),
 )
+TOLD = sa.Table(
+    "_tenantry_told",
+    _METADATA,
+    sa.Column("app", sa.String(40), primary_key=True),
+    sa.Column("version", sa.String(64), primary_key=True),
+    sa.Column("steps", sa.Text, nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,8 @@ class StoredIdentity:
 
 def prepare(connection: sa.Connection) -> None:
     """Makes the tables of records where they are missing."""
+    # Two that look for a table at the same time would both make it.
+    one_at_a_time(connection, "records")
     for statement in _statements(connection.dialect.name):
         connection.exec_driver_sql(statement)
 
@@ -261,3 +271,22 @@ def _settings_json(settings: IdentityProviderSettings) -> dict[str, Any]:
         "default_roles": dict(settings.default_roles),
         "roles_claim": settings.roles_claim,
     }
+
+
+def told_steps(connection: sa.Connection, app: str, version: str) -> tuple[MigrationStep, ...] | None:
+    """The steps that the last refusal to install that version listed; None where there was none."""
+    query = sa.select(TOLD.c.steps).where(TOLD.c.app == app, TOLD.c.version == version)
+    found = connection.execute(query).scalar()
+    return None if found is None else tuple(MigrationStep(*step) for step in json.loads(found))
+
+
+def tell_steps(connection: sa.Connection, app: str, version: str, steps: Iterable[MigrationStep]) -> None:
+    """Keeps what a refusal lists."""
+    forget_steps(connection, app, version)
+    listed = json.dumps([(step.text, step.loses_data, step.rows, step.impossible) for step in steps])
+    connection.execute(TOLD.insert().values(app=app, version=version, steps=listed))
+
+
+def forget_steps(connection: sa.Connection, app: str, version: str) -> None:
+    """Once they are done."""
+    connection.execute(TOLD.delete().where(TOLD.c.app == app, TOLD.c.version == version))

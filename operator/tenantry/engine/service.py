@@ -19,6 +19,7 @@ from tenantry.engine.database import Database, limit_time
 from tenantry.engine.federation import FederatedIdentity
 from tenantry.engine.inventory import held_apps
 from tenantry.engine.migration import run
+from tenantry.engine.migration.run import LossRefused
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
@@ -103,9 +104,11 @@ class Engine:
             await self._install(facts.app, facts.version, allow_drops)
             return facts
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
         async with self._turn:
-            await self._install(app, version, allow_drops)
+            await self._install(app, version, allow_drops, listed)
 
     async def uninstall(self, app: str) -> None:
         async with self._turn:
@@ -350,9 +353,14 @@ class Engine:
         await self._write(add)
         return facts
 
-    async def _install(self, app: str, version: str, allow_drops: bool) -> None:
+    async def _install(self, app: str, version: str, allow_drops: bool, listed: Sequence[MigrationStep] | None = None) -> None:
         stored = await self._version(app, version)
-        before = await asyncio.to_thread(self._migrate, stored, allow_drops)
+        try:
+            before = await asyncio.to_thread(self._migrate, stored, allow_drops, listed)
+        except LossRefused as refusal:
+            steps = refusal.steps
+            await self._write(lambda connection: records.tell_steps(connection, app, version, steps))
+            raise
         if before != stored.sha256:
             await self._tidy()
 
@@ -360,15 +368,18 @@ class Engine:
         with self._database.migrating() as connection:
             run.drop_all(connection, app)
 
-    def _migrate(self, stored: StoredVersion, allow_drops: bool) -> str:
+    def _migrate(self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None) -> str:
         """Tables, seeds and the installed version change in one transaction. Returns the sha256 of what was installed before."""
+        app, version = stored.app, stored.version
         self._shelf.unpack(stored.sha256)
         with open_checked(self._shelf.path(stored.sha256)) as package:
             seeds = {table: partial(package.lines, name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection:
-                run.migrate(connection, package.manifest, seeds, allow_drops)
-                _, before = records.installed(connection).get(stored.app, ("", stored.sha256))
-                records.set_installed(connection, stored.app, stored.version, stored.sha256)
+                covered = records.told_steps(connection, app, version) if listed is None else listed
+                run.migrate(connection, package.manifest, seeds, allow_drops, covered)
+                _, before = records.installed(connection).get(app, ("", stored.sha256))
+                records.set_installed(connection, app, version, stored.sha256)
+                records.forget_steps(connection, app, version)
         return before
 
 

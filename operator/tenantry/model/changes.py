@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, TenantAccess
+from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, MigrationStep, TenantAccess
 from tenantry.model.resource import Ref
 
 NO_GROUPS = TenantAccess()
@@ -120,17 +120,17 @@ class UploadPackage:
 
 @dataclass(frozen=True)
 class InstallApp:
-    """Installs a stored version. drops: the data-losing steps it will take, empty when it takes none."""
+    """Installs a stored version. steps: all that it will take, as far as they are to be told; only those may lose data."""
 
     engine: EngineEndpoint
     app: str
     version: str
     allow_drops: bool = False
-    drops: tuple[str, ...] = ()
+    steps: tuple[MigrationStep, ...] = ()
 
     def __str__(self) -> str:
-        losing = "".join(f", {drop}" for drop in self.drops)
-        return f"{self.app}: install {self.version}{losing}"
+        told = "".join(f", {step}" for step in self.steps)
+        return f"{self.app}: install {self.version}{told}"
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,8 @@ def opens_first(change: Change) -> bool:
 def loses_data(change: Change) -> bool:
     """True for an effect after which an engine holds less of what its people wrote."""
     match change:
-        case InstallApp(drops=drops):
-            return bool(drops)
+        case InstallApp(steps=steps):
+            return any(step.loses_data for step in steps)
         case DropAppData() | UndeployEngine():
             return True
         case _:

@@ -172,6 +172,25 @@ class ExtendedIdentityEdit(PasswordFields):
     roles: list[Grant] | None = Field(default=None, max_length=100)
 
 
+class ListedStep(Body):
+    """A migration step that a caller was told of."""
+
+    text: str
+    loses_data: bool
+    rows: int
+    impossible: bool
+
+
+class ExtendedInstall(Body):
+    """The extension's install. listed: what may lose data with `allow_drops`, and nothing else."""
+
+    allow_drops: bool = False
+    listed: list[ListedStep] = Field(max_length=200_000)
+
+    def steps(self) -> tuple[MigrationStep, ...]:
+        return tuple(MigrationStep(one.text, one.loses_data, one.rows, one.impossible) for one in self.listed)
+
+
 class ExtendedIdp(Body):
     """The extension's identity provider, whole."""
 
@@ -242,7 +261,7 @@ def extended_provider_body(provider: EngineIdentityProvider) -> dict[str, Any]:
 
 def step_body(step: MigrationStep) -> dict[str, Any]:
     """A migration step of the extension."""
-    return {"text": step.text, "loses_data": step.loses_data, "rows": step.rows}
+    return {"text": step.text, "loses_data": step.loses_data, "rows": step.rows, "impossible": step.impossible}
 
 
 def grants_body(grants: Iterable[tuple[str, str]]) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from tenantry.rest.engine_bodies import (
     ExtendedIdentityAdd,
     ExtendedIdentityEdit,
     ExtendedIdp,
+    ExtendedInstall,
     SuccessResponse,
     extended_identity_body,
     extended_provider_body,
@@ -32,6 +33,7 @@ def extension_router(operator_of: AdminOf, uploads: Uploads) -> APIRouter:
     rows = [
         Row("POST", f"{PREFIX}/preview", routes.preview, None, UPLOAD),
         Row("GET", f"{PREFIX}/apps/{{id}}/steps/{{version}}", routes.steps),
+        Row("POST", f"{PREFIX}/apps/{{id}}/install/{{version}}", routes.install, SuccessResponse, ExtendedInstall),
         Row("GET", f"{PREFIX}/identities", routes.identities),
         Row("POST", f"{PREFIX}/identities", routes.add_identity, None, ExtendedIdentityAdd),
         Row("PUT", f"{PREFIX}/identities/{{username}}", routes.edit_identity, SuccessResponse, ExtendedIdentityEdit),
@@ -57,6 +59,13 @@ class _ExtensionRoutes:
         """What installing a stored version would do now."""
         admin = await self._operator_of(request)
         return _steps_response(await admin.steps(id, version))
+
+    async def install(self, request: Request, id: str, version: str) -> Response:
+        """Install a stored version; what may lose data is listed."""
+        admin = await self._operator_of(request)
+        body = await read_json(request, ExtendedInstall)
+        await admin.install(id, version, body.allow_drops, body.steps())
+        return done(f"{id} {version} is installed")
 
     async def identities(self, request: Request) -> Response:
         """Local users with roles and password marks."""

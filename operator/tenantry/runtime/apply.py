@@ -46,8 +46,8 @@ async def apply(change: Change, hands: Hands) -> None:
             await hands.deployer.undeploy(ref)
         case UploadPackage(engine, tenant, _, _, sha256):
             await hands.engines.at(engine).upload(await hands.packages.fetch(tenant, sha256))
-        case InstallApp(engine, app, version, allow_drops):
-            await hands.engines.at(engine).install(app, version, allow_drops)
+        case InstallApp(engine, app, version, allow_drops, steps):
+            await hands.engines.at(engine).install(app, version, allow_drops, steps)
         case UninstallApp(engine, app):
             await hands.engines.at(engine).uninstall(app)
         case DeleteAppVersion(engine, app, version):

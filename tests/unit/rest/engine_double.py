@@ -70,7 +70,9 @@ class EngineDouble:
         await self.install("shop", facts.version, allow_drops)
         return facts
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
         self._version(version)
         self.calls.append(("install", app, version, allow_drops))
 

@@ -198,7 +198,7 @@ async def test_a_list_that_did_not_change_is_304(client: httpx.AsyncClient) -> N
 async def test_the_extension_tells_steps_marks_and_roles(client: httpx.AsyncClient) -> None:
     await client.post(f"{API}/admin/apps/upload", files={"file": ("a.tapp", b"v-000001")})
     steps = await client.get(f"{API}/admin/tenantry/apps/shop/steps/v-000001")
-    assert steps.json() == {"data": [{"text": "drops column contacts.fax", "loses_data": True, "rows": 7}]}
+    assert steps.json() == {"data": [{"text": "drops column contacts.fax", "loses_data": True, "rows": 7, "impossible": False}]}
     body = {"username": "eve", "password_hash": "$argon2id$x", "fingerprint": "f1", "roles": [{"app": "crm", "role": "reader"}]}
     assert (await client.post(f"{API}/admin/tenantry/identities", json=body)).status_code == 200
     listed = (await client.get(f"{API}/admin/tenantry/identities")).json()["data"][-1]

@@ -28,7 +28,15 @@ from tenantry.model.changes import (
     UninstallApp,
     UploadPackage,
 )
-from tenantry.model.facts import EngineIdentity, EngineRef, EngineSpec, IdentityProviderSettings, Password, TenantAccess
+from tenantry.model.facts import (
+    EngineIdentity,
+    EngineRef,
+    EngineSpec,
+    IdentityProviderSettings,
+    MigrationStep,
+    Password,
+    TenantAccess,
+)
 from tenantry.model.resource import Held, Ref
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Hands
@@ -40,6 +48,7 @@ HELD = Ref("App", "tenant-acme", "dev.crm")
 DEV = EngineRef("tenant-acme", "dev", ENGINE.environment_id, "acme", "dev")
 SPEC = EngineSpec(DEV, "eu", "Local")
 CORP = IdentityProviderSettings("corp", "https://issuer.example", "dev")
+LOSING = MigrationStep("drops column people.fax", loses_data=True, rows=1)
 PASSWORD = Password(clear="a password", fingerprint="first-mark")
 ANN = EngineIdentity("1", "ann", BORN, "first-mark", {"crm": "reader"})
 READS = frozenset({"reveal", "fetch", "identities"})
@@ -88,8 +97,8 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
     "an archive": (SnapshotEngine(DEV), [("snapshot", DEV)]),
     "no engine": (UndeployEngine(DEV), [("undeploy", DEV)]),
     "a stored version": (UploadPackage(ENGINE, "acme", "crm", "1", "sha"), [("upload", "a file")]),
-    "an installed version": (InstallApp(ENGINE, "crm", "1"), [("install", "crm", "1", False)]),
-    "an installed version with drops": (InstallApp(ENGINE, "crm", "1", True, ("x",)), [("install", "crm", "1", True)]),
+    "an installed version": (InstallApp(ENGINE, "crm", "1"), [("install", "crm", "1", False, ())]),
+    "an installed version with drops": (InstallApp(ENGINE, "crm", "1", True, (LOSING,)), [("install", "crm", "1", True, (LOSING,))]),
     "no installed version": (UninstallApp(ENGINE, "crm"), [("uninstall", "crm")]),
     "no stored version": (DeleteAppVersion(ENGINE, "crm", "1"), [("delete_version", "crm", "1")]),
     "no data": (DropAppData(ENGINE, "crm"), [("drop_data", "crm")]),

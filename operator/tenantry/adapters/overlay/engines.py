@@ -94,7 +94,9 @@ class OverlayEngine:
         await self.install(facts.app, facts.version, allow_drops)
         return facts
 
-    async def install(self, app: str, version: str, allow_drops: bool = False) -> None:
+    async def install(
+        self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
+    ) -> None:
         await self._edit(app, version=version, persisted=True)
 
     async def uninstall(self, app: str) -> None:

@@ -161,15 +161,20 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     app = seen.app.spec
     if version in seen.unsigned:
         return (), _unsigned(seen, version)
-    drops = tuple(str(step) for step in seen.steps if step.loses_data)
+    drops = any(step.loses_data for step in seen.steps)
+    told = "; ".join(map(str, seen.steps))
+    if any(step.impossible for step in seen.steps):
+        return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
     if drops and app.allow_drops_for != version:
         return (), Stalled(
             "DropsRefused",
-            f"installing {version} loses data: {'; '.join(drops)}. Allow it with spec.allowDropsFor: {version!r}",
+            f"installing {version} loses data: {told}. Allow it with spec.allowDropsFor: {version!r}",
         )
     # A foreign engine does not tell its steps before: it refuses what drops data, unless the declaration allows that.
     unseen = engine.admin_secret is not None and app.allow_drops_for == version
-    return (InstallApp(engine, app.app, version, bool(drops) or unseen, drops),), Ready()
+    # Without tables all steps add one, and nobody wants to read them.
+    steps = seen.steps if seen.held is not None and seen.held.persisted else ()
+    return (InstallApp(engine, app.app, version, drops or unseen, steps),), Ready()
 
 
 def _extra(app: App, held: EngineApp) -> tuple[str, ...]:
