@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from tenantry.adapters import engine_wire
 from tenantry.bootstrap import Platform
 from tenantry.engine.packages.build import build
+from tenantry.kinds import orphans
 from tenantry.kinds.environment.spec import Environment
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Held, Ref
 from tenantry.settings import Outbound, Settings
 from tests.crash.campaign import URL
 from tests.crash.story import object_
@@ -219,7 +221,7 @@ async def test_an_engine_that_fails_at_first_is_tried_again(
 @pytest.mark.parametrize(
     ("fault", "wanted", "message"),
     [
-        ("fail", "EngineFailing", "answers 503: out of order"),
+        pytest.param("fail", "EngineFailing", "answers 503: out of order", marks=pytest.mark.slow),
         ("nonsense", "NotAnEngine", "is no engine"),
         ("slow", "EngineTimeout", "does not answer in time"),
     ],
@@ -290,7 +292,11 @@ async def test_an_install_that_drops_data_is_refused_by_the_engine_until_it_is_a
     ("policy", "left"),
     [
         ("", ({"crm": ""}, ["admin", "bob"], [])),
-        (", deletionPolicy: Retain", ({"crm": "1.0.0"}, ["admin", "ann", "bob"], ["corp"])),
+        pytest.param(
+            ", deletionPolicy: Retain",
+            ({"crm": "1.0.0"}, ["admin", "ann", "bob"], ["corp"]),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["Snapshot", "Retain"],
 )
@@ -309,9 +315,28 @@ async def test_a_deleted_environment_lets_go_of_its_engine(
     assert engine.apps["crm"].columns == {"contacts.id", "contacts.email"}  # its data stays, as that of any deleted app
 
 
+@pytest.mark.slow
+async def test_an_environment_whose_credential_is_gone_is_released_after_a_while(
+    engine: ForeignEngine, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "GRACE", timedelta(seconds=1))
+    async with declared.platform() as platform:
+        await platform.converged()
+        before = engine.state()
+        credential = await platform.writing.get(Ref("Secret", ACME, "engine"))
+        await platform.writing.delete(Held(Ref("Secret", ACME, "engine"), credential["metadata"]["uid"], ""))
+        old = platform.cache.resource(Ref("Environment", ACME, "old"))
+        assert old is not None
+        await platform.writing.delete(Held(old.ref, old.metadata.uid, ""))
+        await reason(platform, "CredentialMissing", "Identity")
+        await until(lambda: platform.cache.resource(old.ref) is None, platform)
+    assert engine.state() == before
+
+
 HTTP = Settings(outbound=Outbound(http=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "settings", "wanted", "message"),
     [
@@ -333,6 +358,7 @@ async def test_an_address_that_is_not_public_is_not_called(
     assert engine.asked == []
 
 
+@pytest.mark.slow
 async def test_a_region_opens_networks_to_engines_of_others(engine: ForeignEngine, declared: Declared) -> None:
     declared.region = "{engine: {external: true, externalNetworks: [127.0.0.0/8]}}"
     async with declared.platform(Settings(outbound=Outbound(http=True))) as platform:
@@ -340,6 +366,7 @@ async def test_a_region_opens_networks_to_engines_of_others(engine: ForeignEngin
         assert ready(platform)
 
 
+@pytest.mark.slow
 async def test_a_region_that_allows_none_has_nobody_called(engine: ForeignEngine, declared: Declared) -> None:
     declared.region = "{}"
     async with declared.platform() as platform:

@@ -69,8 +69,10 @@ def at(url: str) -> EngineEndpoint:
     return EngineEndpoint("e1", url, SECRET)
 
 
-async def test_no_hostile_url_of_an_engine_leads_to_a_connection(listener: Listener, tmp_path: Path) -> None:
-    assert len(URLS) >= 80
+@pytest.mark.parametrize("scheme", ["https://", "http://"])
+async def test_no_hostile_url_of_an_engine_leads_to_a_connection(listener: Listener, tmp_path: Path, scheme: str) -> None:
+    urls = {name: url.replace("https://", scheme) for name, url in URLS.items() if name != "no encryption"}
+    assert len(urls) >= 75
     made: list[Any] = []
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect
@@ -80,8 +82,8 @@ async def test_no_hostile_url_of_an_engine_leads_to_a_connection(listener: Liste
         await connect(sock, address)
 
     loop.sock_connect = watched  # type: ignore[method-assign]
-    async with engines_of(Rules(), tmp_path) as engines:
-        for name, url in URLS.items():
+    async with engines_of(Rules(http=scheme == "http://"), tmp_path) as engines:
+        for name, url in urls.items():
             with pytest.raises(Halt) as refused:
                 await engines.at(at(url.format(port=listener.port))).apps()
             reasons = ("Invalid", "AddressRefused", "EngineUnreachable")
