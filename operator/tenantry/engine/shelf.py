@@ -10,6 +10,7 @@ from pathlib import Path
 from tenantry.engine.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Download
+from tenantry.rest.uploads import writing_to_disk
 
 SUFFIX = ".tapp"
 
@@ -31,16 +32,17 @@ class Shelf:
         target = self.path(sha256)
         if target.exists() and target.stat().st_size == package.stat().st_size:
             return
-        self._packages.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            # No link: whoever still writes to that file must not change what is stored.
-            shutil.copyfile(package, scratch)
-            _sync_file(scratch)
-            scratch.replace(target)
-            _sync_folder(self._packages)
-        finally:
-            scratch.unlink(missing_ok=True)
+        with writing_to_disk():
+            self._packages.mkdir(parents=True, exist_ok=True)
+            scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
+            try:
+                # No link: whoever still writes to that file must not change what is stored.
+                shutil.copyfile(package, scratch)
+                _sync_file(scratch)
+                scratch.replace(target)
+                _sync_folder(self._packages)
+            finally:
+                scratch.unlink(missing_ok=True)
 
     def keep_only(self, packages: Iterable[str], installed: Iterable[str]) -> None:
         """Removes what no record names: leftovers of interrupted uploads, installs and deletions."""

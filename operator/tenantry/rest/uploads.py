@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +15,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
+from tenantry.model.verdicts import Halt, Transient
 from tenantry.rest.bodies import body_chunks, invalid, too_large
 
 BUFFER = 1 << 20
@@ -52,7 +53,7 @@ class Uploads:
 
     @asynccontextmanager
     async def _file(self) -> AsyncIterator[tuple[Path, BinaryIO]]:
-        descriptor, name = await asyncio.to_thread(tempfile.mkstemp, ".part", "upload-", self.folder)
+        descriptor, name = await asyncio.to_thread(_new_file, self.folder)
         path = Path(name)
         try:
             yield path, os.fdopen(descriptor, "wb", buffering=0)
@@ -87,11 +88,26 @@ async def _stream(chunks: AsyncIterator[bytes], part: _FilePart, file: BinaryIO)
             await asyncio.wait([writing])  # also when cancelled: a thread must not write to a descriptor that is closed
 
 
+@contextmanager
+def writing_to_disk() -> Iterator[None]:
+    """What the disk refuses, because it is full or fails, is answered 503. Raises a Transient Halt (DiskUnwritable)."""
+    try:
+        yield
+    except OSError as error:
+        raise Halt(Transient("DiskUnwritable", f"the disk cannot be written: {error.strerror or error}")) from error
+
+
+def _new_file(folder: Path) -> tuple[int, str]:
+    with writing_to_disk():
+        return tempfile.mkstemp(".part", "upload-", folder)
+
+
 def _write(file: BinaryIO, pieces: list[bytes]) -> None:
-    for piece in pieces:
-        rest = memoryview(piece)
-        while rest:
-            rest = rest[file.write(rest) :]
+    with writing_to_disk():
+        for piece in pieces:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[file.write(rest) :]
 
 
 class _FilePart:
