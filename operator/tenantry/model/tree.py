@@ -33,10 +33,10 @@ class Declared:
     place: Place
     digest: str = ""
     sealed: bool = False
+    ref: Ref = field(init=False)
 
-    @property
-    def ref(self) -> Ref:
-        return ref_of(self.document)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ref", ref_of(self.document))
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,11 @@ class Cache:
         if namespace is None:
             return iter(self._index.get((kind, by), ()) if by else self._entries.get(kind, ()))
         inside = self._by_namespace.get((kind, namespace), {})
-        if not by:
+        if not by or not inside:
             return iter(inside)
-        indexed = self._index.get((kind, by), {})
+        indexed = self._index.get((kind, by))
+        if not indexed:
+            return iter(())
         # The smaller set is walked: a slug such as `dev` may be in every namespace.
         few, many = (inside, indexed) if len(inside) < len(indexed) else (indexed, inside)
         return (name for name in few if name in many)
@@ -146,8 +148,9 @@ class Cache:
 
     def resources(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Resource[Any, Any]]:
         """The typed objects of a list."""
-        for ref, entry in self.entries(kind, namespace, by):
-            yield self._parse(ref, entry)
+        held = self._entries.get(kind, {})
+        for name in self.names(kind, namespace, by):
+            yield self._parse(Ref(kind, *name), held[name])
 
     def count(self, kind: str, namespace: str | None = None, by: str = "") -> int:
         """How many a list has."""

@@ -24,7 +24,7 @@ LAST_RETRY = 60.0
 # A conflict or two is nobody's business; what goes on failing, with a full disk not even in its status, must be told.
 TOLD_AFTER = 4
 # A list changes in bursts: those who read it look once, shortly after.
-LIST_SETTLES = 0.05
+LIST_SETTLES = 0.02
 
 log = structlog.get_logger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import time
@@ -43,7 +44,7 @@ class Staging:
 
     def holds(self, id_: str) -> bool:
         """Is there anything for the environment with that id?"""
-        return (self._folder / id_).exists()
+        return os.path.exists(f"{self._folder}/{id_}")  # noqa: PTH110 - asked for every environment that is made
 
     def take(self, ref: EngineRef, target: Path) -> None:
         """Moves the engine's files to `target` where they are for that environment. Idempotent. Raises OSError."""
