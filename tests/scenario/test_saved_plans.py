@@ -259,6 +259,8 @@ async def test_every_kind_of_write_has_a_plan_that_holds_until_it_is_made(tmp_pa
             ("POST", people, {"username": "ann", "password": "a long password"}),
             ("DELETE", f"/environments/{environment}", None),
         )
+        named = await digest_of(world, "POST", "/tenants", json={"name": "Umbra", "slug": "umbra"})
+        assert named != await digest_of(world, "POST", "/tenants", json={"name": "Other", "slug": "umbra"})
         for method, path, body in writes:
             await world.platform.converged()
             options = {"json": body} if body else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -100,7 +101,7 @@ def _edit_of(change: Seen) -> Edited | None:
         return Edited("-", change.ref)
     after = change.after.document()
     if change.before is None:
-        return Edited("+", change.ref)
+        return Edited("+", change.ref, content=json.dumps(after.get("spec", {}), sort_keys=True))
     before = change.before.document()
     if after["metadata"].get("deletionTimestamp") and not before["metadata"].get("deletionTimestamp"):
         return Edited("-", change.ref)

@@ -39,11 +39,12 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Edited:
-    """A declared object that would be created (`+`), changed (`~`) or deleted (`-`)."""
+    """A declared object that would be created (`+`), changed (`~`) or deleted (`-`). content: the spec of a new one, as JSON."""
 
     sign: str
     ref: Ref
     fields: tuple[Field, ...] = ()
+    content: str = ""
 
     def __str__(self) -> str:
         fields = f" ({', '.join(map(str, self.fields))})" if self.fields else ""
@@ -103,7 +104,7 @@ class Planned:
     def digest(self) -> str:
         """Of what was read and what would be done: another one means that the plan has moved."""
         kept = [[*each.held.ref, each.reason] for each in self.kept]
-        edits = [[edit.sign, *edit.ref, [[*field] for field in edit.fields]] for edit in self.edits]
+        edits = [[edit.sign, *edit.ref, [[*field] for field in edit.fields], edit.content] for edit in self.edits]
         # In order for each object: which of two objects has its turn first tells nothing.
         effects = [[*ref, str(change)] for ref, change in sorted(self.effects, key=lambda effect: effect[0])]
         read = [self.declared, sorted([*ref, stamp] for ref, stamp in self.stamps)]
