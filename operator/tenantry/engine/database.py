@@ -27,6 +27,9 @@ _STEPS = 10_000
 EXACT_DIGITS = {"sqlite": 15}
 """Digits of a decimal that a database keeps exactly; without a limit where it is not named."""
 
+NAME_BYTES = {"postgresql": 63}
+"""Bytes of a name, where there is a limit; more are cut off in silence."""
+
 
 class Database:
     """Transactions on one database. Blocks; used from worker threads."""

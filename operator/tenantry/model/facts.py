@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -154,6 +154,11 @@ class MigrationStep:
     def within(self, listed: MigrationStep) -> bool:
         """Is it the same step, and harms no more rows?"""
         return (self.text, self.kind) == (listed.text, listed.kind) and self.rows <= listed.rows
+
+
+def list_of(steps: Sequence[MigrationStep]) -> str:
+    """All of them with their class, as a refusal tells them."""
+    return "; ".join(f"{step} (safe)" if step.kind == "safe" else str(step) for step in steps)
 
 
 @dataclass(frozen=True)

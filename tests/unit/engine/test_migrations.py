@@ -410,6 +410,90 @@ def test_a_parent_whose_children_restrict_it_is_dropped_with_them(tables: Tables
     assert tables.names() == []
 
 
+# Renames
+
+
+def test_a_chain_of_renames_keeps_the_rows_of_each_step(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE, PETS), FAMILY)
+    for before, name in (("people", "persons"), ("persons", "humans")):
+        after = table(name, column("called", renamedFrom="name"), FAX, renamedFrom=before)
+        tables.migrate(app(after, table("pets", column("owner", "integer"), foreignKeys=[reference("owner", name)])))
+    assert tables.rows("humans") == [(1, "Ada", "12")]
+    assert tables.rows("pets") == [(1, 1)]
+
+
+def test_several_columns_of_a_renamed_table_are_renamed(tables: Tables) -> None:
+    tables.migrate(
+        app(table("a", column("x"), column("y")), table("b")), {"a": [{"id": 1, "x": "1", "y": "2"}], "b": [{"id": 2}]}
+    )
+    after = app(table("c", column("y2", renamedFrom="y"), column("x2", renamedFrom="x"), renamedFrom="a"), table("b"))
+    tables.migrate(after)
+    assert tables.rows("c", "id, y2, x2") == [(1, "2", "1")]
+    assert tables.rows("b") == [(2,)]
+
+
+def test_a_column_is_renamed_and_converted_at_once(tables: Tables) -> None:
+    tables.migrate(people(column("age")), {"people": [{"id": 1, "age": "36"}, {"id": 2}]})
+    tables.migrate(people(column("years", "integer", renamedFrom="age")))
+    assert tables.rows("people", "id, years") == [(1, 36), (2, None)]
+
+
+def test_a_renamed_table_takes_a_new_foreign_key(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE, table("pets", column("owner", "integer"))), FAMILY)
+    beasts = table("beasts", column("owner", "integer"), foreignKeys=[reference("owner", "persons")], renamedFrom="pets")
+    wanted = app(table("persons", NAME, FAX, renamedFrom="people"), beasts)
+    tables.migrate(wanted)
+    assert tables.rows("beasts") == [(1, 1)]
+    with pytest.raises(Invalid, match=r"(?i)foreign key"):
+        tables.do("INSERT INTO crm__beasts (id, owner) VALUES (2, 7)")
+
+
+def test_a_downgrade_is_an_install_like_any_other(tables: Tables) -> None:
+    newer = app(table("persons", NAME, FAX, column("age", "integer", nullable=False, default=1), renamedFrom="people"))
+    tables.migrate(app(PEOPLE), ADA)
+    tables.migrate(newer)
+    # The older version does not know the newer one's names: it says what it would lose.
+    assert tables.told(app(PEOPLE)) == ["adds table people", "drops table persons (losing, 1 rows)"]
+    tables.migrate(app(table("people", NAME, FAX, renamedFrom="persons")), allow_drops=True)
+    assert tables.rows("people") == [(1, "Ada", "12")]
+
+
+def test_a_rename_of_nothing_is_fine(tables: Tables) -> None:
+    tables.migrate(app(table("persons", column("called", renamedFrom="name"), renamedFrom="people")))
+    assert tables.rows("persons") == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ([table("a"), table("b", renamedFrom="a")], "renamedFrom: table a is declared still"),
+        ([table("a", column("x"), column("y", renamedFrom="x"))], "renamedFrom: column x is declared still"),
+        ([table("b", renamedFrom="a"), table("c", renamedFrom="a")], "two tables cannot both come from a"),
+    ],
+)
+def test_a_rename_of_what_is_declared_still_or_twice_is_refused(wanted: list[dict[str, Any]], reason: str) -> None:
+    with pytest.raises(Invalid, match=reason):
+        app(*wanted)
+
+
+def test_a_name_is_refused_where_the_database_would_cut_it(tables: Tables) -> None:
+    longest = "t" * 58
+    tables.migrate(app(table(longest)))
+    if tables.on_sqlite:
+        tables.migrate(app(table("t" * 59, renamedFrom=longest)))
+    else:
+        with pytest.raises(Invalid, match=r"tables\.t+: is too long: postgresql takes 63 bytes, crm__ included"):
+            tables.migrate(app(table("t" * 59, renamedFrom=longest)))
+
+
+def test_rows_of_the_old_and_the_new_name_are_not_thrown_together(tables: Tables) -> None:
+    tables.migrate(app(PEOPLE, table("persons", NAME)), {**ADA, "persons": [{"id": 5, "name": "Bob"}]})
+    wanted = app(table("persons", NAME, FAX, renamedFrom="people"))
+    assert "drops table people (losing, 1 rows)" in tables.told(wanted)
+    tables.migrate(wanted, allow_drops=True)
+    assert tables.rows("persons", "id, name") == [(5, "Bob")]
+
+
 SEEDS = {
     "a line that is no JSON": ("{", "people.ndjson:2"),
     "a column that is not there": ('{"no": 1}', "no column 'no'"),

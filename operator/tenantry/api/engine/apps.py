@@ -23,7 +23,7 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
-from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts
+from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of
 from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time, held_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Download
@@ -330,7 +330,7 @@ def _dropping(spec: Spec, version: str) -> Spec:
 
 
 def _check_drops(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> None:
-    told = "; ".join(map(str, steps))
+    told = list_of(steps)
     if any(step.impossible for step in steps):
         raise invalid("version", f"installing {version} is impossible for the rows that are there: {told}")
     if any(step.loses_data for step in steps) and not allowed:

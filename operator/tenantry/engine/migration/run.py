@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine.database import (
     EXACT_DIGITS,
+    NAME_BYTES,
     check_references,
     go_on_after,
     go_on_from,
@@ -28,7 +29,7 @@ from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compa
 from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
 from tenantry.engine.migration.tables import metadata_of, prefix_of, value_of
 from tenantry.engine.packages.manifest import Manifest, Table
-from tenantry.model.facts import MigrationStep
+from tenantry.model.facts import MigrationStep, list_of
 from tenantry.model.verdicts import Invalid, Problem
 
 Seeds = Mapping[str, Callable[[], Iterable[bytes]]]
@@ -42,8 +43,7 @@ class LossRefused(Invalid):
     """The install is refused for what it would do to rows. steps: all that it would do."""
 
     def __init__(self, why: str, steps: Sequence[MigrationStep]) -> None:
-        told = "; ".join(str(step) if step.loses_data else f"{step} (safe)" for step in steps)
-        super().__init__((Problem("install", f"{why}: {told}"),))
+        super().__init__((Problem("install", f"{why}: {list_of(steps)}"),))
         self.steps = tuple(steps)
 
 
@@ -96,6 +96,7 @@ def _table_names(connection: sa.Connection, app: str) -> list[str]:
 def _compared(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData) -> Plan:
     prefix = prefix_of(manifest.id)
     _check_exact(manifest, connection.dialect.name)
+    _check_names(metadata, prefix, connection.dialect.name)
 
     def declared(name: str) -> TableShape:
         return declared_shape(metadata.tables[name], connection.dialect)
@@ -112,6 +113,17 @@ def _check_exact(manifest: Manifest, dialect: str) -> None:
         for table in manifest.tables
         for column in table.columns
         if most is not None and (column.precision or 0) > most
+    ]
+    if problems:
+        raise Invalid(tuple(problems))
+
+
+def _check_names(metadata: sa.MetaData, prefix: str, dialect: str) -> None:
+    most = NAME_BYTES.get(dialect)
+    problems = [
+        Problem(f"tables.{name.removeprefix(prefix)}", f"is too long: {dialect} takes {most} bytes, {prefix} included")
+        for name in metadata.tables
+        if most is not None and len(name) > most
     ]
     if problems:
         raise Invalid(tuple(problems))
@@ -160,9 +172,11 @@ def _carry_out(operations: Operations, connection: sa.Connection, wanted: Plan, 
     if _alters(connection):
         loosen(operations, wanted)
     for old, new in wanted.renamed:
-        # By a name between: SQLite takes names that differ in case for the same.
-        operations.rename_table(old, f"{BETWEEN}{new}")
-        operations.rename_table(f"{BETWEEN}{new}", new)
+        if not _alters(connection):
+            # By a name between: SQLite takes names that differ in case for the same.
+            operations.rename_table(old, f"{BETWEEN}{new}")
+            old = f"{BETWEEN}{new}"
+        operations.rename_table(old, new)
     for change in wanted.changed:
         _change(operations, connection, change, metadata.tables[change.after.name])
     _create(connection, metadata, wanted.added)

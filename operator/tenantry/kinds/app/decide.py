@@ -18,7 +18,7 @@ from tenantry.model.changes import (
     UploadPackage,
 )
 from tenantry.model.decision import Decision
-from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep
+from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep, list_of
 from tenantry.model.resource import DROP_DATA_REQUESTED
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -162,7 +162,7 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     if version in seen.unsigned:
         return (), _unsigned(seen, version)
     drops = any(step.loses_data for step in seen.steps)
-    told = "; ".join(map(str, seen.steps))
+    told = list_of(seen.steps)
     if any(step.impossible for step in seen.steps):
         return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
     if drops and app.allow_drops_for != version:
