@@ -9,10 +9,10 @@ KIND ?= tenantry
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help up test slow cluster node processes lint types bench crds lock image kind-up clean
+.PHONY: help up test slow cluster node processes lint types bench bench-cluster crds lock image kind-up clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,9 @@ types: $(READY) ## Check types, strictly
 
 bench: $(READY) ## Measure, as ratios in one run, and print the table
 	$(BIN)/python -m tests.bench
+
+bench-cluster: $(READY) ## Measure the platform on a real API server of its own, built with Go
+	$(BIN)/python -m tests.bench.cluster
 
 crds: $(READY) ## Write crds/, and the chart's copy of it, anew from the typed specs
 	$(BIN)/tenantry crds --out crds

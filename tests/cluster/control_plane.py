@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 READY_S = 60.0
+CONTROLLER_MANAGER = "kube-controller-manager"
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "deployment-controller",
@@ -59,10 +60,14 @@ class Cluster:
 
 @dataclass
 class ControlPlane:
-    """The processes, which a test may stop and start again on the same ports and data."""
+    """The processes, which a test may stop and start again on the same ports and data.
+
+    bare: without controllers and audit log, for what measures.
+    """
 
     programs: Path
     folder: Path
+    bare: bool = False
     ports: dict[str, int] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -89,7 +94,7 @@ class ControlPlane:
     def start(self) -> None:
         """Starts what does not run, and returns when it is ready."""
         for name, command in self._commands().items():
-            if name not in self.running and (self.programs / name).exists():
+            if name not in self.running and (self.programs / name).exists() and not (self.bare and name == CONTROLLER_MANAGER):
                 log = (self.folder / f"{name}.log").open("ab")
                 self.running[name] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             if name == "kube-apiserver":
@@ -144,12 +149,11 @@ class ControlPlane:
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={own}/sa.key",
                 f"--service-account-signing-key-file={own}/sa.key",
-                f"--audit-policy-file={own}/audit.yaml",
-                f"--audit-log-path={own}/audit.log",
+                *([] if self.bare else [f"--audit-policy-file={own}/audit.yaml", f"--audit-log-path={own}/audit.log"]),
                 "--allow-privileged",
                 "--endpoint-reconciler-type=none",
             ],
-            "kube-controller-manager": [
+            CONTROLLER_MANAGER: [
                 f"{self.programs}/kube-controller-manager",
                 f"--kubeconfig={self.kubeconfig}",
                 "--bind-address=127.0.0.1",
@@ -198,15 +202,16 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(programs: Path, folder: Path) -> Iterator[Cluster]:
-    """A cluster of its own, ended with the block."""
-    plane = ControlPlane(programs, folder)
+def control_plane(programs: Path, folder: Path, *, bare: bool = False) -> Iterator[Cluster]:
+    """A cluster of its own, ended with the block. bare: see ControlPlane."""
+    plane = ControlPlane(programs, folder, bare)
     plane.prepare()
     try:
         plane.start()
         kubectl = programs / "kubectl"
-        controllers = (programs / "kube-controller-manager").exists()
-        yield Cluster(plane.kubeconfig, kubectl if kubectl.exists() else None, controllers, folder / "audit.log", plane)
+        controllers = CONTROLLER_MANAGER in plane.running
+        audit = None if bare else folder / "audit.log"
+        yield Cluster(plane.kubeconfig, kubectl if kubectl.exists() else None, controllers, audit, plane)
     finally:
         plane.stop()
 
