@@ -29,6 +29,7 @@ from tenantry.model.facts import (
     SecretFacts,
     TenantAccess,
 )
+from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
 
 R = TypeVar("R", bound=Resource[Any, Any])
@@ -65,6 +66,17 @@ class Store(Protocol):
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
+
+
+class Declarations(Protocol):
+    """Where a source keeps what it declares, for writing."""
+
+    async def write(self, change: Redeclaration) -> Committed:
+        """Declares it so, by one commit that the remote has when the call returns; nothing of it is there when it raises.
+
+        Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and a
+        Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all.
+        """
 
 
 class Event(NamedTuple):

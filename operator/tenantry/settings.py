@@ -141,6 +141,13 @@ class Git(_Group):
     size: Size = Field(1 << 30, description="Bytes that one fetch may bring.")
     depth: Count = Field(50, description="Commits of history that are fetched, to tell who changed what.")
     credentials: Path | None = Field(None, description="A file that holds USER:PASSWORD, or a token, for https.")
+    write_back: str = Field(
+        "off",
+        pattern="^(off|branch|review)$",
+        description="What REST writes of declared objects become: nothing, commits on the branch, or each a branch for review.",
+    )
+    write_path: str = Field("{namespace}/{kind}-{name}.yaml", description="The file of a new object, below the source's folder.")
+    write_timeout: Duration = Field(timedelta(minutes=1), description="How long a REST write may wait for the repository.")
 
 
 class Sops(_Group):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import orjson
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api.fragments import Fragments, Listing, Row, Scope, joined
-from tenantry.rest.bodies import names_tag
+from tenantry.model.redeclaring import Proposed
+from tenantry.rest.bodies import json_response, names_tag
 from tenantry.rest.paging import page_of
 
 _JSON = (b"content-type", b"application/json")
@@ -74,3 +76,14 @@ def queued(headers: Mapping[str, str], operation: str, message: str, environment
     if environment:
         body = b'{"environment":' + environment + b"," + body[1:]
     return Response(body, 202, {**headers, "Location": f"/api/v1/operations/{operation}"}, "application/json")
+
+
+async def _proposed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Proposed)
+    committed = error.committed
+    return json_response({"message": str(error), "branch": committed.branch, "commit": committed.commit}, 202)
+
+
+def answer_proposals(app: FastAPI) -> None:
+    """Answers 202 for a write that waits for review: nothing is changed yet."""
+    app.add_exception_handler(Proposed, _proposed)

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tenantry.api.answers import answer_proposals
 from tenantry.api.blobs import add_blobs
 from tenantry.api.cloud.environments import Environments
 from tenantry.api.cloud.operations import Operations
@@ -57,6 +58,7 @@ def create_app(facade: Facade) -> FastAPI:
     _add_plain(app, "/metrics", observing.metrics)
     answer_problems(app)
     answer_plans(app)
+    answer_proposals(app)
     app.add_middleware(DirectReads, **_direct([route for tag in DIRECT for route in rooms[tag]]))
     app.add_middleware(Counting, observing=observing)
     add_blobs(app, facade.packages, facade.logs, facade.uploads, facade.keys)

@@ -16,6 +16,7 @@ from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.plan import Edit
 from tenantry.runtime.planned import Planned
+from tenantry.runtime.write_back import WriteBack
 from tenantry.runtime.writing import WritingStore
 
 
@@ -38,7 +39,7 @@ class Facade:
 
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
     means here; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
-    trusted: verifies the tokens of other issuers than the platform.
+    trusted: verifies the tokens of other issuers than the platform; write_back: the source that takes what callers write.
     """
 
     store: WritingStore
@@ -56,6 +57,7 @@ class Facade:
     mark_key: bytes
     now: Callable[[], datetime]
     trusted: Trusted | None = None
+    write_back: WriteBack | None = None
     ready: Callable[[], bool] = lambda: True
     engine_wait: timedelta = timedelta(seconds=30)
     token_ttl: timedelta = timedelta(hours=1)

@@ -29,6 +29,7 @@ from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Document, Ref
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.plan import Remarks, Settle, WhatIf
+from tenantry.runtime.write_back import DeclaringStore
 
 Write = Callable[[Desk], Awaitable[object]]
 
@@ -40,7 +41,7 @@ class Front:
         cache = facade.cache
         self.facade = facade
         self.cache = cache
-        self.desk = Desk(facade.store, cache, facade.packages)
+        self.desk = _desk(facade)
         self.owners = Owners(cache)
         self.authenticator = Authenticator(facade.keys, cache, facade.secrets, facade.now, facade.trusted)
         self.versions = Versions(cache)
@@ -82,7 +83,7 @@ class Front:
 
         async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
             packages = what_if.seat.hands(Ref("", "", "")).packages
-            await write(Desk(what_if.store, what_if.cache, packages))
+            await write(Desk(what_if.store, what_if.cache, packages, self.desk.sources))
             return Remarks()
 
         planned = await self.facade.plan(edit)
@@ -107,3 +108,11 @@ class Front:
 
     def operation(self, row: Row) -> Operation:
         return cast(Operation, self.cache.resource(Ref(Operation.KIND, *row.name)))
+
+
+def _desk(facade: Facade) -> Desk:
+    """What a source declares is written through it, where it takes writes."""
+    held = facade.write_back
+    if held is None:
+        return Desk(facade.store, facade.cache, facade.packages)
+    return Desk(DeclaringStore.over(facade.store, held), facade.cache, facade.packages, frozenset({held.source}))

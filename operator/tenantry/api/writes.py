@@ -39,6 +39,13 @@ class Desk(NamedTuple):
     store: WritingStore
     cache: Cache
     packages: Packages
+    sources: frozenset[str] = frozenset()
+    """The sources that take writes: the store commits them."""
+
+    def check_free(self, document: Document) -> None:
+        """Raises Invalid, naming file, line and commit, for what a source declares that takes no writes."""
+        if _source_of(document) not in self.sources:
+            refuse_declared(document)
 
 
 def check_slug(slug: str) -> None:
@@ -54,11 +61,14 @@ def check_slug(slug: str) -> None:
 
 def refuse_declared(document: Document) -> None:
     """Raises Invalid, naming file, line and commit, for what a source declares."""
-    metadata = document["metadata"]
-    source = (metadata.get("labels") or {}).get(SOURCE)
+    metadata, source = document["metadata"], _source_of(document)
     if source:
         place = declared_at(document)
         raise invalid("", f"{document['kind']} {metadata['name']} is declared in {place or f'source {source}'}: change it there")
+
+
+def _source_of(document: Document) -> str:
+    return str((document["metadata"].get("labels") or {}).get(SOURCE, ""))
 
 
 def new_document(

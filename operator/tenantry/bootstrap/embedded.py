@@ -53,6 +53,7 @@ from tenantry.runtime.pruning import Budget
 from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
+from tenantry.runtime.write_back import WriteBack
 from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
@@ -86,6 +87,7 @@ class Platform:
     mark_key: bytes
     settings: Settings
     source: SourceFeed | None = None
+    write_back: WriteBack | None = None
     _started: bool = False
 
     @property
@@ -105,6 +107,7 @@ class Platform:
             inspect=_inspect(self.settings),
             plan=self.plan,
             trusted=trusted(self.settings),
+            write_back=self.write_back,
             mark_key=self.mark_key,
             now=now,
             ready=lambda: self._started,
@@ -174,8 +177,11 @@ class Platform:
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""
         syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget)
-        self.source = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
-        return self.source
+        self.source = feed = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
+        if opened.declarations is not None:
+            admit = self.admission.admit
+            self.write_back = WriteBack(name, opened.declarations, feed.turn, lambda: feed.tree, admit, feed.ask)
+        return feed
 
     @property
     def http(self) -> ASGIApp:

@@ -13,6 +13,8 @@ from pathlib import Path
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
+from tenantry.adapters.sources.git.commits import Commits
+from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
@@ -20,6 +22,7 @@ from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.sources.watch import changes
 from tenantry.bootstrap.seat import now
 from tenantry.model.tree import Tree
+from tenantry.ports import Declarations
 from tenantry.settings import Git, Settings
 
 
@@ -37,12 +40,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readable:
-    """A source, ready to be read. applied: told of what is applied, where it wants to know."""
+    """A source, ready to be read. applied: told of what is applied, if it wants to know; declarations: where it takes writes."""
 
     location: str
     read: Callable[[], Awaitable[Tree]]
     changes: Callable[[], AsyncIterator[None]]
     applied: Callable[[Tree], Awaitable[None]] | None = None
+    declarations: Declarations | None = None
 
 
 def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Reading) -> Readable:
@@ -55,7 +59,16 @@ def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: Pac
         if other != own:
             shutil.rmtree(other)
     git = GitSource(source, own, admit, packages, now, _git(settings, source))
-    return Readable(str(source), git.read, git.changes, git.applied)
+    return Readable(str(source), git.read, git.changes, git.applied, _declarations(git, source, admit, settings))
+
+
+def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Reading) -> Declarations | None:
+    git = settings.git
+    if git.write_back == "off":
+        return None
+    push_s, whole_s = git.timeout.total_seconds(), git.write_timeout.total_seconds()
+    writing = WritingSettings(git.write_path, git.write_back == "review", whole_s)
+    return GitDeclarations(source, Commits(source.repository, url, push_s), admit, settings.sops, writing)
 
 
 def _git(settings: Reading, url: GitUrl) -> GitSettings:

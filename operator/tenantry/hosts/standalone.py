@@ -111,7 +111,16 @@ class SourceFeed:
         self._cache = cache
         self._appeared: asyncio.Queue[str] = asyncio.Queue()
         self._incomplete: asyncio.Queue[None] = asyncio.Queue()
+        self._asked = asyncio.Event()
         self._turn = asyncio.Lock()
+
+    def turn(self) -> asyncio.Lock:
+        """While it is held the source is neither read nor applied."""
+        return self._turn
+
+    def ask(self) -> None:
+        """Asks for a sync soon; those who ask before it begins get one for all."""
+        self._asked.set()
 
     async def sync(self) -> Synced:
         """Reads and applies the source once."""
@@ -141,7 +150,7 @@ class SourceFeed:
         """Follows the source and the namespaces, without end."""
         unlisten = self._cache.listen(self._seen)
         try:
-            await asyncio.gather(self._follow_source(), self._follow_namespaces(), self._try_again())
+            await asyncio.gather(self._follow_source(), self._follow_asked(), self._follow_namespaces(), self._try_again())
         finally:
             unlisten()
 
@@ -152,10 +161,19 @@ class SourceFeed:
 
     async def _follow_source(self) -> None:
         async for _ in self._changes:
-            try:
-                await self.sync()
-            except OSError as error:
-                log.error("source cannot be read", error=str(error))
+            await self._sync_if_readable()
+
+    async def _follow_asked(self) -> None:
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            await self._sync_if_readable()
+
+    async def _sync_if_readable(self) -> None:
+        try:
+            await self.sync()
+        except OSError as error:
+            log.error("source cannot be read", error=str(error))
 
     async def _follow_namespaces(self) -> None:
         while True:

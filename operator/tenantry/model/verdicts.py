@@ -99,6 +99,13 @@ class Invalid(Halt):
         self.problems = problems
 
 
+class Overtaken(Halt):
+    """The object is declared otherwise by now than the change supposes: whoever wants it looks again first."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Stalled("Overtaken", message))
+
+
 class Unauthorized(Halt):
     """The credentials that we sent were refused."""
 

@@ -22,6 +22,7 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
+    Overtaken,
     Problem,
     Stalled,
     Unauthorized,
@@ -50,6 +51,8 @@ def status_of(halt: Halt, conditional: bool) -> int:
             return 403
         case Invalid() | AlreadyExists():
             return 400
+        case Overtaken():
+            return 409
         case Conflict():
             return 412 if conditional else UNAVAILABLE
     match halt.verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tenantry.model.resource import PRUNE, Document, Held, Ref, held_of, ref_of
+from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
 
 DISABLED = "disabled"
 
@@ -48,7 +48,7 @@ def decide_pruning(
         reason = "a file of the source is broken: nothing is pruned until it can be read"
         return (), tuple(Kept(held_of(each), reason, approvable=False) for each in candidates)
     holding = _holding_data(candidates, existing)
-    asked = [each for each in candidates if each["metadata"]["uid"] not in approvals]
+    asked = [each for each in candidates if each["metadata"]["uid"] not in approvals and not _confirmed(each)]
     over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {owned} objects left it at once"
     kept = [Kept(held_of(each), reason) for each in asked if (reason := _reason(each, holding) or doubt or over)]
     stays = {each.held for each in kept}
@@ -58,6 +58,10 @@ def decide_pruning(
 def _prunable(document: Document) -> bool:
     metadata = document["metadata"]
     return not metadata.get("deletionTimestamp") and metadata.get("annotations", {}).get(PRUNE) != DISABLED
+
+
+def _confirmed(document: Document) -> bool:
+    return DELETION_CONFIRMED in document["metadata"].get("annotations", {})
 
 
 def _holding_data(candidates: Sequence[Document], existing: Mapping[Ref, Document]) -> dict[str, str]:

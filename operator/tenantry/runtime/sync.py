@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tenantry.model.resource import (
     CREDENTIAL_LABEL,
+    DELETION_CONFIRMED,
     FINALIZER,
     PRUNE,
     REQUESTED_BY,
@@ -40,7 +41,7 @@ ORDER = (
 """The kinds that a source may declare, in order of dependency."""
 
 AT_ONCE = 64
-_OURS = (PRUNE, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
+_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
 """Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
 _PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
 _FILLED_IN = {"Package": ("sha256",)}

@@ -26,7 +26,7 @@ from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import deletion_of, queue
 from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, refuse_declared, remove
+from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, remove
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
@@ -167,7 +167,7 @@ class Environments:
             raise invalid("body", "must carry name, slug, or both")
         ref = Ref(Environment.KIND, *row.name)
         document = await desk.store.get(ref)
-        refuse_declared(document)
+        desk.check_free(document)
         environment = Environment.model_validate(document)
         if environment.deleting:
             raise invalid("", "the environment is being deleted")
@@ -182,7 +182,7 @@ class Environments:
         ref = Ref(Environment.KIND, *row.name)
         document = await desk.store.get(ref)
         if not document["metadata"].get("deletionTimestamp"):
-            refuse_declared(document)
+            desk.check_free(document)
             if document["spec"].get("deletionProtection"):
                 raise invalid("", "the environment is protected: its spec.deletionProtection is true")
         return await remove(desk.store.as_(principal.caller), request, ref, principal.caller)

@@ -19,7 +19,7 @@ from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import deletion_of, queue
 from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
-from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, refuse_declared, remove
+from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, remove
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
@@ -141,7 +141,7 @@ class Tenants:
             raise invalid("body", "must carry name, slug, or both")
         ref = Ref(Tenant.KIND, *row.name)
         document = await desk.store.get(ref)
-        refuse_declared(document)
+        desk.check_free(document)
         tenant = Tenant.model_validate(document)
         if tenant.deleting:
             raise invalid("", "the tenant is being deleted")
@@ -154,7 +154,7 @@ class Tenants:
         ref = Ref(Tenant.KIND, *row.name)
         document = await desk.store.get(ref)
         if not document["metadata"].get("deletionTimestamp"):
-            refuse_declared(document)
+            desk.check_free(document)
             _check_unprotected(desk.cache, Tenant.model_validate(document))
         return await remove(desk.store, request, ref, principal.caller)
 

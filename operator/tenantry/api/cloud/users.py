@@ -21,7 +21,7 @@ from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, check_match, made_by
 from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
+from tenantry.api.writes import Desk, edit, new_document, remove
 from tenantry.engine.passwords import hash_password
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
@@ -171,7 +171,7 @@ class Users:
             raise invalid("body", "must carry password, type or tenantId")
         ref = Ref(User.KIND, *row.name)
         document = await desk.store.get(ref)
-        refuse_declared(document)
+        desk.check_free(document)
         check_match(request, document)
         user = User.model_validate(document)
         role = body.type or user.spec.role
@@ -197,7 +197,7 @@ class Users:
     async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
         ref = Ref(User.KIND, *row.name)
         document = await desk.store.get(ref)
-        refuse_declared(document)
+        desk.check_free(document)
         secret = User.model_validate(document).spec.password_secret_ref
         document = await remove(desk.store, request, ref, principal.caller)
         await delete_secret(desk.store, Ref("Secret", SYSTEM_NAMESPACE, secret.name))

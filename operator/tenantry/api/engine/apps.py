@@ -16,7 +16,7 @@ from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
-from tenantry.api.writes import ATTEMPTS, Desk, edit, new_document, refuse_declared, signed
+from tenantry.api.writes import ATTEMPTS, Desk, edit, new_document, signed
 from tenantry.engine.packages.check import SYMBOLS, open_package, sha256_of
 from tenantry.kinds.app.decide import wanted_versions
 from tenantry.kinds.app.spec import App
@@ -102,7 +102,7 @@ class Apps:
         held = self._require(app)
         if held.spec.version is not None or held.status.installed_version:
             raise invalid("id", f"{app} is installed: uninstall it first")
-        refuse_declared(self._document(held))
+        self._site.front.desk.check_free(self._document(held))
         if not held.status.persisted:
             return
         asked = format_time(self._site.front.facade.now())
@@ -240,12 +240,12 @@ class Apps:
                 return Written(made, None, after, action, "1", facts.version, has=_has(action, facts.version))
             except AlreadyExists:
                 pass  # another request was first
-        refuse_declared(await store.get(ref))
+        desk.check_free(await store.get(ref))
         before, after = await edit(store, site.request, ref, site.caller, change)
         return _app_written(before, after, action, facts.version)
 
     async def _edit(self, app: App, change: Callable[[Spec], Spec], action: str, version: str, *about: str) -> None:
-        refuse_declared(self._document(app))
+        self._site.front.desk.check_free(self._document(app))
         site = self._site
 
         async def write(desk: Desk, marks: Marks | None) -> Written:

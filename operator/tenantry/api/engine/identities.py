@@ -13,7 +13,7 @@ from tenantry.api.credentials import KEY, change_secret, delete_secret, put_secr
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
+from tenantry.api.writes import Desk, edit, new_document, remove
 from tenantry.engine.passwords import hash_password
 from tenantry.kinds.environment.decide import admin_secret
 from tenantry.kinds.identity.spec import Identity
@@ -161,7 +161,7 @@ class Identities:
         found.sort(key=lambda one: (not one.status.claimed, one.metadata.creation_timestamp, one.metadata.uid))
         if not found or found[0].deleting:
             raise NotFound(f"no identity {username}")
-        refuse_declared(cast(Document, site.front.cache.document(found[0].ref)))
+        site.front.desk.check_free(cast(Document, site.front.cache.document(found[0].ref)))
         return found[0]
 
     def _admin(self) -> EngineIdentity:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from tenantry.api.credentials import KEY, delete_secret, put_secret, secret_named
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks
-from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
+from tenantry.api.writes import Desk, edit, new_document, remove
 from tenantry.kinds.identity_provider.decide import settings_of
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
@@ -133,7 +133,7 @@ class Providers:
             provider = cast(IdentityProvider, found)
             own = provider.spec.environment == site.environment.metadata.name and not provider.deleting
             if own and site.front.owners.id_of(provider) == id_:
-                refuse_declared(cast(Document, site.front.cache.document(provider.ref)))
+                site.front.desk.check_free(cast(Document, site.front.cache.document(provider.ref)))
                 return provider
         raise NotFound(f"no identity provider with id {id_}")
 

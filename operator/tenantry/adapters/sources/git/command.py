@@ -85,12 +85,15 @@ class Git:
         most: int = MOST_OUTPUT,
         within_s: float = LOCAL_S,
         into: IO[bytes] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> bytes:
         """What it prints. given: its standard input; most: bytes that it may print; into: takes them instead.
 
+        variables: of its environment, besides.
+
         Raises GitFailed. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
         """
-        process = await self._start(arguments, into)
+        process = await self._start(arguments, into, variables or {})
         try:
             async with asyncio.timeout(within_s):
                 printed, said, _ = await asyncio.gather(
@@ -105,7 +108,9 @@ class Git:
             raise GitFailed(_sentence(arguments[0], said, code))
         return printed
 
-    async def _start(self, arguments: tuple[str, ...], into: IO[bytes] | None) -> asyncio.subprocess.Process:
+    async def _start(
+        self, arguments: tuple[str, ...], into: IO[bytes] | None, variables: Mapping[str, str]
+    ) -> asyncio.subprocess.Process:
         if not self._program:
             raise GitFailed("the git command is not installed")
         configured = [part for name, value in _CONFIGURED.items() for part in ("-c", f"{name}={value}")]
@@ -115,7 +120,7 @@ class Git:
             stdin=asyncio.subprocess.PIPE,
             stdout=into if into is not None else asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
+            env={**self._environment, **variables},
             cwd="/",
             start_new_session=True,
         )

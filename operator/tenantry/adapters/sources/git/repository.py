@@ -48,6 +48,11 @@ class Repository:
         self._limits = limits
         self._git = Git(folder, remote, limits, authorization)
 
+    @property
+    def git(self) -> Git:
+        """Runs git over it."""
+        return self._git
+
     async def tip(self) -> tuple[str, str]:
         """The remote's ref, and the object that it names now; a commit's is itself. A branch goes before a tag of its name."""
         revision = self._remote.revision
@@ -107,6 +112,10 @@ class Repository:
             return Entry("040000", (await self._git.run("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip(), 0, b"")
         found = list(_entries(await self._git.run("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)))
         return found[0] if found else None
+
+    async def level(self, tree: str) -> list[Entry]:
+        """What stands in a tree itself, its trees among them."""
+        return list(_entries(await self._git.run("ls-tree", "-z", "-l", "--full-tree", tree)))
 
     async def entries(self, tree: str) -> list[Entry]:
         """All files, links and submodules below a tree."""

@@ -62,6 +62,15 @@ class _Root(NamedTuple):
     only: str
 
 
+class Latest(NamedTuple):
+    """The remote as it is now. ref: of the remote; commit: which it names; tree: what that declares; held: why it is broken."""
+
+    ref: str
+    commit: str
+    tree: Tree
+    held: tuple[SourceProblem, ...]
+
+
 class GitSource:
     """Reads a revision of a repository. It keeps what it has read by content: what did not change is not read again."""
 
@@ -81,13 +90,13 @@ class GitSource:
         self._now = now
         self._interval_s = settings.interval_s
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
-        self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
+        self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
         self._packages = GitPackages(self._repository, packages, folder / "packages")
         self._files: dict[str, _File] = {}
         self._good: Tree | None = None
         self._root: _Root | None = None
         self._held: tuple[SourceProblem, ...] = ()
-        self._tip = self._commit = self._applied = ""
+        self._ref = self._tip = self._commit = self._applied = ""
         self._failures, self._since, self._reason = 0, "", ""
 
     async def read(self) -> Tree:
@@ -116,6 +125,26 @@ class GitSource:
         except (GitFailed, OSError) as error:  # the next sync notes it
             log.warning("the applied revision could not be noted", commit=tree.revision.commit, error=str(error))
 
+    async def latest(self) -> Latest:
+        """Asks the remote. Raises GitFailed, OSError when it cannot be reached."""
+        await self._advance()
+        return Latest(self._ref, self._commit, self._good or Tree(), self._held)
+
+    async def adopt(self, commit: str) -> None:
+        """Takes a commit of our own that the remote's branch names now. Raises GitFailed, OSError."""
+        await self._take(commit)
+        self._tip = self._commit = commit
+
+    def content(self, file: str) -> bytes | None:
+        """The bytes of a YAML file as it was read last, None for one that was not."""
+        held = self._files.get(file)
+        return held.data if held else None
+
+    def placed(self, name: str) -> str:
+        """The file of the repository that a name below the source's folder means; the one file, where it is one."""
+        assert self._root is not None, "it is read first"
+        return self._root.prefix + (self._root.only or name)
+
     async def changes(self) -> AsyncIterator[None]:
         """Yields when the remote is to be asked again, without end: soon after a failure, then less and less often."""
         while True:
@@ -131,7 +160,7 @@ class GitSource:
         commit = await self._fetched(ref, tip)
         if commit != self._commit or again:
             await self._take(commit)
-        self._tip, self._commit = tip, commit
+        self._ref, self._tip, self._commit = ref, tip, commit
 
     async def _other_keys(self) -> bool:
         """Is the key file another one than when files were last read? What could not be decrypted is then read again."""
