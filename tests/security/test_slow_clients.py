@@ -207,3 +207,14 @@ async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypa
             await reader.readexactly(2 << 20)
             await asyncio.sleep(0.1)
         writer.close()
+
+
+@pytest.mark.parametrize(
+    "head", [f"GET / HTTP/1.1\r\n{HEAD}X: {'a' * 400_000}", f"GET / HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 70_000]
+)
+async def test_a_head_that_is_too_long_is_refused_before_it_ends(tmp_path: Path, head: str) -> None:
+    async with engine_in(tmp_path) as world, asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        writer.write(head.encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431")
+        writer.transport.abort()
