@@ -31,6 +31,7 @@ from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
+from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
 from tenantry.adapters.kubernetes.wire import endpoint, received
 from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
 from tenantry.adapters.logs import BlobLogs
@@ -48,10 +49,12 @@ from tenantry.hosts.recorder import Recorder
 from tenantry.hosts.standalone import following
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS, TYPES
-from tenantry.model.facts import EngineEndpoint, EngineRef
-from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
+from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Halt
 from tenantry.ports import OperationLogs, Packages
 from tenantry.rest.uploads import Uploads
@@ -153,6 +156,16 @@ class Declared:
             return endpoint.url
         return service_url(endpoint.environment_id)
 
+    def given_to(self, namespace: str) -> tuple[str, TenantAccess] | None:
+        """The tenant that is bound to a namespace, and the access that this is marked to have; None while it has none."""
+        found = self.cache.resource(Ref(Namespace.KIND, "", namespace))
+        mark = "" if found is None or found.deleting else found.metadata.annotations.get(ACCESS_MARK, "")
+        for tenant in self.cache.resources(Tenant.KIND, by=f"namespace={namespace}") if mark else ():
+            bound = tenant.status.namespace if isinstance(tenant, Tenant) and not tenant.deleting else None
+            if bound is not None and bound.name == namespace and tenant.spec.access.facts.mark == mark:
+                return tenant.metadata.name, tenant.spec.access.facts
+        return None
+
     def has_engine(self, id_: str) -> bool:
         """Has the environment of that id an engine that once answered?"""
         environment = self._environment(id_)
@@ -205,6 +218,8 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
     retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
 
+    guard = TenancyGuard(connected.clusters.own, connected.writing, Declared(cache).given_to, SYSTEM_NAMESPACE)
+
     async def act() -> None:
         try:
             await lease.acquire()
@@ -214,6 +229,7 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
                 acting.create_task(lease.keep(), name="lease")
                 acting.create_task(recorder.run(), name="events")
                 acting.create_task(retention.run(RETENTION_S), name="retention")
+                acting.create_task(guard.run(), name="guard")
                 acting.create_task(_follow_engines(connected.deployer, runtime), name="engines")
         finally:
             # Nothing of ours may be under way once another can have the lease.

@@ -22,7 +22,7 @@ FACADE_ACCOUNT = "tenantry-api"
 IMPERSONATION = "tenantry-impersonation"
 AGAIN_S = 1.0
 _RBAC = "rbac.authorization.k8s.io"
-_OURS = {"app.kubernetes.io/managed-by": "tenantry"}
+OURS = {"app.kubernetes.io/managed-by": "tenantry"}
 
 
 class KubernetesTenancy:
@@ -83,7 +83,7 @@ class KubernetesTenancy:
 
 
 def _is_ours(real: Document) -> bool:
-    return covers(real["metadata"].get("labels"), _OURS)
+    return covers(real["metadata"].get("labels"), OURS)
 
 
 def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_namespace: str) -> tuple[Document, ...]:
@@ -91,7 +91,7 @@ def tenant_objects(namespace: str, tenant: str, access: TenantAccess, system_nam
 
     def made(kind: str, name: str, **body: Any) -> Document:
         api_version = "v1" if kind == "ServiceAccount" else f"{_RBAC}/v1"
-        metadata = {"name": name, "namespace": namespace, "labels": {**_OURS, TENANT_LABEL: tenant}}
+        metadata = {"name": name, "namespace": namespace, "labels": {**OURS, TENANT_LABEL: tenant}}
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
 
     def bound(account: str, role: str, groups: tuple[str, ...]) -> Document:
