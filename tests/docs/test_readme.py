@@ -50,6 +50,10 @@ def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
     told = done.stdout
     assert "INFO environment trial: deploy" in told, "the log of the Operation tells its steps"
     assert '"result":"SUCCESS"' in told.replace(" ", "")
-    assert "drops column" in told, "the refusal names what it would drop"
+    refusal = told.index("drops column Customer.Fax (losing, ")
+    assert "adds table Promotion (safe)" in told, "the refusal lists every step"
+    assert told.count("+55 (12) 3923-5566") == 2, "the column is there before the refusal and after it"
+    assert told.rindex("+55 (12) 3923-5566") > refusal
+    assert told.count("luisg@embraer.com.br") == told.count("leonekohler@surfeu.de") == 3, "the rows outlive their column"
     assert '"version":"2.0.0"' in told.replace(" ", "")
     assert "DELETE_ENVIRONMENT" in told

@@ -59,7 +59,7 @@ def _moved(plan: Plan) -> set[str]:
 
 
 def _free(operations: Operations, change: TablePlan, table: sa.Table) -> None:
-    """Drops the constraints and indexes that are not the declared ones; what is renamed gives up its name."""
+    """Drops the constraints that are not the declared ones; those of a renamed table give up their names."""
     connection = operations.get_bind()
     inspector = sa.inspect(connection)
     wanted = {str(constraint.name) for constraint in table.constraints if constraint.name}
@@ -72,10 +72,6 @@ def _free(operations: Operations, change: TablePlan, table: sa.Table) -> None:
     as_it_was = tuple(change.renamed.get(name, name) for name in key["constrained_columns"])
     if str(key["name"]) not in wanted or as_it_was != change.after.primary_key:
         operations.drop_constraint(str(key["name"]), table.name, type_="primary")
-    indexes = {str(index.name) for index in table.indexes}
-    for index in inspector.get_indexes(table.name):
-        if not index["unique"] and index["name"] not in indexes:
-            operations.drop_index(str(index["name"]), table.name)
 
 
 def _alter_column(operations: Operations, column: sa.Column[Any], was: ColumnShape, now: ColumnShape) -> None:
