@@ -98,7 +98,10 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
     "no engine": (UndeployEngine(DEV), [("undeploy", DEV)]),
     "a stored version": (UploadPackage(ENGINE, "acme", "crm", "1", "sha"), [("upload", "a file")]),
     "an installed version": (InstallApp(ENGINE, "crm", "1"), [("install", "crm", "1", False, ())]),
-    "an installed version with drops": (InstallApp(ENGINE, "crm", "1", True, (LOSING,)), [("install", "crm", "1", True, (LOSING,))]),
+    "an installed version with drops": (
+        InstallApp(ENGINE, "crm", "1", True, (LOSING,)),
+        [("install", "crm", "1", True, (LOSING,))],
+    ),
     "no installed version": (UninstallApp(ENGINE, "crm"), [("uninstall", "crm")]),
     "no stored version": (DeleteAppVersion(ENGINE, "crm", "1"), [("delete_version", "crm", "1")]),
     "no data": (DropAppData(ENGINE, "crm"), [("drop_data", "crm")]),
