@@ -24,6 +24,8 @@ from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document, format_time
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 
+READ_ATTEMPTS = 3
+"""How often a commit is read that git cannot read: what ails it may pass, or be what a hostile tree is made for."""
 FIRST_RETRY_S = 5.0
 LAST_RETRY_S = 300.0
 _POINTER = b"version https://git-lfs.github.com/spec/"
@@ -97,6 +99,7 @@ class GitSource:
         self._root: _Root | None = None
         self._held: tuple[SourceProblem, ...] = ()
         self._ref = self._tip = self._commit = self._applied = ""
+        self._unread = 0
         self._failures, self._since, self._reason = 0, "", ""
 
     async def read(self) -> Tree:
@@ -133,7 +136,8 @@ class GitSource:
     async def adopt(self, commit: str) -> None:
         """Takes a commit of our own that the remote's branch names now. Raises GitFailed, OSError."""
         await self._take(commit)
-        self._tip = self._commit = commit
+        if not self._held:
+            self._tip = self._commit = commit
 
     def content(self, file: str) -> bytes | None:
         """The bytes of a YAML file as it was read last, None for one that was not."""
@@ -154,7 +158,7 @@ class GitSource:
     async def _advance(self) -> None:
         """Takes what the remote names now. Raises GitFailed, OSError."""
         ref, tip = await self._repository.tip()
-        again = bool(self._held) and await self._other_keys()
+        again = bool(self._held) and (await self._other_keys() or 0 < self._unread < READ_ATTEMPTS)
         if tip == self._tip and not again:
             return
         commit = await self._fetched(ref, tip)
@@ -189,7 +193,9 @@ class GitSource:
                 await self._repository.discard()
                 raise
             self._held = (whole(str(self._url), f"{commit[:12]} cannot be read: {error}"),)
+            self._unread += 1
             return
+        self._unread = 0
         if tree.problems:
             self._held = _bounded(tree.problems)
             return
