@@ -79,12 +79,14 @@ class Platform:
     """Starts the two processes. kubeconfigs: by account, `operator` and `api`."""
 
     def __init__(self, kube: Kube, kubeconfigs: dict[str, Path], folder: Path, proxy: str) -> None:
-        self._kube = kube
+        self.kube = kube
         self._kubeconfigs = kubeconfigs
         self._folder = folder
         self._proxy = proxy
         self.api_url = f"http://127.0.0.1:{free_port()}"
         self._started = 0
+        self.pids: dict[str, int] = {}
+        """Of the last process of each command."""
 
     @contextmanager
     def operator(self, name: str = "", **settings: str) -> Iterator[Operator]:
@@ -94,7 +96,7 @@ class Platform:
         health = f"127.0.0.1:{free_port()}"
         log = self._folder / f"{name}-{self._started}.log"
         with self._process("operator", log, TENANTRY_CLUSTER__HEALTH=health, TENANTRY_CLUSTER__POD=name, **settings) as process:
-            yield Operator(process, name, f"http://{health}/healthz", log, self._kube)
+            yield Operator(process, name, f"http://{health}/healthz", log, self.kube)
 
     @contextmanager
     def leader(self, **settings: str) -> Iterator[Operator]:
@@ -123,6 +125,7 @@ class Platform:
         }
         with log.open("wb") as told:
             process = _started(command, *arguments, told=told, variables=variables)
+            self.pids[command] = process.pid
             try:
                 yield process
             finally:
@@ -243,9 +246,9 @@ class Audit:
         done = (event for event in self._of_operator() if event["verb"] in WRITES)
         return [f"{event['verb']} {event['requestURI']}" for event in done if "/leases" not in event["requestURI"]]
 
-    def reads(self, resource: str) -> int:
-        """How often the operator asked for an object of that kind."""
-        asked = (event for event in self._of_operator() if event["verb"] == "get")
+    def lists(self, resource: str) -> int:
+        """How often the operator listed that kind."""
+        asked = (event for event in self._of_operator() if event["verb"] == "list")
         return sum(1 for event in asked if event["objectRef"].get("resource") == resource)
 
     def _of_operator(self) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -285,7 +286,7 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
             assert running.spec == spec
         await operators.snapshot(spec.ref)
         with pytest.raises(Forbidden):
-            await apis.deploy(spec, secret)
+            await apis.deploy(replace(spec, size="large"), secret)
         await gone(lambda: operators.undeploy(spec.ref))
 
 

@@ -250,5 +250,5 @@ def test_a_restart_and_a_resync_write_nothing(platform: Platform, kube: Kube, ho
         until(lambda: not [each for each in kube.get("tenants") if "deletionTimestamp" in each["metadata"]], "quiet", 60)
     audit = Audit(own)
     with platform.leader(TENANTRY_RESYNC="2s"):
-        until(lambda: audit.reads("statefulsets") >= 3, "looked at three times")
+        until(lambda: audit.lists("environments") >= 5, "listed by kopf, by itself, and by three resyncs")
     assert audit.writes() == []

@@ -138,6 +138,11 @@ def made_for(namespace: Document) -> str:
     return str((namespace["metadata"].get("annotations") or {}).get(MADE_FOR, ""))
 
 
+def is_noted(namespace: Document) -> bool:
+    """Has it once been opened to the tenant's people, as a whole?"""
+    return ACCESS_MARK in (namespace["metadata"].get("annotations") or {})
+
+
 def _consent(namespace: Document) -> str:
     return str((namespace["metadata"].get("labels") or {}).get(TENANT_LABEL, ""))
 

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,7 @@ from tenantry.settings import Settings, parse_networks
 
 ISSUER = "tenantry"
 RETENTION_S = 60.0
+ENGINES_LISTED_S = 30.0
 SWEEP_S = 3600.0
 
 log = structlog.get_logger(__name__)
@@ -230,16 +231,19 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
                 acting.create_task(recorder.run(), name="events")
                 acting.create_task(retention.run(RETENTION_S), name="retention")
                 acting.create_task(guard.run(), name="guard")
-                acting.create_task(_follow_engines(connected.deployer, runtime), name="engines")
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()
             await lease.release()
 
+    engines = asyncio.create_task(_follow_engines(connected.deployer, runtime), name="engines")
     try:
         await host.start()
-        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
+        with suppress(TimeoutError):  # then each is asked for until they have been listed
+            await asyncio.wait_for(connected.deployer.followed(), ENGINES_LISTED_S)
+        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()), engines)
     finally:
+        engines.cancel()
         await host.stop()
         await blobs.aclose()
 

@@ -19,8 +19,10 @@ def operator() -> None:
 
     from tenantry.cli.configuration import load
     from tenantry.cli.pods import operate
+    from tenantry.cli.serving import loop_factory
 
-    raise typer.Exit(asyncio.run(operate(load())))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        raise typer.Exit(runner.run(operate(load())))
 
 
 def api(
@@ -31,5 +33,7 @@ def api(
 
     from tenantry.cli.configuration import load
     from tenantry.cli.pods import serve_api
+    from tenantry.cli.serving import loop_factory
 
-    raise typer.Exit(asyncio.run(serve_api(load(), listen)))
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        raise typer.Exit(runner.run(serve_api(load(), listen)))

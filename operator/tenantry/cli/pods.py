@@ -20,6 +20,7 @@ async def operate(settings: Settings) -> int:
     """The operator until a signal. Returns 1 when the lease was lost, to be started anew. Raises Halt."""
     configure(say)
     include_libraries(say)
+    tune_collector()
     operating = asyncio.create_task(run_operator(settings))
     stopping = asyncio.create_task(signalled())
     await asyncio.wait((operating, stopping), return_when=asyncio.FIRST_COMPLETED)

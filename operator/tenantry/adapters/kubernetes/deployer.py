@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
-from tenantry.adapters.kubernetes.engine_changes import engine_changes
+from tenantry.adapters.kubernetes.engine_objects import EngineObjects, FollowedObjects, ReadObjects
 from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.remote import Clusters
@@ -38,7 +38,7 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
-from tenantry.model.verdicts import Halt, Invalid, NotFound, Stalled, Waiting
+from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound, Stalled, Waiting
 
 AGAIN_S = 1.0
 """How soon a namespace that is going is looked at again."""
@@ -48,9 +48,10 @@ _SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
 
 @dataclass(frozen=True)
 class Site:
-    """One region as its engines are placed: the cluster, its name in external ids, and the settings."""
+    """One region as its engines are placed: the cluster, what is seen of it, its name in external ids, and the settings."""
 
     client: Client
+    objects: EngineObjects
     cluster: str
     placement: Placement
 
@@ -83,6 +84,7 @@ class KubernetesDeployer:
         self._secrets = secrets
         self._jwks = jwks
         self._base = base
+        self._followed = FollowedObjects(clusters.own)
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
         """What runs, from its namespace's first to its last moment.
@@ -91,12 +93,16 @@ class KubernetesDeployer:
         older template is in the way: it is applied again.
         """
         at = await self._at(self._regions.of(ref))
-        namespace, workload = await asyncio.gather(
-            self._get(at.client, "v1", "Namespace", ref), self._get(at.client, "apps/v1", "StatefulSet", ref)
-        )
+        facts = await self._look(at, ref)
+        # That there is none is not believed of what was followed: an engine that is overlooked would be left behind.
+        return facts or (await self._look(_asking(at), ref) if at.objects is self._followed else None)
+
+    async def _look(self, at: Site, ref: EngineRef) -> EngineFacts | None:
+        namespace = await at.objects.find(_named("v1", "Namespace", ref))
         if namespace is None or not _belongs(namespace, ref):
             return None
-        pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await self._pods(at.client, ref)
+        workload = await at.objects.find(_named("apps/v1", "StatefulSet", ref))
+        pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await at.objects.pods(namespace_of(ref.id))
         state, message = await self._state(at.client, ref, (namespace, workload), pods)
         spec = spec_of(workload) if workload is not None and state != "DELETING" else None
         if spec is not None and not await self._intact(at, spec, {"Namespace": namespace, "StatefulSet": workload}):
@@ -132,9 +138,14 @@ class KubernetesDeployer:
         if spec.size and spec.size not in SIZES:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(SIZES)}"))
         at = await self._at(spec.region)
-        credentials = await self._credentials(spec, admin_secret)
-        for wanted in engine_objects(spec, at.placement, credentials):
-            await self._apply(at.client, wanted, spec.ref)
+        namespace, *others = engine_objects(spec, at.placement, await self._credentials(spec, admin_secret))
+        if await at.objects.find(namespace) is None and await self._made(at, namespace):
+            for wanted in others:
+                if not await self._made(at, wanted):
+                    await self._settle(at, wanted, spec.ref)
+            return
+        for wanted in (namespace, *others):
+            await self._settle(at, wanted, spec.ref)
         for unwanted in unwanted_objects(spec, at.placement):
             await self._remove(at.client, unwanted, spec.ref)
         await self._remove_stuck(at.client, spec.ref)
@@ -142,7 +153,7 @@ class KubernetesDeployer:
     async def snapshot(self, ref: EngineRef) -> None:
         """Keeps the volume itself, labelled with the environment's id: it is there to be bound again when the claim is gone."""
         at = await self._at(self._regions.of(ref))
-        claim = await self._get(at.client, "v1", "PersistentVolumeClaim", ref)
+        claim = await ReadObjects(at.client).find(_named("v1", "PersistentVolumeClaim", ref))
         volume = ((claim or {}).get("spec") or {}).get("volumeName")
         if not claim or not volume or not _belongs(claim, ref):
             return  # never bound: it holds nothing
@@ -169,9 +180,13 @@ class KubernetesDeployer:
         raise _deleting(ref)
 
     async def changes(self) -> AsyncIterator[EngineRef]:
-        """Engines of this cluster whose workload or pod changed. Those of other clusters are looked at by the resync."""
-        async for ref in engine_changes(self._clusters.own):
+        """Engines of this cluster of which anything changed. Those of other clusters are looked at by the resync."""
+        async for ref in self._followed.changes():
             yield ref
+
+    async def followed(self) -> None:
+        """Returns once `changes`, which runs meanwhile, has seen every engine of this cluster: none is asked for any more."""
+        await self._followed.completed()
 
     async def _credentials(self, spec: EngineSpec, admin_secret: Ref) -> Credentials:
         password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
@@ -182,7 +197,7 @@ class KubernetesDeployer:
         return replace(given, database_url=checked(url.clear), database_mark=url.fingerprint)
 
     async def _state(
-        self, client: Client, ref: EngineRef, found: tuple[Document, Document | None], pods: list[Document]
+        self, client: Client, ref: EngineRef, found: tuple[Document, Document | None], pods: Sequence[Document]
     ) -> tuple[str, str]:
         """How it is with the engine, and why it does not run. found: its namespace and its workload."""
         if any("deletionTimestamp" in each["metadata"] for each in found if each is not None):
@@ -191,7 +206,8 @@ class KubernetesDeployer:
         if workload is None:
             return "PENDING", "its workload is not there"
         state, message = state_of(workload, pods)
-        refusal = "" if pods or state == "RUNNING" else await self._refusal_of_pods(client, ref)
+        asked = not pods and state != "RUNNING" and "observedGeneration" in (workload.get("status") or {})
+        refusal = await self._refusal_of_pods(client, ref) if asked else ""
         return ("FAILED", refusal) if refusal else (state, message)
 
     async def _intact(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> bool:
@@ -200,7 +216,7 @@ class KubernetesDeployer:
         wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
         missing = [document for document in wanted if document["kind"] not in found]
         unwanted = unwanted_objects(spec, at.placement)
-        read = await asyncio.gather(*(self._find(at.client, document) for document in (*missing, *unwanted)))
+        read = await asyncio.gather(*(at.objects.find(document) for document in (*missing, *unwanted)))
         if any(read[len(missing) :]):
             return False
         real = {**found, **{document["kind"]: each for document, each in zip(missing, read, strict=False)}}
@@ -228,12 +244,29 @@ class KubernetesDeployer:
         """The fingerprint of what a Secret of the tenant holds, `""` where it holds nothing for environments."""
         return self._secrets.look(ref.namespace, secret, key, "environment").fingerprint
 
-    async def _apply(self, client: Client, wanted: Document, ref: EngineRef) -> None:
-        """What others put where it changes the meaning goes: server-side apply would leave it."""
-        real = await self._find(client, wanted)
+    async def _made(self, at: Site, wanted: Document) -> bool:
+        """Is the object made just now? Whoever makes it first has it."""
+        metadata = wanted["metadata"]
+        path = path_of(wanted["apiVersion"], wanted["kind"], metadata.get("namespace", ""))
+        try:
+            at.objects.absorb(await at.client.request("POST", path, query=WRITE, body=wanted))
+        except AlreadyExists:
+            return False
+        except Invalid as refused:
+            raise _refused(wanted, refused) from refused
+        return True
+
+    async def _settle(self, at: Site, wanted: Document, ref: EngineRef) -> None:
+        """Has the object as it is wanted, whatever stands there."""
+        real = await ReadObjects(at.client).find(wanted)
         if real is not None:
             _check_is_ours(real, wanted, ref)
             wanted = _settled(wanted, real)
+        if real is None or not covers(real, wanted):
+            at.objects.absorb(await self._apply(at.client, wanted, real))
+
+    async def _apply(self, client: Client, wanted: Document, real: Document | None) -> Document:
+        """What stands there then. What others put where it changes the meaning goes: server-side apply would leave it."""
         shared = wanted["kind"] in _SHARED
         query = {**WRITE, "force": "true"}
         try:
@@ -241,22 +274,20 @@ class KubernetesDeployer:
         except Invalid as refused:
             if real is None or shared:
                 raise _refused(wanted, refused) from refused
-            await self._replace(client, wanted, real)
-            return
-        if not shared and not covers(applied, wanted):
-            await self._replace(client, wanted, applied)
+            return await self._replace(client, wanted, real)
+        return applied if shared or covers(applied, wanted) else await self._replace(client, wanted, applied)
 
-    async def _replace(self, client: Client, wanted: Document, real: Document) -> None:
+    async def _replace(self, client: Client, wanted: Document, real: Document) -> Document:
         metadata = {key: value for key, value in real["metadata"].items() if key != "managedFields"}
         for key in ("labels", "annotations"):
             metadata[key] = {**(metadata.get(key) or {}), **wanted["metadata"].get(key, {})}
         try:
-            await client.request("PUT", reference(wanted), query=WRITE, body={**wanted, "metadata": metadata})
+            return await client.request("PUT", reference(wanted), query=WRITE, body={**wanted, "metadata": metadata})
         except Invalid as refused:
             raise _refused(wanted, refused) from refused
 
     async def _remove(self, client: Client, unwanted: Document, ref: EngineRef) -> None:
-        real = await self._find(client, unwanted)
+        real = await ReadObjects(client).find(unwanted)
         if real is None or not _belongs(real, ref):
             return
         held = {"preconditions": {"uid": real["metadata"]["uid"]}}
@@ -264,8 +295,9 @@ class KubernetesDeployer:
             await client.request("DELETE", reference(unwanted), body={"apiVersion": "v1", "kind": "DeleteOptions", **held})
 
     async def _remove_stuck(self, client: Client, ref: EngineRef) -> None:
-        workload = await self._get(client, "apps/v1", "StatefulSet", ref)
-        pods = stuck_pods(workload, await self._pods(client, ref)) if workload is not None else []
+        asking = ReadObjects(client)
+        workload = await asking.find(_named("apps/v1", "StatefulSet", ref))
+        pods = stuck_pods(workload, await asking.pods(namespace_of(ref.id))) if workload is not None else []
         for pod in pods:
             await self._remove(client, {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}, ref)
 
@@ -277,30 +309,17 @@ class KubernetesDeployer:
         newest = max(told, key=lambda event: event.get("lastTimestamp") or "", default=None)
         return f"FailedCreate: {newest['message']}" if newest else ""
 
-    async def _pods(self, client: Client, ref: EngineRef) -> list[Document]:
-        path = path_of("v1", "Pod", namespace_of(ref.id))
-        answer = await client.request("GET", path, query={"labelSelector": f"{ID_LABEL}={ref.id}"})
-        return list(answer["items"])
-
-    async def _find(self, client: Client, wanted: Document) -> Document | None:
-        try:
-            return await client.request("GET", reference(wanted))
-        except NotFound:
-            return None
-
-    async def _get(self, client: Client, api_version: str, kind: str, ref: EngineRef) -> Document | None:
-        namespace = namespace_of(ref.id)
-        metadata = {"name": namespace} if kind == "Namespace" else {"name": NAME, "namespace": namespace}
-        return await self._find(client, {"apiVersion": api_version, "kind": kind, "metadata": metadata})
-
     async def _at(self, region: str) -> Site:
         found = self._regions.named(region)
         settings = found.spec.kubernetes if found else None
         secret = settings.kubeconfig_secret_ref if settings else None
         if secret is None:
-            return Site(self._clusters.own, "cluster", self._placement(region))
+            own = self._clusters.own
+            objects = self._followed if self._followed.complete else ReadObjects(own)
+            return Site(own, objects, "cluster", self._placement(region))
         kubeconfig = await self._secrets.reveal(SYSTEM_NAMESPACE, secret.name, secret.key, "region")
-        return Site(self._clusters.remote(region, kubeconfig), region, self._placement(region))
+        client = self._clusters.remote(region, kubeconfig)
+        return Site(client, ReadObjects(client), region, self._placement(region))
 
     def _placement(self, region: str) -> Placement:
         found = self._regions.named(region)
@@ -316,6 +335,18 @@ class KubernetesDeployer:
             tls=settings.tls,
             storage_class=settings.storage_class_name or "",
         )
+
+
+def _asking(at: Site) -> Site:
+    """The same, with nothing kept."""
+    return replace(at, objects=ReadObjects(at.client))
+
+
+def _named(api_version: str, kind: str, ref: EngineRef) -> Document:
+    """Names an object of an engine."""
+    namespace = namespace_of(ref.id)
+    metadata = {"name": namespace} if kind == "Namespace" else {"name": NAME, "namespace": namespace}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
 def _belongs(real: Document, ref: EngineRef) -> bool:

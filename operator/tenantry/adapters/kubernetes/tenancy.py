@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
-from tenantry.adapters.kubernetes.objects import reference
+from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT, WRITE
 from tenantry.adapters.kubernetes.workload import covers
-from tenantry.adapters.tenancy import TenantNamespaces, made_for
+from tenantry.adapters.tenancy import TenantNamespaces, is_noted, made_for
 from tenantry.model.facts import TenantAccess
 from tenantry.model.resource import TENANT_LABEL, Document, Held, Ref
-from tenantry.model.verdicts import Halt, NotFound, Stalled, Waiting
+from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
 from tenantry.ports import Store
 
 ADMIN_ROLE = "tenantry-tenant-admin"
@@ -38,10 +38,8 @@ class KubernetesTenancy:
         """Raises a Stalled Halt (NamespaceTaken, ObjectTaken), or a Waiting one (NamespaceDeleting)."""
         found = await self._namespaces.claim(namespace, tenant, tenant_uid)
         for wanted in tenant_objects(namespace, tenant, access, self._system_namespace):
-            if not made_for(found):
-                await self._check_is_free(wanted)
-            query = {**WRITE, "force": "true"}
-            await self._client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
+            if is_noted(found) or not await self._made(wanted):
+                await self._settle(wanted, adopted=not made_for(found))
         # Last: an interrupted pass is done again.
         await self._namespaces.note(found, tenant, access)
 
@@ -59,13 +57,28 @@ class KubernetesTenancy:
             again = datetime.now(UTC) + timedelta(seconds=AGAIN_S)
             raise Halt(Waiting("NamespaceDeleting", f"namespace {namespace} is being deleted", again))
 
-    async def _check_is_free(self, wanted: Document) -> None:
-        """An adopted namespace may hold objects of these names already: those are left alone. Raises Halt (ObjectTaken)."""
+    async def _settle(self, wanted: Document, *, adopted: bool) -> None:
+        """Has the object as it is wanted. An adopted namespace may hold objects of these names already: those are left alone.
+
+        Raises a Stalled Halt (ObjectTaken).
+        """
         real = await self._find(wanted)
-        if real is not None and not _is_ours(real):
+        if adopted and real is not None and not _is_ours(real):
             metadata = wanted["metadata"]
             where = f"{wanted['kind']} {metadata['name']} in namespace {metadata['namespace']}"
             raise Halt(Stalled("ObjectTaken", f"{where} is not Tenantry's: it is left alone, and in the way"))
+        if real is None or not covers(real, wanted):
+            query = {**WRITE, "force": "true"}
+            await self._client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
+
+    async def _made(self, wanted: Document) -> bool:
+        """Was there none? In a namespace that is new that is the rule."""
+        path = path_of(wanted["apiVersion"], wanted["kind"], wanted["metadata"]["namespace"])
+        try:
+            await self._client.request("POST", path, query=WRITE, body=wanted)
+        except AlreadyExists:
+            return False
+        return True
 
     async def _release(self, namespace: Document) -> None:
         for wanted in reversed(tenant_objects(namespace["metadata"]["name"], "", TenantAccess(), self._system_namespace)):
