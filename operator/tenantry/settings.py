@@ -141,6 +141,7 @@ class Git(_Group):
     size: Size = Field(1 << 30, description="Bytes that one fetch may bring.")
     depth: Count = Field(50, description="Commits of history that are fetched, to tell who changed what.")
     credentials: Path | None = Field(None, description="A file that holds USER:PASSWORD, or a token, for https.")
+    webhook_secret: Path | None = Field(None, description="A file with a webhook's secret: a signed push is fetched at once.")
     write_back: str = Field(
         "off",
         pattern="^(off|branch|review)$",

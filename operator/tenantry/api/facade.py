@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tenantry.api.trusted import Trusted
+from tenantry.api.webhooks import Webhook
 from tenantry.model.facts import PackageFacts
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.tokens import Claims
@@ -39,7 +40,8 @@ class Facade:
 
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
     means here; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
-    trusted: verifies the tokens of other issuers than the platform; write_back: the source that takes what callers write.
+    trusted: verifies the tokens of other issuers than the platform; write_back: the source that takes what callers write;
+    webhook: of the source that is to be told of pushes.
     """
 
     store: WritingStore
@@ -58,6 +60,7 @@ class Facade:
     now: Callable[[], datetime]
     trusted: Trusted | None = None
     write_back: WriteBack | None = None
+    webhook: Webhook | None = None
     ready: Callable[[], bool] = lambda: True
     engine_wait: timedelta = timedelta(seconds=30)
     token_ttl: timedelta = timedelta(hours=1)

@@ -30,6 +30,7 @@ from tenantry.adapters.store.state_folder import derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
+from tenantry.api.webhooks import Webhook
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
@@ -88,6 +89,7 @@ class Platform:
     settings: Settings
     source: SourceFeed | None = None
     write_back: WriteBack | None = None
+    webhook: Webhook | None = None
     _started: bool = False
 
     @property
@@ -108,6 +110,7 @@ class Platform:
             plan=self.plan,
             trusted=trusted(self.settings),
             write_back=self.write_back,
+            webhook=self.webhook,
             mark_key=self.mark_key,
             now=now,
             ready=lambda: self._started,
@@ -181,6 +184,8 @@ class Platform:
         if opened.declarations is not None:
             admit = self.admission.admit
             self.write_back = WriteBack(name, opened.declarations, feed.turn, lambda: feed.tree, admit, feed.ask)
+        if opened.webhook is not None:
+            self.webhook = opened.webhook(feed.ask)
         return feed
 
     @property

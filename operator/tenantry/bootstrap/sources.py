@@ -14,16 +14,20 @@ from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
-from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings
+from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings, checked_pattern
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.sources.watch import changes
+from tenantry.api.webhooks import Webhook
 from tenantry.bootstrap.seat import now
 from tenantry.model.tree import Tree
+from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Declarations
-from tenantry.settings import Git, Settings
+from tenantry.settings import Git, Settings, variable
+
+SHORTEST_SECRET = 16
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,11 @@ class Readable:
     changes: Callable[[], AsyncIterator[None]]
     applied: Callable[[Tree], Awaitable[None]] | None = None
     declarations: Declarations | None = None
+    webhook: Callable[[Callable[[], None]], Webhook] | None = None
 
 
 def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Reading) -> Readable:
-    """A source. folder: where a repository is kept, one at a time. Nothing is read yet. Raises OSError (its credentials)."""
+    """A source. folder: where a repository is kept, one at a time. Nothing is read yet. Raises OSError, Invalid (settings)."""
     if isinstance(source, Path):
         directory = Directory(source, admit, packages, settings.sops)
         return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event()))
@@ -59,7 +64,14 @@ def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: Pac
         if other != own:
             shutil.rmtree(other)
     git = GitSource(source, own, admit, packages, now, _git(settings, source))
-    return Readable(str(source), git.read, git.changes, git.applied, _declarations(git, source, admit, settings))
+    return Readable(
+        str(source),
+        git.read,
+        git.changes,
+        git.applied,
+        _declarations(git, source, admit, settings),
+        _webhook(source, settings.git),
+    )
 
 
 def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Reading) -> Declarations | None:
@@ -67,8 +79,26 @@ def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Readin
     if git.write_back == "off":
         return None
     push_s, whole_s = git.timeout.total_seconds(), git.write_timeout.total_seconds()
-    writing = WritingSettings(git.write_path, git.write_back == "review", whole_s)
+    writing = WritingSettings(_pattern(git.write_path), git.write_back == "review", whole_s)
     return GitDeclarations(source, Commits(source.repository, url, push_s), admit, settings.sops, writing)
+
+
+def _pattern(path: str) -> str:
+    try:
+        return checked_pattern(path)
+    except ValueError as error:
+        raise Invalid((Problem(variable("git", "write_path"), str(error)),)) from None
+
+
+def _webhook(url: GitUrl, settings: Git) -> Callable[[Callable[[], None]], Webhook] | None:
+    """Makes the webhook of who is to be asked. Raises OSError, Invalid (its secret)."""
+    if settings.webhook_secret is None:
+        return None
+    secret = settings.webhook_secret.read_bytes().strip()
+    if len(secret) < SHORTEST_SECRET:
+        reason = f"{settings.webhook_secret} must hold a secret of at least {SHORTEST_SECRET} bytes"
+        raise Invalid((Problem(variable("git", "webhook_secret"), reason),))
+    return lambda ask: Webhook(secret, url.url, url.revision, ask)
 
 
 def _git(settings: Reading, url: GitUrl) -> GitSettings:
