@@ -124,6 +124,8 @@ class Packages(_Group):
     ratio: Count = Field(200, description="How many times larger it may be unpacked.")
     inflated: Size = Field(4 << 30, description="Bytes unpacked.")
     manifest: Size = Field(1 << 20, description="Bytes of its app.yaml.")
+    fetches: Count = Field(8, description="How many are fetched at once by their source.url or source.oci; a tenant has a quarter.")
+    fetch_time: Duration = Field(timedelta(minutes=10), description="How long one such fetch may take.")
 
 
 class Prune(_Group):
@@ -141,6 +143,8 @@ class Git(_Group):
     size: Size = Field(1 << 30, description="Bytes that one fetch may bring.")
     depth: Count = Field(50, description="Commits of history that are fetched, to tell who changed what.")
     credentials: Path | None = Field(None, description="A file that holds USER:PASSWORD, or a token, for https.")
+    verify: Path | None = Field(None, description="SSH allowed signers, or armored OpenPGP keys: who must sign commits.")
+    signing_key: Path | None = Field(None, description="An SSH private key without a passphrase that signs what is written back.")
     webhook_secret: Path | None = Field(None, description="A file with a webhook's secret: a signed push is fetched at once.")
     write_back: str = Field(
         "off",
@@ -194,9 +198,9 @@ class Backups(_Group):
 
 
 class Outbound(_Group):
-    """Which issuers, and engines of others, are reached: public ones by https alone, unless more is said here."""
+    """Which issuers, engines of others and hosts of packages are reached: public ones by https alone, unless more is said here."""
 
-    http: bool = Field(False, description="Issuers and engines of others are also reached without encryption; for tests.")
+    http: bool = Field(False, description="Issuers, engines of others and hosts of packages are also reached without encryption; for tests.")
     networks: Networks = Field("", description="Networks that they may be in although not public: 10.1.0.0/16,fd00::/8.")
 
 

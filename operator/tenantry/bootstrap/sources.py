@@ -78,9 +78,12 @@ def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Readin
     git = settings.git
     if git.write_back == "off":
         return None
+    if git.verify is not None and git.signing_key is None:
+        reason = "is required where commits are verified: what is written back would not be taken"
+        raise Invalid((Problem(variable("git", "signing_key"), reason),))
     push_s, whole_s = git.timeout.total_seconds(), git.write_timeout.total_seconds()
     writing = WritingSettings(_pattern(git.write_path), git.write_back == "review", whole_s)
-    return GitDeclarations(source, Commits(source.repository, url, push_s), admit, settings.sops, writing)
+    return GitDeclarations(source, Commits(source.repository, url, push_s, git.signing_key), admit, settings.sops, writing)
 
 
 def _pattern(path: str) -> str:
@@ -105,7 +108,7 @@ def _git(settings: Reading, url: GitUrl) -> GitSettings:
     git = settings.git
     limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
     authorization = _authorization(git) if url.scheme == "https" else ""
-    return GitSettings(git.interval.total_seconds(), limits, authorization, settings.sops)
+    return GitSettings(git.interval.total_seconds(), limits, authorization, settings.sops, git.verify)
 
 
 def _authorization(settings: Git) -> str:

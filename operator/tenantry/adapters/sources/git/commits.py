@@ -52,7 +52,7 @@ class Commits:
         who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address}
         who |= {"GIT_COMMITTER_NAME": COMMITTER[0], "GIT_COMMITTER_EMAIL": COMMITTER[1]}
         signed = ("-S",) if self.signing_key else ()
-        key = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={self.signing_key}") if self.signing_key else ()
+        key = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={self.signing_key.absolute()}") if self.signing_key else ()
         made = ("commit-tree", tree, "-p", parent, *signed, "-F", "-")
         return (await self._git.run(*key, *made, given=message.encode(), variables=who)).decode().strip()
 

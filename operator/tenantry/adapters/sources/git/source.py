@@ -16,6 +16,7 @@ from tenantry.adapters.sources.documents import Admit, declare, gathered, line_o
 from tenantry.adapters.sources.git.command import GitFailed, GitLimits
 from tenantry.adapters.sources.git.packages import GitPackages
 from tenantry.adapters.sources.git.repository import APPLIED, READ, Repository
+from tenantry.adapters.sources.git.signatures import Signatures
 from tenantry.adapters.sources.git.tree import LINK, MOST_PROBLEMS, Listed, listed
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
@@ -37,13 +38,14 @@ log = structlog.get_logger(__name__)
 class GitSettings:
     """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none.
 
-    sops: opens what is encrypted there.
+    sops: opens what is encrypted there; signers: who must have signed the commit, None for no matter who.
     """
 
     interval_s: float = 60.0
     limits: GitLimits = field(default_factory=GitLimits)
     authorization: str = ""
     sops: Sops = field(default_factory=Sops)
+    signers: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class GitSource:
         self._interval_s = settings.interval_s
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
+        self._signatures = Signatures(self._repository, settings.signers, folder / "keys") if settings.signers else None
         self._packages = GitPackages(self._repository, packages, folder / "packages")
         self._files: dict[str, _File] = {}
         self._good: Tree | None = None
@@ -186,6 +189,8 @@ class GitSource:
 
     async def _take(self, commit: str) -> None:
         """Takes a commit, or holds it back for what is wrong with it. Raises GitFailed, OSError."""
+        if not await self._is_trusted(commit):
+            return
         try:
             root, tree = await self._read_at(commit)
         except GitFailed as error:
@@ -203,10 +208,18 @@ class GitSource:
         self._good, self._root, self._held = tree, root, ()
         await self._packages.tidy()
 
+    async def _is_trusted(self, commit: str) -> bool:
+        """Is it signed by whom it must be? It is held back otherwise, and says why."""
+        reason = await self._signatures.refusal(commit) if self._signatures else ""
+        if reason:
+            self._held = (whole(str(self._url), f"{commit[:12]} is not taken: {reason}"),)
+        return not reason
+
     async def _recall(self) -> None:
         """Takes the last good commit of an earlier process, where it is still there: all of this is but a cache."""
         try:
-            if commit := await self._repository.noted(READ):
+            commit = await self._repository.noted(READ)
+            if commit and not (self._signatures and await self._signatures.refusal(commit)):
                 root, tree = await self._read_at(commit)
                 if not tree.problems:
                     self._good, self._root = tree, root

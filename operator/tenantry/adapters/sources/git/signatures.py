@@ -1,0 +1,83 @@
+"""Who signed a commit: git's own verification, against the keys of one file and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from pathlib import Path
+
+from tenantry.adapters.sources.git.command import GitFailed
+from tenantry.adapters.sources.git.repository import Repository
+
+ARMOR = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
+IMPORT_S = 30.0
+_SSH = re.compile(rb"^gpgsig(?:-sha256)? -----BEGIN SSH SIGNATURE-----$", re.M)
+_ANY = re.compile(rb"^gpgsig(?:-sha256)? -----BEGIN (?:SSH|PGP) SIGNATURE-----$", re.M)
+
+
+class Signatures:
+    """Verifies commits. keys: a file of SSH allowed signers, or of armored OpenPGP public keys; read whenever it is used."""
+
+    def __init__(self, repository: Repository, keys: Path, home: Path) -> None:
+        """home: gpg's own folder, made anew each time."""
+        self._repository = repository
+        self._keys = keys
+        self._home = home
+
+    async def refusal(self, commit: str) -> str:
+        """Why a commit is not to be taken, `""` when it is signed by one of the keys. Raises OSError (the file)."""
+        keys = await asyncio.to_thread(self._keys.read_bytes)
+        header = (await self._repository.git.run("cat-file", "commit", commit)).partition(b"\n\n")[0]
+        if _ANY.search(header) is None:
+            return "it is not signed"
+        openpgp = keys.lstrip().startswith(ARMOR)
+        if openpgp == bool(_SSH.search(header)):
+            return f"it is signed by another kind of key than those of {self._keys}"
+        try:
+            await (self._openpgp(commit, keys) if openpgp else self._ssh(commit))
+        except GitFailed:
+            return f"its signature is not of a key of {self._keys}, or does not hold"
+        return ""
+
+    async def _ssh(self, commit: str) -> None:
+        options = ("-c", f"gpg.ssh.allowedSignersFile={self._keys.absolute()}", "-c", "gpg.minTrustLevel=fully")
+        await self._repository.git.run(*options, "verify-commit", commit)
+
+    async def _openpgp(self, commit: str, keys: bytes) -> None:
+        try:
+            await asyncio.to_thread(_made, self._home)
+            await _imported(self._home, keys)
+            options = ("-c", "gpg.minTrustLevel=fully")
+            await self._repository.git.run(*options, "verify-commit", commit, variables={"GNUPGHOME": str(self._home)})
+        finally:
+            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+
+
+def _made(home: Path) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(mode=0o700, parents=True)
+    # The file is the trust: all of its keys are meant. Nothing is asked of a network.
+    (home / "gpg.conf").write_text("trust-model always\nno-autostart\nno-auto-key-retrieve\n")
+
+
+async def _imported(home: Path, keys: bytes) -> None:
+    program = shutil.which("gpg")
+    if not program:
+        raise GitFailed("the gpg command is not installed")
+    process = await asyncio.create_subprocess_exec(
+        *(program, "--batch", "--quiet", "--homedir", str(home), "--import"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GNUPGHOME": str(home)},
+    )
+    try:
+        await asyncio.wait_for(process.communicate(keys), IMPORT_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise GitFailed(f"gpg did not read the keys within {IMPORT_S:.0f} s") from None
+    if process.returncode:
+        raise GitFailed("gpg cannot read the keys")
