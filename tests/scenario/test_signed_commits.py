@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,12 +59,11 @@ def openpgp_key(folder: Path, name: str) -> Signer:
 @pytest.fixture
 def keys() -> Iterator[Path]:
     """A folder with a short path: gpg's agent listens on a socket in it."""
-    folder = Path("/tmp") / f"tn-{os.getpid()}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     yield folder
     for home in folder.glob("gnupg-*"):
         subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("make", [ssh_key, openpgp_key], ids=["ssh", "openpgp"])
@@ -87,7 +86,7 @@ async def test_an_unsigned_or_wrongly_signed_tip_holds_the_sync_and_says_why(mak
         assert f"{unsigned[:12]} is not taken: it is not signed" in await told()
         wrong = bad.sign(remote)
         assert f"{wrong[:12]} is not taken: its signature is not of a key of" in await told()
-        signed = good.sign(remote)
+        good.sign(remote)
         await world.sync()
         assert not world.feed.last.problems
         tenant = await world.get("Tenant", "acme")
