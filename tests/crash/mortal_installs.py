@@ -8,12 +8,15 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 import sqlalchemy as sa
@@ -126,6 +129,9 @@ def doomed(site: Site, version: str, at: int) -> int:
 
     0: has died.
     """
+    # The server of forks does not know pytest's paths, and passes over what it cannot import.
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        forkserver.ensure_running()
     ours, theirs = _PROCESSES.Pipe(duplex=False)
     child = _PROCESSES.Process(target=_run, args=(site, version, at, theirs))
     child.start()

@@ -68,6 +68,7 @@ async def _campaign(folder: Path, address: str | None, change: str, every: int) 
 
 async def _look(site: Site, version: str, old: list[str], new: list[str], point: str) -> str:
     found = await asyncio.to_thread(site.portrait)
-    assert found in (old, new), f"something between: TENANTRY_KILL_POINT='{point}'"
+    between = sorted(set(found) ^ set(new))
+    assert found in (old, new), f"something between: TENANTRY_KILL_POINT='{point}': {between}"
     assert await install(site, version) == new, f"does not converge: TENANTRY_KILL_POINT='{point}'"
     return "old" if found == old else "new"

@@ -410,6 +410,28 @@ def test_a_parent_whose_children_restrict_it_is_dropped_with_them(tables: Tables
     assert tables.names() == []
 
 
+@pytest.mark.slow
+def test_a_table_that_was_altered_is_made_whole_in_the_next_database(server: str, tmp_path: Path) -> None:
+    """Descriptions of tables are shared between the engines of a process: what alters a table must leave them as they are."""
+    checked = table(
+        "people",
+        NAME,
+        FAX,
+        unique=[["name"]],
+        checks=[{"name": "c", "expression": "fax <> 'x'"}],
+        foreignKeys=[reference("id", "people")],
+    )
+    altered = Tables(tmp_path, database_url(server))
+    altered.migrate(app(PEOPLE))
+    altered.migrate(app(checked))
+    (tmp_path / "file").mkdir()
+    for fresh in (Tables(tmp_path, database_url(server)), Tables(tmp_path / "file")):
+        fresh.migrate(app(checked))
+        assert fresh.told(app(checked)) == []
+        with pytest.raises(Invalid, match=r"(?i)check constraint"):
+            fresh.do("INSERT INTO crm__people (id, fax) VALUES (1, 'x')")
+
+
 # Renames
 
 

@@ -30,7 +30,7 @@ def fasten(operations: Operations, metadata: sa.MetaData) -> None:
         present = {key["name"] for key in inspector.get_foreign_keys(table.name)}
         for constraint in sorted(table.foreign_key_constraints, key=lambda one: str(one.name)):
             if constraint.name not in present:
-                connection.execute(sa.schema.AddConstraint(constraint))
+                connection.execute(sa.schema.AddConstraint(constraint, isolate_from_table=False))
 
 
 def alter(operations: Operations, change: TablePlan, table: sa.Table) -> None:
@@ -105,7 +105,7 @@ def _bind(operations: Operations, table: sa.Table) -> None:
     present = {str(each["name"]) for each in names} | {str(inspector.get_pk_constraint(table.name)["name"])}
     for constraint in _ordered(table):
         if str(constraint.name) not in present:
-            connection.execute(sa.schema.AddConstraint(constraint))
+            connection.execute(sa.schema.AddConstraint(constraint, isolate_from_table=False))
 
 
 def _ordered(table: sa.Table) -> Sequence[sa.Constraint]:
