@@ -60,6 +60,7 @@ async def test_an_edit_becomes_a_commit_of_its_caller_and_keeps_what_people_wrot
         )
         assert trailers == "Operation: UPDATE_ENVIRONMENT,Object: Environment/tenant-acme/dev,Requested-by: root"
         assert len(remote.git("log", "-1", "--format=%(trailers:key=Request-id,valueonly)", "main")) == 32
+        await world.platform.converged()
         stored = await world.get("Environment", "dev", "tenant-acme")
         assert annotation(stored, "source-commit") == commit
         assert annotation(stored, "source-author") == "root <root@tenantry.invalid>"

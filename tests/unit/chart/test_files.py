@@ -76,6 +76,6 @@ def test_the_images_requirements_are_locked_with_hashes_and_name_no_registry() -
 
 def test_every_dependency_is_locked() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    names = {re.split(r"[\[<>=~!]", each)[0] for each in declared}
+    names = {re.split(r"[\[<>=~!]", each)[0].replace(".", "-") for each in declared}
     locked = set(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert names - locked == set()
