@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 START_S, TOUR_S = 60, 90
+ADA = {"NAME": "Ada Lovelace", "EMAIL": "ada@example.com"}
 
 
 def blocks() -> list[str]:
@@ -56,4 +59,30 @@ def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
     assert told.rindex("+55 (12) 3923-5566") > refusal
     assert told.count("luisg@embraer.com.br") == told.count("leonekohler@surfeu.de") == 3, "the rows outlive their column"
     assert '"version":"2.0.0"' in told.replace(" ", "")
+    assert "DELETE_ENVIRONMENT" in told
+
+
+@pytest.mark.slow
+def test_the_tour_from_git_works_as_it_is_written(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    written = re.findall(r"^```sh gitops\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    script = "set -euo pipefail\ntrap 'kill %1 2> /dev/null || true' ERR\n" + "\n".join(written).replace("8081", str(port))
+    people = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in ADA.items()}
+    alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "NO_COLOR": "1", "COLUMNS": "200"}
+    environment = os.environ | people | alone | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    with (tmp_path / "told").open("w+") as out:
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=TOUR_S, check=False
+        )
+    told = (tmp_path / "told").read_text()
+    assert done.returncode == 0, told
+    assert re.search(
+        r"Environment/tenant-orchid/office +default +20-environment.yaml:2 .*Ada Lovelace <ada@example.com>", told
+    ), told
+    assert "tenant-orchid/archive" in told[: told.index("CORRECT_DRIFT")], "the plan names what it would make"
+    assert "admin: Update environment tenant-orchid/archive" in told
+    assert "+  displayName: Back list # what is no longer sold" in told
+    assert [json.loads(line)["name"] for line in told.splitlines() if line.startswith("{")] == ["Back list", "Archive"]
     assert "DELETE_ENVIRONMENT" in told

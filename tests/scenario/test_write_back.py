@@ -91,6 +91,7 @@ async def test_what_is_made_over_rest_is_declared_in_a_file_of_its_own(remote: R
         await changes_nothing(world)
 
 
+@pytest.mark.slow
 async def test_the_pattern_of_new_files_is_a_setting_and_may_name_one_file_for_many(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote, write_path="{kind}s.yaml") as world:
         for slug in ("one", "two"):
@@ -116,6 +117,7 @@ async def test_a_deletion_removes_the_document_and_the_file_when_it_is_empty(rem
         assert "Operation: DELETE_ENVIRONMENT" in world.told()
 
 
+@pytest.mark.slow
 async def test_a_deletion_takes_along_what_is_declared_inside(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"acme/qa.yaml": QA})
     async with git_world(tmp_path / "state", remote) as world:
@@ -128,6 +130,7 @@ async def test_a_deletion_takes_along_what_is_declared_inside(remote: Remote, tm
         assert not world.feed.last.kept and not world.feed.last.waiting
 
 
+@pytest.mark.slow
 async def test_a_push_of_somebody_else_in_between_is_kept_and_built_upon(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote) as world:
         theirs = remote.commit({"acme.yaml": ACME.replace("Acme   #", "Acme Inc  #")}, BEN)
@@ -156,6 +159,7 @@ async def test_an_object_that_was_pushed_meanwhile_is_refused_with_409_and_synce
         assert '"Mine"' in shown(remote, "acme/dev.yaml")
 
 
+@pytest.mark.slow
 async def test_writes_at_once_are_all_committed_each_on_the_one_before(remote: Remote, tmp_path: Path) -> None:
     before = int(remote.git("rev-list", "--count", "main"))
     async with git_world(tmp_path / "state", remote) as world:
@@ -188,6 +192,7 @@ async def test_for_review_nothing_changes_until_the_branch_is_merged(remote: Rem
         await changes_nothing(world)
 
 
+@pytest.mark.slow
 async def test_without_write_back_the_refusal_names_file_and_commit(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote, write_back="off") as world:
         answer = await world("PUT", f"/tenants/{await world.id_of('/tenants', 'acme')}", json={"name": "X"})
@@ -229,6 +234,7 @@ async def test_a_remote_that_refuses_is_told_and_nothing_is_changed(remote: Remo
         await changes_nothing(world)
 
 
+@pytest.mark.slow
 async def test_a_remote_that_is_away_is_told_and_nothing_is_changed(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote) as world:
         id_, stored = await world.id_of("/environments", "dev"), await world.get("Environment", "dev", "tenant-acme")
@@ -240,6 +246,7 @@ async def test_a_remote_that_is_away_is_told_and_nothing_is_changed(remote: Remo
         assert (await world("PUT", f"/environments/{id_}", json={"name": "Mine"})).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_broken_branch_takes_no_writes(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote) as world:
         remote.commit({"bad.yaml": "kind: ["}, BEN)
@@ -247,6 +254,7 @@ async def test_a_broken_branch_takes_no_writes(remote: Remote, tmp_path: Path) -
         assert answer.status_code == 400 and "bad.yaml:2" in answer.json()["error"], answer.text
 
 
+@pytest.mark.slow
 async def test_a_file_that_cannot_be_edited_safely_is_left_to_people(remote: Remote, tmp_path: Path) -> None:
     shared = f"""{API}kind: List
 items:
@@ -260,6 +268,7 @@ items:
         assert remote.git("rev-parse", "main") == before
 
 
+@pytest.mark.slow
 async def test_a_dry_run_and_a_wrong_if_match_commit_nothing(remote: Remote, tmp_path: Path) -> None:
     before = remote.git("rev-parse", "main")
     async with git_world(tmp_path / "state", remote) as world:
@@ -271,6 +280,7 @@ async def test_a_dry_run_and_a_wrong_if_match_commit_nothing(remote: Remote, tmp
         assert remote.git("rev-parse", "main") == before
 
 
+@pytest.mark.slow
 async def test_a_folder_of_the_repository_is_the_limit_and_stays(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"deploy/beta.yaml": ACME.replace("acme", "beta"), "deploy.md": "notes"})
     async with git_world(tmp_path / "state", remote, "@main:deploy") as world:
