@@ -145,7 +145,7 @@ class ControlPlane:
                 f"--cert-dir={own}/certificates",
                 f"--token-auth-file={own}/tokens.csv",
                 "--authorization-mode=RBAC",
-                "--service-cluster-ip-range=10.0.0.0/24",
+                "--service-cluster-ip-range=10.0.0.0/16",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={own}/sa.key",
                 f"--service-account-signing-key-file={own}/sa.key",

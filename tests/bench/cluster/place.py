@@ -152,7 +152,12 @@ async def play(client: Client) -> None:
     """Has every StatefulSet look as if its pod ran, until it is cancelled."""
     path = path_of("apps/v1", "StatefulSet")
     found = await client.request("GET", path, query={"limit": "1"})
-    query = {"watch": "1", "labelSelector": ENGINES, "resourceVersion": found["metadata"]["resourceVersion"]}
+    query = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "labelSelector": ENGINES,
+        "resourceVersion": found["metadata"]["resourceVersion"],
+    }
     async with asyncio.TaskGroup() as starting:
         async for change in client.stream(path, query):
             if change["type"] == "ADDED":

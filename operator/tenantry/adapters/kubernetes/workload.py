@@ -128,12 +128,13 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
     objects = [
         _namespace(spec),
         _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
-        _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
         _network_policy(spec, placement),
         _secret(spec, credentials),
         _object("v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True)}),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
+        # After what it counts: a creation that is cut off is counted all the same, and for minutes leaves no room for the next.
+        _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
         _stateful_set(spec, placement, credentials.database_mark),
     ]
     if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
