@@ -302,6 +302,20 @@ class Packages(PackageView, Protocol):
         """Idempotent."""
 
 
+class Fetcher(Protocol):
+    """Brings package bytes from where they are declared to be, beside the passes: a slow host holds up none."""
+
+    async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
+        """Has them fetched and stored, and the package looked at again then. Returns at once; a fetch under way goes on.
+
+        Raises, once, what the fetch before came to: a Stalled Halt (FetchRefused, PackageDiffers, PackageRefused), or a
+        Transient one.
+        """
+
+    async def cancel(self, tenant: str, sha256: str) -> None:
+        """Nothing fetches those bytes for that tenant any more. Idempotent."""
+
+
 @dataclass(frozen=True)
 class World:
     """What observe may see."""
@@ -324,6 +338,7 @@ class Hands:
     engines: Engines
     packages: Packages
     logs: OperationLogs
+    fetcher: Fetcher
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,9 @@ class Packages(_Group):
     ratio: Count = Field(200, description="How many times larger it may be unpacked.")
     inflated: Size = Field(4 << 30, description="Bytes unpacked.")
     manifest: Size = Field(1 << 20, description="Bytes of its app.yaml.")
-    fetches: Count = Field(8, description="How many are fetched at once by their source.url or source.oci; a tenant has a quarter.")
+    fetches: Count = Field(
+        8, description="How many are fetched at once by their source.url or source.oci; a tenant has a quarter."
+    )
     fetch_time: Duration = Field(timedelta(minutes=10), description="How long one such fetch may take.")
 
 
@@ -198,9 +200,11 @@ class Backups(_Group):
 
 
 class Outbound(_Group):
-    """Which issuers, engines of others and hosts of packages are reached: public ones by https alone, unless more is said here."""
+    """Which issuers, engines of others and hosts of packages are reached: public ones by https, unless more is said here."""
 
-    http: bool = Field(False, description="Issuers, engines of others and hosts of packages are also reached without encryption; for tests.")
+    http: bool = Field(
+        False, description="Issuers, engines of others and hosts of packages are also reached without encryption; for tests."
+    )
     networks: Networks = Field("", description="Networks that they may be in although not public: 10.1.0.0/16,fd00::/8.")
 
 

@@ -35,10 +35,12 @@ from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
 from tenantry.adapters.kubernetes.wire import endpoint, received
 from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
 from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.overlay.packages import NoFetches
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
+from tenantry.bootstrap.fetching import package_fetcher
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
@@ -56,7 +58,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Halt
-from tenantry.ports import OperationLogs, Packages
+from tenantry.ports import Fetcher, OperationLogs, Packages
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
@@ -88,7 +90,7 @@ class Connected:
     engines: HttpEngines
     deployer: KubernetesDeployer
 
-    def ports(self, packages: Packages, logs: OperationLogs) -> Ports:
+    def ports(self, packages: Packages, logs: OperationLogs, fetcher: Fetcher) -> Ports:
         """The ports of one pass."""
         return Ports(
             store=self.writing,
@@ -98,6 +100,7 @@ class Connected:
             engines=self.engines,
             packages=packages,
             logs=logs,
+            fetcher=fetcher,
         )
 
 
@@ -209,16 +212,15 @@ async def run_operator(settings: Settings) -> None:
 async def _operate(settings: Settings, connected: Connected, scratch: Path) -> None:
     cluster = settings.cluster
     blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
-    logs = RemoteLogs(blobs)
-    cache = connected.cache
-    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs), now, settings.operations.deadline)
+    logs, cache = RemoteLogs(blobs), connected.cache
+    fetcher = package_fetcher(settings, blobs, scratch, lambda ref: runtime.look(ref))
+    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs, fetcher), now, settings.operations.deadline)
     runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
     host = _host(settings, connected, runtime)
     pod = cluster.pod or socket.gethostname()
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
     retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
-
     guard = TenancyGuard(connected.clusters.own, connected.writing, Declared(cache).given_to, SYSTEM_NAMESPACE)
 
     async def act() -> None:
@@ -234,6 +236,7 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()
+            await fetcher.aclose()
             await lease.release()
 
     engines = asyncio.create_task(_follow_engines(connected.deployer, runtime), name="engines")
@@ -296,7 +299,7 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
             logs = BlobLogs(blobs)
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
-            planner = Planner(cache, connected.ports(blobs, logs), Admission(), Declared(cache).has_engine, engines)
+            planner = Planner(cache, connected.ports(blobs, logs, NoFetches()), Admission(), Declared(cache).has_engine, engines)
             facade = Facade(
                 store=connected.writing,
                 cache=cache,

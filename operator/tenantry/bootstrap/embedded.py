@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
+from tenantry.adapters.fetching.fetcher import PackageFetcher
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
@@ -31,6 +32,7 @@ from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.api.webhooks import Webhook
+from tenantry.bootstrap.fetching import package_fetcher
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
@@ -84,6 +86,7 @@ class Platform:
     folders: EngineFolders
     backups: Backups
     engines: HttpEngines
+    fetcher: PackageFetcher
     fingerprint_key: bytes
     mark_key: bytes
     settings: Settings
@@ -123,21 +126,20 @@ class Platform:
         cls, state: Path, base_url: str, store: EmbeddedStore | None = None, settings: Settings | None = None
     ) -> Platform:
         """Opens the state folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
-        settings, admission = settings or Settings(), Admission()
+        settings, admission, cache = settings or Settings(), Admission(), Cache(TYPES)
         store = store or await SqliteStore.open(state, admission)
-        master = await asyncio.to_thread(read_key, state, make=True)
-        cache = Cache(TYPES)
         writing = WritingStore(store, cache)
         packages = await asyncio.to_thread(FolderBlobs, state / "packages", _inspect(settings))
         keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
         folders = await asyncio.to_thread(EngineFolders, state)
-        fingerprint_key, mark_key = derive(master, "fingerprint"), derive(master, "request")
+        fingerprint_key, mark_key = await asyncio.to_thread(_derived, state)
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         hosting = _hosting(base_url, folders, secrets, keys, settings)
         backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
         engines = _engines(keys, secrets, settings, state / "incoming", _in_process(hosting, base_url), cache)
         deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
-        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages)
+        fetcher = package_fetcher(settings, packages, packages.incoming, lambda ref: runtime.look(ref))
+        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages, fetcher)
         runtime = _runtime(cache, ports, settings)
         return cls(
             state,
@@ -155,6 +157,7 @@ class Platform:
             folders,
             backups,
             engines,
+            fetcher,
             fingerprint_key,
             mark_key,
             settings,
@@ -223,6 +226,7 @@ class Platform:
     async def close(self) -> None:
         """Stops, and lets the state folder go."""
         await self.host.stop()
+        await self.fetcher.aclose()
         await self.engines.aclose()
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
@@ -239,6 +243,12 @@ class Platform:
 
     def _admit(self, document: Document) -> Document:
         return self.admission.admit(document, None)
+
+
+def _derived(state: Path) -> tuple[bytes, bytes]:
+    """The key of fingerprints, and that of requests' marks. Blocks."""
+    master = read_key(state, make=True)
+    return derive(master, "fingerprint"), derive(master, "request")
 
 
 def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
@@ -268,6 +278,7 @@ def _ports(
     deployer: LocalDeployer,
     engines: HttpEngines,
     packages: FolderBlobs,
+    fetcher: PackageFetcher,
 ) -> Ports:
     return Ports(
         store=writing,
@@ -277,6 +288,7 @@ def _ports(
         engines=engines,
         packages=packages,
         logs=BlobLogs(packages),
+        fetcher=fetcher,
     )
 
 

@@ -230,6 +230,23 @@ class RemovePackage:
         return f"package {self.sha256[:12]}: remove its bytes"
 
 
+@dataclass(frozen=True)
+class FetchPackage:
+    """Fetches the bytes of a package and stores them. location: a URL, or `oci://` and a reference in a registry.
+
+    Only the start of it: the bytes come in passing, and the package is looked at again once they are there, or not to be had.
+    """
+
+    package: Ref
+    tenant: str
+    sha256: str
+    location: str
+
+    def __str__(self) -> str:
+        # A query may hold a signature, by which anybody could fetch.
+        return f"package {self.package.name}: fetch from {self.location.partition('?')[0]}"
+
+
 Change = (
     EnsureNamespace
     | RemoveNamespace
@@ -249,6 +266,7 @@ Change = (
     | PutIdentityProvider
     | DeleteIdentityProvider
     | RemovePackage
+    | FetchPackage
 )
 
 CLUSTER_PROVIDERS = frozenset({"Kubernetes"})

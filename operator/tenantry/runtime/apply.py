@@ -17,6 +17,7 @@ from tenantry.model.changes import (
     DropAppData,
     EnsureAdminSecret,
     EnsureNamespace,
+    FetchPackage,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -55,7 +56,10 @@ async def apply(change: Change, hands: Hands) -> None:
         case DropAppData(engine, app):
             await hands.engines.at(engine).drop_data(app)
         case RemovePackage(tenant, sha256):
+            await hands.fetcher.cancel(tenant, sha256)
             await hands.packages.remove(tenant, sha256)
+        case FetchPackage(package, tenant, sha256, location):
+            await hands.fetcher.begin(package, tenant, sha256, location)
         case _:
             await _apply_to_people(change, hands)
 

@@ -81,6 +81,11 @@ class Runtime:
         self._failures.pop(key, None)
         self._queue.add(key)
 
+    def look(self, key: Ref) -> None:
+        """The same for one whose outside has moved: how often it failed so far still counts."""
+        if self._cache.entry(key) is not None:
+            self._queue.add(key)
+
     @property
     def busy(self) -> bool:
         """Does a pass run, wait, or come within the longest pause between retries?"""

@@ -8,7 +8,7 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.decide import Observed, decide
 from tenantry.kinds.package.observe import observe
 from tenantry.kinds.package.spec import Package
-from tenantry.model.changes import RemovePackage
+from tenantry.model.changes import FetchPackage, RemovePackage
 from tenantry.model.claims import Claim
 from tenantry.model.resource import SYSTEM_NAMESPACE
 from tests.unit.kinds.factories import (
@@ -32,6 +32,10 @@ from tests.unit.kinds.factories import (
 
 REMOVED = (f"package {SHA[:12]}: remove its bytes",)
 SHARED = package(namespace=SYSTEM_NAMESPACE, spec={"shared": True})
+FROM_URL_SPEC = {"source": {"url": "https://here.example/crm.tapp?signed=secret"}}
+FROM_URL = package(spec=FROM_URL_SPEC)
+FROM_OCI = package(spec={"source": {"oci": "here.example/crm:1"}})
+FETCHED = ("package crm-1-0-0: fetch from https://here.example/crm.tapp",)
 CLAIMED = package(status={"claimed": True}, ready=True)
 
 
@@ -62,6 +66,26 @@ def leaving(**looks: Any) -> Observed:
         "that is shared belongs to the platform": (seen(SHARED, tenant=""), Outcome("Ready")),
         "cannot be shared by a tenant": (seen(package(spec={"shared": True}), tenant=""), Outcome("Stalled Misplaced")),
         "of the platform must be shared": (seen(package(namespace=SYSTEM_NAMESPACE)), Outcome("Stalled Misplaced")),
+        "is fetched from its URL": (seen(FROM_URL, facts=None), Outcome("Waiting PackageFetching", FETCHED)),
+        "is fetched from its registry": (
+            seen(FROM_OCI, facts=None),
+            Outcome("Waiting PackageFetching", ("package crm-1-0-0: fetch from oci://here.example/crm:1",)),
+        ),
+        "is not fetched when it is here": (seen(FROM_URL), Outcome("Ready")),
+        "is fetched anew when its bytes are lost": (
+            seen(package(spec=FROM_URL_SPEC, status={"claimed": True}, ready=True), facts=None),
+            Outcome("Waiting PackageFetching", FETCHED),
+        ),
+        "of a path is brought by who reads it": (
+            seen(package(spec={"source": {"path": "crm"}}), facts=None),
+            Outcome("Stalled PackageMissing"),
+        ),
+        "that is no tenant's is not fetched": (seen(FROM_URL, tenant=None, facts=None), Outcome("Waiting TenantNotFound")),
+        "of a version that another has is not fetched": (
+            seen(FROM_URL, facts=None, rivals=(rival(since=OLDER),)),
+            Outcome("Stalled Duplicate"),
+        ),
+        "that was fetched must be what it says": (seen(FROM_URL, facts=facts("2.0.0")), Outcome("Stalled PackageMismatch")),
         "stays Ready": (seen(CLAIMED), Outcome("Ready")),
         "is not Ready any longer when its bytes are lost": (seen(CLAIMED, facts=None), Outcome("Stalled PackageMissing")),
     }
@@ -87,6 +111,14 @@ def test_an_app_s_version(seen: Observed, expected: str) -> None:
         "takes its bytes with it": (leaving(), Outcome("Gone", REMOVED)),
         "stays while an App holds it": (leaving(users=("dev.crm",)), Outcome("Waiting InUse")),
         "leaves the bytes that another package has as well": (leaving(twins=1), Outcome("Gone")),
+        "stops the fetch of its bytes": (
+            seen(package(spec=FROM_URL_SPEC, deleting=True), facts=None),
+            Outcome("Gone", REMOVED),
+        ),
+        "leaves the fetch that another package wants as well": (
+            seen(package(spec=FROM_URL_SPEC, deleting=True), facts=None, twins=1),
+            Outcome("Gone"),
+        ),
         "has no bytes to take": (leaving(facts=None), Outcome("Gone")),
         "of nobody leaves what it cannot tell to be its own": (leaving(tenant=None, facts=None), Outcome("Gone")),
         "that was never pushed just goes": (
@@ -103,6 +135,13 @@ def test_bytes_are_removed_of_the_tenant_s_own_store() -> None:
     assert decide(leaving(), NOW).changes == (RemovePackage("acme", SHA),)
     shared = package(namespace=SYSTEM_NAMESPACE, spec={"shared": True}, deleting=True)
     assert decide(seen(shared, tenant=""), NOW).changes == (RemovePackage("", SHA),)
+
+
+def test_bytes_are_fetched_for_the_tenant_that_declares_them() -> None:
+    url = FROM_URL_SPEC["source"]["url"]
+    assert decide(seen(FROM_URL, facts=None), NOW).changes == (FetchPackage(FROM_URL.ref, "acme", SHA, url),)
+    shared = package(namespace=SYSTEM_NAMESPACE, spec={"shared": True} | FROM_URL_SPEC)
+    assert decide(seen(shared, tenant="", facts=None), NOW).changes == (FetchPackage(shared.ref, "", SHA, url),)
 
 
 def test_status_tells_what_the_file_says_of_itself() -> None:

@@ -18,6 +18,7 @@ from tenantry.model.changes import (
     DropAppData,
     EnsureAdminSecret,
     EnsureNamespace,
+    FetchPackage,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -44,6 +45,7 @@ from tenantry.runtime.apply import apply
 from tests.unit.kinds.factories import BORN, ENGINE, table
 
 SECRET = Ref("Secret", "tenant-acme", "ann")
+CRM = Ref("Package", "tenant-acme", "crm-1-0-0")
 HELD = Ref("App", "tenant-acme", "dev.crm")
 DEV = EngineRef("tenant-acme", "dev", ENGINE.environment_id, "acme", "dev")
 SPEC = EngineSpec(DEV, "eu", "Local")
@@ -82,7 +84,7 @@ class Port:
 
 def hands(port: Port) -> Hands:
     """Hands whose every port is this one."""
-    return cast(Hands, Hands(*([port] * 7)))  # type: ignore[arg-type]
+    return cast(Hands, Hands(*([port] * 8)))  # type: ignore[arg-type]
 
 
 PUT = PutIdentity(ENGINE, "ann", SECRET, "password", (("crm", "reader"),))
@@ -121,7 +123,11 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
         [("edit_identity_provider", "1", CORP, Password())],
     ),
     "no provider": (DeleteIdentityProvider(ENGINE, "1", "corp"), [("delete_identity_provider", "1")]),
-    "no package": (RemovePackage("acme", "sha"), [("remove", "acme", "sha")]),
+    "no package, nor a fetch of it": (RemovePackage("acme", "sha"), [("cancel", "acme", "sha"), ("remove", "acme", "sha")]),
+    "a fetched package": (
+        FetchPackage(CRM, "acme", "sha", "https://here.example/crm"),
+        [("begin", CRM, "acme", "sha", "https://here.example/crm")],
+    ),
 }
 
 

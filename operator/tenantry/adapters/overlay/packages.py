@@ -1,10 +1,11 @@
-"""What-if packages and logs: real bytes are read, new ones go into a folder of the plan."""
+"""What-if packages, fetches and logs: real bytes are read, new ones go into a folder of the plan."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tenantry.model.facts import PackageFacts
+from tenantry.model.resource import Ref
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Packages
 
@@ -30,6 +31,16 @@ class OverlayPackages:
 
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._scratch.remove(tenant, sha256)
+
+
+class NoFetches:
+    """ports.Fetcher: a plan tells what would be fetched, and asks nobody for it."""
+
+    async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
+        return
+
+    async def cancel(self, tenant: str, sha256: str) -> None:
+        return
 
 
 class NoLogs:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tenantry.kinds.package.spec import Package, PackageStatus
-from tenantry.model.changes import Change, RemovePackage
+from tenantry.model.changes import Change, FetchPackage, RemovePackage
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import SYSTEM_NAMESPACE, Blocker, Deletion
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+
+FETCH_LOOKED_AT = timedelta(seconds=30)
+"""How long a fetch goes on unlooked at: whoever carries it out tells when it has ended, unless its process did so before."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def decide(seen: Observed, now: datetime) -> Decision[PackageStatus]:
             "tables": facts.tables,
             "symbols": facts.symbols,
         }
-    return Decision(package.status.model_copy(update=update), verdict)
+    return Decision(package.status.model_copy(update=update), verdict, changes=_fetch(seen, verdict))
 
 
 def _verdict(seen: Observed, now: datetime) -> Verdict:
@@ -57,6 +60,8 @@ def _verdict(seen: Observed, now: datetime) -> Verdict:
     mine = Claim(seen.package.status.claimed, seen.package.metadata.creation_timestamp or now, seen.package.metadata.uid)
     if not wins(mine, seen.rivals):
         return Stalled("Duplicate", f"another Package is {spec.app} {spec.version} already")
+    if seen.facts is None and _location(seen.package):
+        return Waiting("PackageFetching", "its bytes are being fetched", now + FETCH_LOOKED_AT)
     if seen.facts is None:
         whose = f" --tenant {seen.tenant}" if seen.tenant else ""
         return Stalled("PackageMissing", f"its bytes are not here: tenantry package push FILE{whose}")
@@ -66,6 +71,19 @@ def _verdict(seen: Observed, now: datetime) -> Verdict:
             f"spec: says {spec.app} {spec.version}, but the file is {seen.facts.app} {seen.facts.version}",
         )
     return Ready()
+
+
+def _location(package: Package) -> str:
+    """Where its bytes are fetched from; none without the sha256 that they must have."""
+    spec = package.spec
+    return spec.source.location if spec.source is not None and spec.sha256 else ""
+
+
+def _fetch(seen: Observed, verdict: Verdict) -> tuple[Change, ...]:
+    sha256 = seen.package.spec.sha256
+    if verdict.reason != "PackageFetching" or seen.tenant is None or sha256 is None:
+        return ()
+    return (FetchPackage(seen.package.ref, seen.tenant, sha256, _location(seen.package)),)
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[PackageStatus]:
@@ -79,6 +97,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[PackageStatus]:
         status = package.status.model_copy(update={"deletion": Deletion(blockers=blockers)})
         return Decision(status, Waiting("InUse", f"held by {', '.join(seen.users[:5])}"))
     changes: tuple[Change, ...] = ()
-    if package.spec.sha256 and seen.facts is not None and seen.tenant is not None and seen.twins == 0:
+    stored = seen.facts is not None or _location(package)  # or just about to be
+    if package.spec.sha256 and stored and seen.tenant is not None and seen.twins == 0:
         changes = (RemovePackage(seen.tenant, package.spec.sha256),)
     return Decision(package.status, Gone(), changes=changes)

@@ -9,6 +9,15 @@ from pydantic import Field
 from tenantry.model.fields import AppId, AppVersion, Url
 from tenantry.model.resource import Resource, Status, Value
 
+OciReference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=512,
+        pattern=r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+    ),
+]
+
 
 class PackageSource(Value):
     """Where the bytes come from. Absent: they are pushed."""
@@ -30,8 +39,15 @@ class PackageSource(Value):
         max_length=1024,
         description="A package file or source folder, relative to the YAML file; read by the client or source that holds it.",
     )
-    url: Url | None = None
-    oci: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    url: Url | None = Field(default=None, description="An https URL that the platform fetches the package file from.")
+    oci: OciReference | None = Field(
+        default=None, description="registry/repository:tag or registry/repository@sha256:..., pulled without credentials."
+    )
+
+    @property
+    def location(self) -> str:
+        """Where the platform fetches the bytes from, a URL or `oci://` and a reference; `""` when it is to be brought them."""
+        return self.url or (f"oci://{self.oci}" if self.oci else "")
 
 
 class PackageSpec(Value):
@@ -51,6 +67,11 @@ class PackageSpec(Value):
                     "rule": "has(self.shared) == has(oldSelf.shared) && (!has(self.shared) || self.shared == oldSelf.shared)",
                     "message": "is immutable",
                     "fieldPath": ".shared",
+                },
+                {
+                    "rule": "!has(self.source) || !(has(self.source.url) || has(self.source.oci)) || has(self.sha256)",
+                    "message": "is required with source.url and source.oci: what is fetched must be known before",
+                    "fieldPath": ".sha256",
                 },
             ]
         }

@@ -1,0 +1,167 @@
+"""Packages that the platform fetches from where they are declared to be, and the apps that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tenantry.bootstrap import Platform
+from tenantry.engine.packages.build import build
+from tenantry.model.resource import Held, Ref
+from tests.crash.campaign import URL
+from tests.crash.story import object_
+from tests.scenario.package_host import PackageHost, cut, held, whole
+from tests.scenario.serving import serving
+from tests.scenario.test_foreign_engines import ACME, LOOPBACK, PATIENCE_S, package_source
+
+CRM = Ref("Package", ACME, "crm-1-0-0")
+APP = Ref("App", ACME, "dev.crm")
+FILE = "/crm.tapp"
+
+
+class Declared:
+    """The platform's source folder with a package at a host of others, and the app that wants it."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder / "source"
+        self.state = folder / "state"
+        self.host = PackageHost()
+        package_source(folder / "crm", "1.0.0")
+        build(folder / "crm", folder / "crm.tapp")
+        self.bytes = (folder / "crm.tapp").read_bytes()
+        self.sha256 = hashlib.sha256(self.bytes).hexdigest()
+        self.source = f"url: '{url}{FILE}?key=a-secret'"
+        self.more = ""
+
+    def write(self) -> None:
+        package = f"{{app: crm, version: 1.0.0, sha256: '{self.sha256}', source: {{{self.source}}}}}"
+        parts = [
+            object_("Region", "eu", "{}"),
+            object_("Tenant", "acme", "{}"),
+            object_("Environment", "dev", "{region: eu}", "acme"),
+            object_("App", "dev.crm", "{environment: dev, app: crm, version: 1.0.0}", "acme"),
+        ]
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "platform.yaml").write_text("---".join([*parts, object_("Package", "crm-1-0-0", package, "acme")]))
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncIterator[Platform]:
+        """A platform of this source, started."""
+        self.write()
+        platform = await Platform.open(self.state, URL, settings=LOOPBACK)
+        try:
+            platform.attach(self.folder, "default")
+            await platform.start()
+            yield platform
+        finally:
+            await platform.close()
+
+
+@pytest.fixture
+async def declared(tmp_path: Path) -> AsyncIterator[Declared]:
+    late: list[Declared] = []
+
+    async def serve(scope: object, receive: object, send: object) -> None:
+        await late[0].host.http(scope, receive, send)
+
+    async with serving(serve) as url:
+        late.append(Declared(tmp_path, url))
+        yield late[0]
+
+
+def told(platform: Platform, ref: Ref) -> tuple[str, str]:
+    """Reason and message of its condition Ready."""
+    resource = platform.cache.resource(ref)
+    found = resource.status.condition("Ready") if resource is not None else None
+    return (found.reason, found.message) if found else ("", "")
+
+
+async def until(platform: Platform, ref: Ref, reason: str) -> str:
+    """The message, once that is the reason."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while told(platform, ref)[0] != reason:
+        assert asyncio.get_running_loop().time() < deadline, (told(platform, ref), told(platform, APP))
+        await asyncio.sleep(0.02)  # the platform tells by its cache alone
+    return told(platform, ref)[1]
+
+
+def left(declared: Declared) -> list[Path]:
+    return list((declared.state / "packages" / "_incoming").iterdir())
+
+
+async def test_an_app_is_installed_of_a_package_that_was_fetched(declared: Declared) -> None:
+    declared.host.answers[FILE] = [whole(b"ouch", 500), cut(declared.bytes), whole(declared.bytes)]
+    async with declared.platform() as platform:
+        await platform.converged()
+        assert told(platform, CRM)[0] == told(platform, APP)[0] == "Succeeded"
+        assert declared.host.paths == [FILE] * 3
+        assert left(declared) == []
+
+
+async def test_a_package_tells_that_it_is_being_fetched_and_keeps_nobody_waiting(declared: Declared) -> None:
+    goes_on = asyncio.Event()
+    declared.host.answers[FILE] = [held(declared.bytes, goes_on)]
+    async with declared.platform() as platform:
+        await until(platform, CRM, "PackageFetching")
+        await until(platform, Ref("Environment", ACME, "dev"), "Succeeded")
+        assert told(platform, CRM)[0] == "PackageFetching"
+        goes_on.set()
+        await until(platform, APP, "Succeeded")
+
+
+async def test_other_bytes_stall_until_they_are_declared(declared: Declared) -> None:
+    declared.host.answers[FILE] = [whole(b"something else"), whole(declared.bytes)]
+    async with declared.platform() as platform:
+        assert "sha256" in await until(platform, CRM, "PackageDiffers")
+        assert declared.host.paths == [FILE]
+        declared.source = declared.source.replace("a-secret", "another")
+        declared.write()
+        assert platform.source is not None
+        await platform.source.sync()
+        await until(platform, APP, "Succeeded")
+
+
+async def test_a_refused_address_is_told(declared: Declared) -> None:
+    declared.source = "url: 'https://169.254.169.254/crm.tapp'"
+    async with declared.platform() as platform:
+        assert "169.254.169.254 is not a public address" in await until(platform, CRM, "FetchRefused")
+
+
+async def test_a_platform_that_ends_while_it_fetches_fetches_anew(declared: Declared) -> None:
+    declared.host.answers[FILE] = [held(declared.bytes, asyncio.Event()), whole(declared.bytes)]
+    async with declared.platform() as platform:
+        await until(platform, CRM, "PackageFetching")
+    assert left(declared) == []
+    async with declared.platform() as platform:
+        await until(platform, APP, "Succeeded")
+
+
+async def test_a_package_that_goes_takes_its_fetch_along(declared: Declared) -> None:
+    declared.host.answers[FILE] = [held(declared.bytes, asyncio.Event())]
+    async with declared.platform() as platform:
+        await until(platform, CRM, "PackageFetching")
+        for ref in (APP, CRM):
+            resource = platform.cache.resource(ref)
+            assert resource is not None
+            await platform.writing.delete(Held(ref, resource.metadata.uid, ""))
+        await platform.runtime.idle(within=1.0)
+        assert platform.cache.resource(CRM) is None
+        assert left(declared) == []
+
+
+async def test_a_plan_tells_what_would_be_fetched_and_asks_nobody(declared: Declared) -> None:
+    declared.write()
+    platform = await Platform.open(declared.state, URL, settings=LOOPBACK)
+    try:
+        planned = await platform.plan_source(declared.folder, "default")
+    finally:
+        await platform.close()
+    lines = [str(step) for step in planned.steps]
+    assert any("package crm-1-0-0: fetch from http://127.0.0.1" in line for line in lines), lines
+    assert not any("a-secret" in line for line in lines if "fetch from" in line)
+    assert declared.host.asked == []
