@@ -79,7 +79,7 @@ async def _run(at: Place, working: Working, count: int) -> tuple[Took, Counts]:
 
 @contextmanager
 def _ours(at: Place) -> Iterator[int | None]:
-    with at.platform.operator() as operator:
+    with at.platform.operator(TENANTRY_WORKERS=str(CLIENTS)) as operator:
         yield operator.process.pid
 
 
