@@ -74,7 +74,7 @@ def test_the_tour_from_git_works_as_it_is_written(tmp_path: Path) -> None:
     environment = os.environ | people | alone | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     with (tmp_path / "told").open("w+") as out:
         done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=TOUR_S, check=False
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=out, stderr=out, timeout=2 * TOUR_S, check=False
         )
     told = (tmp_path / "told").read_text()
     assert done.returncode == 0, told

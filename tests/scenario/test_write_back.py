@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tenantry.engine.packages.build import build
 from tests.scenario.git_world import ACME, API, DEV, REGION, World, git_world
-from tests.scenario.repositories import BEN, Remote
+from tests.scenario.repositories import BEN, Remote, served_over_http
 
 QA = DEV.replace("name: dev", "name: qa").replace("slug: dev", "slug: qa")
 
@@ -171,6 +174,7 @@ async def test_writes_at_once_are_all_committed_each_on_the_one_before(remote: R
         await changes_nothing(world)
 
 
+@pytest.mark.slow
 async def test_for_review_nothing_changes_until_the_branch_is_merged(remote: Remote, tmp_path: Path) -> None:
     before = remote.git("rev-parse", "main")
     async with git_world(tmp_path / "state", remote, write_back="review") as world:
@@ -292,3 +296,64 @@ async def test_a_folder_of_the_repository_is_the_limit_and_stays(remote: Remote,
             await world.sync()
         assert [each for each in paths(remote) if each.startswith("deploy/")], "a folder that is gone would be an error"
         assert not world.feed.last.problems and not world.feed.last.kept
+
+
+@pytest.mark.slow
+async def test_a_remote_that_is_slow_is_not_waited_for_and_a_sync_tells_what_it_took(remote: Remote, tmp_path: Path) -> None:
+    hook = remote.folder / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexec sleep 20\n")
+    hook.chmod(0o755)
+    before = remote.git("rev-parse", "main")
+    async with git_world(tmp_path / "state", remote, write_timeout=timedelta(seconds=3)) as world:
+        id_, stored = await world.id_of("/environments", "dev"), await world.get("Environment", "dev", "tenant-acme")
+        answer = await world("PUT", f"/environments/{id_}", json={"name": "Mine"})
+        assert answer.status_code == 503 and "within 3 s" in answer.json()["error"], answer.text
+        assert await world.get("Environment", "dev", "tenant-acme") == stored
+        assert remote.git("rev-parse", "main") == before
+
+
+@pytest.mark.slow
+async def test_a_remote_behind_http_takes_commits(remote: Remote, tmp_path: Path) -> None:
+    remote.git("config", "http.receivepack", "true")
+    with served_over_http(tmp_path) as served:
+        over_http = replace(remote)
+        over_http.url = lambda tail="@main": f"git+{served.url}/remote{tail}"  # type: ignore[method-assign]
+        async with git_world(tmp_path / "state", over_http) as world:
+            answer = await world("PUT", f"/environments/{await world.id_of('/environments', 'dev')}", json={"name": "Mine"})
+            assert answer.status_code == 200, answer.text
+            assert '"Mine"' in shown(remote, "acme/dev.yaml")
+            await changes_nothing(world)
+
+
+@pytest.mark.slow
+async def test_what_an_engine_holds_is_declared_too_and_taken_back_when_it_refuses(remote: Remote, tmp_path: Path) -> None:
+    async with git_world(tmp_path / "state", remote) as world:
+        engine = f"/engines/{await world.id_of('/environments', 'dev')}/api/v1/admin"
+        made = await world("POST", f"{engine}/identities", json={"username": "ann", "password": "correct horse battery"})
+        assert made.status_code in (200, 201), made.text
+        declared = [path for path in paths(remote) if path.startswith("tenant-acme/identity-")]
+        assert len(declared) == 1 and "username: ann" in shown(remote, declared[0])
+        assert "Operation: APPLY_IDENTITY" in world.told()
+        for version, size in (("1.0.0", 2), ("1.1.0", 3)):
+            answer = await world("POST", f"{engine}/apps/publish", files={"file": ("crm.tapp", package(tmp_path, version))})
+            assert answer.status_code in (200, 201, 204), answer.text
+            assert len([path for path in paths(remote) if path.startswith("tenant-acme/package-")]) == size - 1
+        assert "Operation: INSTALL_APP" in world.told() and "version: 1.1.0" in shown(remote, "tenant-acme/app-dev.crm.yaml")
+        await changes_nothing(world)
+        gone = await world("DELETE", f"{engine}/identities/ann")
+        assert gone.status_code in (200, 204), gone.text
+        assert not [path for path in paths(remote) if path.startswith("tenant-acme/identity-")]
+        assert (await world("POST", f"{engine}/apps/crm/uninstall")).status_code in (200, 204)
+        assert "Operation: UNINSTALL_APP" in world.told()
+        await changes_nothing(world)
+        assert "horse" not in remote.git("log", "-p", "--all")
+
+
+def package(folder: Path, version: str) -> bytes:
+    source = folder / f"crm-{version}"
+    source.mkdir()
+    (source / "app.yaml").write_text(f"apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Us\nversion: {version}\n")
+    built = folder / f"crm-{version}.tapp"
+    build(source, built)
+    return built.read_bytes()
