@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-START_S, TOUR_S = 60, 90
+START_S, TOUR_S = 90, 240
 ADA = {"NAME": "Ada Lovelace", "EMAIL": "ada@example.com"}
 
 
