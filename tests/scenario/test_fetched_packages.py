@@ -16,6 +16,7 @@ from tenantry.model.resource import Held, Ref
 from tests.crash.campaign import URL
 from tests.crash.story import object_
 from tests.scenario.package_host import PackageHost, cut, held, whole
+from tests.scenario.registry import Registry
 from tests.scenario.serving import serving
 from tests.scenario.test_foreign_engines import ACME, LOOPBACK, PATIENCE_S, package_source
 
@@ -101,6 +102,15 @@ async def test_an_app_is_installed_of_a_package_that_was_fetched(declared: Decla
         assert told(platform, CRM)[0] == told(platform, APP)[0] == "Succeeded"
         assert declared.host.paths == [FILE] * 3
         assert left(declared) == []
+
+
+async def test_an_app_is_installed_of_a_package_out_of_a_registry(declared: Declared) -> None:
+    registry = Registry()
+    digest = registry.push("team/crm", "1.0.0", declared.bytes)
+    async with serving(registry.http) as url:
+        declared.source = f"oci: '{url.removeprefix('http://')}/team/crm@{digest}'"
+        async with declared.platform() as platform:
+            await until(platform, APP, "Succeeded")
 
 
 async def test_a_package_tells_that_it_is_being_fetched_and_keeps_nobody_waiting(declared: Declared) -> None:

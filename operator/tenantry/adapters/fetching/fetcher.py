@@ -15,6 +15,7 @@ from typing import BinaryIO
 import httpx
 
 from tenantry.adapters.fetching.downloads import CHUNK, Downloads, failed
+from tenantry.adapters.fetching.registry import SCHEME, Blob, find_package
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
@@ -105,7 +106,8 @@ class PackageFetcher:
             await self._store(wanted, path)
 
     async def _download(self, wanted: _Wanted, path: Path) -> None:
-        async with self._downloads.open(wanted.location, FIELD) as answer:
+        blob = await self._blob(wanted)
+        async with self._downloads.open(blob.url, FIELD, blob.headers) as answer:
             if answer.status_code != httpx.codes.OK:
                 raise failed(f"{answer.url.host} answers {answer.status_code}")
             found = await self._take(answer, path)
@@ -115,6 +117,11 @@ class PackageFetcher:
         if not {"content-length", "transfer-encoding"} & set(answer.headers):
             raise failed(f"{told}; it does not tell its length, and may have been cut")
         raise Halt(Stalled("PackageDiffers", told))
+
+    async def _blob(self, wanted: _Wanted) -> Blob:
+        if not wanted.location.startswith(SCHEME):
+            return Blob(wanted.location, {})
+        return await find_package(self._downloads, wanted.location.removeprefix(SCHEME), wanted.sha256)
 
     async def _take(self, answer: httpx.Response, path: Path) -> str:
         """Writes the body to the file. Returns its sha256."""

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tenantry.adapters.blobs import Check, FolderBlobs
+from tenantry.adapters.blobs_http import RemoteBlobs
 from tenantry.adapters.fetching.downloads import Downloads
 from tenantry.adapters.fetching.fetcher import FetchLimits, PackageFetcher
 from tenantry.engine.outbound import Rules
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt
-from tests.contract.test_packages import BYTES, SHA256, check
+from tests.contract.test_packages import BYTES, SHA256, check, served
 from tests.scenario.package_host import Answer, PackageHost, cut, endless, held, redirect, whole
 from tests.scenario.serving import serving
 
@@ -232,6 +234,28 @@ async def test_who_cancels_goes_on_once_nothing_is_stored_any_more(tmp_path: Pat
         assert fetched.left == []
         await fetched.folder.remove("acme", SHA256)
         assert await fetched.folder.inspect("acme", SHA256) is None
+
+
+async def test_what_the_operator_of_a_cluster_fetches_the_api_checks_and_keeps(tmp_path: Path) -> None:
+    app, keys = served(tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    remote, host = RemoteBlobs("http://api", keys, scratch, httpx.ASGITransport(app=app)), PackageHost()
+    ended: asyncio.Queue[Ref] = asyncio.Queue()
+    fetcher = PackageFetcher(remote, scratch, Downloads(LOOPBACK), FetchLimits(LARGEST, 10.0, at_once=4), ended.put_nowait)
+    async with serving(host.http) as url, asyncio.timeout(10):
+        host.answers["/good"], host.answers["/bad"] = [whole(BYTES)], [whole(BAD)]
+        await fetcher.begin(CRM, "acme", SHA256, f"{url}/good")
+        await ended.get()
+        assert await remote.inspect("acme", SHA256) is not None
+        bad = ("acme", hashlib.sha256(BAD).hexdigest(), f"{url}/bad")
+        await fetcher.begin(CRM, *bad)
+        await ended.get()
+        with pytest.raises(Halt, match="PackageRefused"):
+            await fetcher.begin(CRM, *bad)
+    assert list(scratch.iterdir()) == []
+    await fetcher.aclose()
+    await remote.aclose()
 
 
 async def test_a_tenant_whose_hosts_are_slow_holds_up_no_other(fetched: Fetched) -> None:
