@@ -357,3 +357,17 @@ def package(folder: Path, version: str) -> bytes:
     built = folder / f"crm-{version}.tapp"
     build(source, built)
     return built.read_bytes()
+
+
+@pytest.mark.slow
+async def test_a_source_that_is_being_read_is_not_waited_for_without_end_and_no_secret_is_left(
+    remote: Remote, tmp_path: Path
+) -> None:
+    async with git_world(tmp_path / "state", remote, write_timeout=timedelta(seconds=1)) as world:
+        secrets = len((await world.platform.store.list("Secret"))[0])
+        body = {"username": "ada", "password": "correct horse battery", "type": "SUPERUSER"}
+        async with world.feed.turn():
+            answer = await world("POST", "/users", json=body)
+        assert answer.status_code == 503 and "try again" in answer.json()["error"], answer.text
+        assert len((await world.platform.store.list("Secret"))[0]) == secrets
+        assert (await world("POST", "/users", json=body)).status_code == 201

@@ -186,7 +186,8 @@ class Platform:
         self.source = feed = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
         if opened.declarations is not None:
             admit = self.admission.admit
-            self.write_back = WriteBack(name, opened.declarations, feed.turn, lambda: feed.tree, admit, feed.ask)
+            wait_s = self.settings.git.write_timeout.total_seconds()
+            self.write_back = WriteBack(name, opened.declarations, feed.turn, lambda: feed.tree, admit, feed.ask, wait_s)
         if opened.webhook is not None:
             self.webhook = opened.webhook(feed.ask)
         return feed

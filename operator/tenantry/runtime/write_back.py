@@ -6,8 +6,9 @@ leaves the rest to the next sync, which brings the store to the commit.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -30,7 +31,7 @@ from tenantry.model.resource import (
     ref_of,
 )
 from tenantry.model.tree import Tree
-from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, NotFound
+from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, NotFound, Transient
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.commit_message import author_of, message_of
@@ -47,15 +48,16 @@ log = structlog.get_logger(__name__)
 class WriteBack:
     """A source that takes writes. turn: while it is held the source is not synced; tree: as it was synced last.
 
-    admit: defaults and validation of a document over the one that it replaces; soon: asks for a sync.
+    admit: defaults and validation of a document over the one that it replaces; soon: asks for a sync; wait_s: for the turn.
     """
 
     source: str
     declarations: Declarations
-    turn: Callable[[], AbstractAsyncContextManager[object]]
+    turn: Callable[[], asyncio.Lock]
     tree: Callable[[], Tree]
     admit: Callable[[Document, Document | None], Document]
     soon: Callable[[], None]
+    wait_s: float = 60.0
 
 
 class DeclaringStore(WritingStore):
@@ -111,11 +113,16 @@ class DeclaringStore(WritingStore):
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """The source is not synced meanwhile, and soon afterwards: others may have pushed as well, or have been first."""
-        async with self._write_back.turn():
-            try:
-                yield
-            finally:
-                self._write_back.soon()
+        turn = self._write_back.turn()
+        try:
+            await asyncio.wait_for(turn.acquire(), self._write_back.wait_s)
+        except TimeoutError:
+            raise Halt(Transient("SourceBusy", "the source is still being read or written to: try again")) from None
+        try:
+            yield
+        finally:
+            turn.release()
+            self._write_back.soon()
 
     def _is_ours(self, document: Document) -> bool:
         labels = document["metadata"].get("labels") or {}

@@ -21,14 +21,14 @@ from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, check_match, made_by
 from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, edit, new_document, remove
+from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
 from tenantry.engine.passwords import hash_password
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Password
 from tenantry.model.fields import USERNAME_PATTERN
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
-from tenantry.model.verdicts import AlreadyExists
+from tenantry.model.verdicts import AlreadyExists, Halt
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
 from tenantry.runtime.cache import Cache
 
@@ -163,6 +163,9 @@ class Users:
         except AlreadyExists:
             await delete_secret(desk.store, secret)
             raise invalid("username", f"{body.username!r} is taken") from None
+        except Halt:
+            await delete_secret(desk.store, secret)
+            raise
 
     async def _edit(
         self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditUserRequest, hashed: str
@@ -174,17 +177,19 @@ class Users:
         desk.check_free(document)
         check_match(request, document)
         user = User.model_validate(document)
+        secret = Ref("Secret", SYSTEM_NAMESPACE, user.spec.password_secret_ref.name)
+        if hashed:  # all that may be refused comes before the first change
+            refuse_declared(await desk.store.get(secret))
         role = body.type or user.spec.role
         tenant = self._tenant_of(role, self._edited_tenant(user, role, body))
-        if hashed:
-            secret = user.spec.password_secret_ref
-            await change_secret(desk.store, Ref("Secret", SYSTEM_NAMESPACE, secret.name), secret.key, hashed)
 
         def change(spec: dict[str, Any]) -> dict[str, Any]:
             spec = {**spec, "role": role, "tenant": tenant.metadata.name if tenant else None}
             return {key: value for key, value in spec.items() if value is not None}
 
         _, after = await edit(desk.store, request, ref, principal.caller, change)
+        if hashed:
+            await change_secret(desk.store, secret, user.spec.password_secret_ref.key, hashed)
         return after
 
     def _edited_tenant(self, user: User, role: str, body: EditUserRequest) -> str:
