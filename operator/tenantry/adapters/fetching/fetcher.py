@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import httpx
 
 from tenantry.adapters.fetching.downloads import CHUNK, Downloads, failed
 from tenantry.adapters.fetching.registry import SCHEME, Blob, find_package
+from tenantry.adapters.fetching.room import Room
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
@@ -26,7 +27,7 @@ FIELD = "spec.source.url"
 
 @dataclass(frozen=True)
 class FetchLimits:
-    """size in bytes; time_s for a whole fetch; at_once for the platform, of which a tenant has a quarter."""
+    """size in bytes, twice that for all parts; time_s for a whole fetch; at_once, of which a tenant has a quarter."""
 
     size: int
     time_s: float
@@ -38,6 +39,13 @@ class _Wanted:
     tenant: str
     sha256: str
     location: str
+
+
+class _Part(NamedTuple):
+    """Bytes that are on their way. take_room: to be called before so many more are written."""
+
+    path: Path
+    take_room: Callable[[int], None]
 
 
 class PackageFetcher:
@@ -55,6 +63,7 @@ class PackageFetcher:
         self._limits = limits
         self._ended = ended
         self._fetches: dict[Ref, tuple[_Wanted, asyncio.Task[None]]] = {}
+        self._room = Room(2 * limits.size)
         self._slots = asyncio.Semaphore(limits.at_once)
         share = max(1, limits.at_once // 4)
         self._of_tenant: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(share))
@@ -97,20 +106,20 @@ class PackageFetcher:
         await asyncio.wait([task])
 
     async def _fetch(self, wanted: _Wanted) -> None:
-        async with self._of_tenant[wanted.tenant], self._slots, self._part() as path:
+        async with self._of_tenant[wanted.tenant], self._slots, self._part(wanted.tenant) as part:
             try:
                 async with asyncio.timeout(self._limits.time_s):
-                    await self._download(wanted, path)
+                    await self._download(wanted, part)
             except TimeoutError as error:
                 raise failed(f"it takes longer than {self._limits.time_s:g} s") from error
-            await self._store(wanted, path)
+            await self._store(wanted, part.path)
 
-    async def _download(self, wanted: _Wanted, path: Path) -> None:
+    async def _download(self, wanted: _Wanted, part: _Part) -> None:
         blob = await self._blob(wanted)
         async with self._downloads.open(blob.url, FIELD, blob.headers) as answer:
             if answer.status_code != httpx.codes.OK:
                 raise failed(f"{answer.url.host} answers {answer.status_code}")
-            found = await self._take(answer, path)
+            found = await self._take(answer, part)
         if found == wanted.sha256:
             return
         told = f"what {answer.url.host} has is of sha256 {found}, and not what spec.sha256 says"
@@ -123,19 +132,19 @@ class PackageFetcher:
             return Blob(wanted.location, {})
         return await find_package(self._downloads, wanted.location.removeprefix(SCHEME), wanted.sha256)
 
-    async def _take(self, answer: httpx.Response, path: Path) -> str:
+    async def _take(self, answer: httpx.Response, part: _Part) -> str:
         """Writes the body to the file. Returns its sha256."""
         length = answer.headers.get("Content-Length", "0")
         if length.isdecimal() and int(length) > self._limits.size:
             raise self._too_large(answer)
         digest, size = hashlib.sha256(), 0
-        with _new_file(path) as file:
+        with _new_file(part.path) as file:
             async for chunk in answer.aiter_raw(CHUNK):
                 size += len(chunk)
                 if size > self._limits.size:
                     raise self._too_large(answer)
-                digest.update(chunk)
-                await asyncio.to_thread(_write, file, chunk)
+                part.take_room(len(chunk))
+                await asyncio.to_thread(_write, file, digest, chunk)
         return digest.hexdigest()
 
     def _too_large(self, answer: httpx.Response) -> Halt:
@@ -152,12 +161,13 @@ class PackageFetcher:
             await asyncio.gather(storing, return_exceptions=True)
 
     @asynccontextmanager
-    async def _part(self) -> AsyncIterator[Path]:
+    async def _part(self, tenant: str) -> AsyncIterator[_Part]:
         path = self._folder / f"fetch-{uuid.uuid4().hex}.part"
-        try:
-            yield path
-        finally:
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+        with self._room.part(tenant) as take_room:
+            try:
+                yield _Part(path, take_room)
+            finally:
+                await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
 def _new_file(path: Path) -> BinaryIO:
@@ -165,7 +175,8 @@ def _new_file(path: Path) -> BinaryIO:
         return path.open("xb", buffering=0)
 
 
-def _write(file: BinaryIO, chunk: bytes) -> None:
+def _write(file: BinaryIO, digest: hashlib._Hash, chunk: bytes) -> None:
+    digest.update(chunk)
     with writing_to_disk():
         rest = memoryview(chunk)
         while rest:

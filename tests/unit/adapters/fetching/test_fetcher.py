@@ -18,6 +18,7 @@ from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_http import RemoteBlobs
 from tenantry.adapters.fetching.downloads import Downloads
 from tenantry.adapters.fetching.fetcher import FetchLimits, PackageFetcher
+from tenantry.adapters.fetching.room import Room
 from tenantry.engine.outbound import Rules
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Ref
@@ -67,10 +68,12 @@ class Fetched:
 
 
 @asynccontextmanager
-async def fetching(tmp_path: Path, rules: Rules = LOOPBACK, time_s: float = 10.0, check: Check = check) -> AsyncIterator[Fetched]:
+async def fetching(
+    tmp_path: Path, rules: Rules = LOOPBACK, time_s: float = 10.0, check: Check = check, at_once: int = 4
+) -> AsyncIterator[Fetched]:
     host, folder = PackageHost(), FolderBlobs(tmp_path / "packages", check)
     async with serving(host.http) as url:
-        limits = FetchLimits(LARGEST, time_s, at_once=4)
+        limits = FetchLimits(LARGEST, time_s, at_once)
         ended: asyncio.Queue[Ref] = asyncio.Queue()
         fetcher = PackageFetcher(folder, folder.incoming, Downloads(rules), limits, ended.put_nowait)
         yield Fetched(url, host, folder, fetcher, ended)
@@ -234,6 +237,41 @@ async def test_who_cancels_goes_on_once_nothing_is_stored_any_more(tmp_path: Pat
         assert fetched.left == []
         await fetched.folder.remove("acme", SHA256)
         assert await fetched.folder.inspect("acme", SHA256) is None
+
+
+def test_packages_on_their_way_take_only_so_much_disk_and_one_tenant_s_only_half() -> None:
+    room = Room(100)
+    with room.part("umbra") as umbras, room.part("umbra") as more, room.part("acme") as acmes, room.part("third") as thirds:
+        umbras(50)
+        with pytest.raises(Halt, match="no room"):
+            more(1)
+        acmes(50)
+        with pytest.raises(Halt, match="no room"):
+            thirds(1)
+    with room.part("third") as thirds:
+        thirds(50)
+
+
+async def test_a_fetch_without_room_is_made_once_there_is_some(tmp_path: Path) -> None:
+    checking, goes_on = threading.Event(), threading.Event()
+
+    def slow_check(path: Path) -> PackageFacts:
+        if path.stat().st_size == LARGEST:
+            checking.set()
+            assert goes_on.wait(10)
+        return check(path)
+
+    big = b"x" * LARGEST
+    async with fetching(tmp_path, check=slow_check, at_once=8) as fetched:
+        fetched.host.answers["/big"], fetched.host.answers[FILE] = [whole(big)], [whole(BYTES)]
+        other = Ref("Package", "tenant-acme", "big")
+        await fetched.begin(f"{fetched.url}/big", other, sha256=hashlib.sha256(big).hexdigest())
+        await until(checking.is_set)
+        assert await fetched.comes_to() == "Transient FetchFailed"
+        assert "no room" in fetched.told
+        goes_on.set()
+        assert await fetched.over() == other
+        assert await fetched.comes_to() == "Stored"
 
 
 async def test_what_the_operator_of_a_cluster_fetches_the_api_checks_and_keeps(tmp_path: Path) -> None:
