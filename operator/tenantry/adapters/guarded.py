@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import httpcore
@@ -15,11 +16,17 @@ IDLE_CONNECTIONS = 20
 IDLE_S = 5.0
 
 
+@cache
+def _trust() -> ssl.SSLContext:
+    """Whose certificates are believed. Read once: that takes as long as many a request."""
+    return ssl.create_default_context()
+
+
 class GuardedTransport(httpx.AsyncHTTPTransport):
     """The network, as far as the rules let it. No proxies; a connection goes to the very address that was checked."""
 
     def __init__(self, rules: Rules) -> None:
-        context = ssl.create_default_context()
+        context = _trust()
         super().__init__(verify=context, trust_env=False)
         # The one place where httpx takes no argument: its pool, with a way to connect of our own.
         self._pool = httpcore.AsyncConnectionPool(
