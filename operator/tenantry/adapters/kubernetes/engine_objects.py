@@ -15,7 +15,7 @@ from tenantry.adapters.kubernetes.objects import CLUSTER_WIDE, path_of, referenc
 from tenantry.adapters.kubernetes.wire import refusal
 from tenantry.adapters.kubernetes.workload import MANAGED_BY, ref_of_labels
 from tenantry.model.facts import EngineRef
-from tenantry.model.resource import Document
+from tenantry.model.resource import Document, kept_json
 from tenantry.model.verdicts import Expired, Halt, NotFound
 
 log = structlog.get_logger(__name__)
@@ -190,7 +190,7 @@ class FollowedObjects:
         if held is not None and version <= held.version:
             return
         metadata = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
-        inside[name] = _Held(version, orjson.dumps({**document, "metadata": metadata}))
+        inside[name] = _Held(version, kept_json({**document, "metadata": metadata}))
         if changed is not None:
             _tell(document, changed)
 
