@@ -15,7 +15,7 @@ from tenantry.engine.packages.build import build
 from tenantry.model.resource import Held, Ref
 from tests.crash.campaign import URL
 from tests.crash.story import object_
-from tests.scenario.package_host import PackageHost, cut, held, whole
+from tests.scenario.package_host import PackageHost, Send, cut, held, whole
 from tests.scenario.registry import Registry
 from tests.scenario.serving import serving
 from tests.scenario.test_foreign_engines import ACME, LOOPBACK, PATIENCE_S, package_source
@@ -134,6 +134,22 @@ async def test_other_bytes_stall_until_they_are_declared(declared: Declared) -> 
         assert platform.source is not None
         await platform.source.sync()
         await until(platform, APP, "Succeeded")
+
+
+async def test_a_host_that_goes_on_failing_is_asked_less_and_less(declared: Declared) -> None:
+    times: list[float] = []
+
+    async def failing(send: Send) -> None:
+        times.append(asyncio.get_running_loop().time())
+        await whole(b"ouch", 500)(send)
+
+    declared.host.answers[FILE] = [failing]
+    async with declared.platform():
+        async with asyncio.timeout(PATIENCE_S):
+            while len(times) < 4:  # noqa: ASYNC110 - the host sets no event
+                await asyncio.sleep(0.02)
+    # Pauses of 0.25, 0.5 and 1 s, by a fifth more or less.
+    assert times[3] - times[2] >= 0.75
 
 
 async def test_a_refused_address_is_told(declared: Declared) -> None:

@@ -103,7 +103,7 @@ async def test_a_file_is_stored_for_the_tenant_that_declares_it(fetched: Fetched
 HOSTILE: dict[str, tuple[Answer, str]] = {
     "other bytes": (whole(b"something else"), "Stalled PackageDiffers"),
     "an empty file": (whole(b""), "Stalled PackageDiffers"),
-    "too much, as it says": (whole(b"x" * (LARGEST + 1)), "Stalled PackageRefused"),
+    "the length of too much, and no more": (held(b"x" * (LARGEST + 1), asyncio.Event()), "Stalled PackageRefused"),
     "no end": (endless(b"x" * 4096), "Stalled PackageRefused"),
     "half, and a closed connection": (cut(BYTES), "Transient FetchFailed"),
     "no such file": (whole(b"not here", 404), "Transient FetchFailed"),
