@@ -162,6 +162,9 @@ async def test_a_platform_that_ends_while_it_fetches_fetches_anew(declared: Decl
     declared.host.answers[FILE] = [held(declared.bytes, asyncio.Event()), whole(declared.bytes)]
     async with declared.platform() as platform:
         await until(platform, CRM, "PackageFetching")
+        async with asyncio.timeout(PATIENCE_S):
+            while not declared.host.asked:  # noqa: ASYNC110 - the host sets no event
+                await asyncio.sleep(0.02)
     assert left(declared) == []
     async with declared.platform() as platform:
         await until(platform, APP, "Succeeded")

@@ -137,6 +137,12 @@ async def test_a_registry_that_holds(pulled: Pulled, holds: Callable[[Registry],
     assert pulled.fetched.left == []
 
 
+async def test_a_tag_that_was_moved_is_noticed_before_anything_is_downloaded(pulled: Pulled) -> None:
+    another_file(pulled.registry)
+    assert await pulled.comes_to() == "Stalled PackageDiffers"
+    assert not any("/blobs/" in path for path, _ in pulled.registry.asked)
+
+
 async def test_a_manifest_must_be_the_one_that_was_named(pulled: Pulled) -> None:
     digest = pulled.registry.push(TEAM, "1.0.0", BYTES)
     pulled.registry.manifests[TEAM, digest] += b" "
