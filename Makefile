@@ -9,7 +9,7 @@ KIND ?= tenantry
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
-.PHONY: help up test slow cluster node processes lint types bench bench-cluster crds lock image kind-up clean
+.PHONY: help up test slow campaigns cluster node processes lint types bench bench-cluster crds lock image kind-up clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ up: $(READY) ## Run the platform of examples/02 on this machine, at http://127.0
 test: $(READY) ## Run the tests that a change must pass, under five minutes
 	$(BIN)/pytest -n 2 -m 'not slow' tests
 
-slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, whole campaigns
-	$(BIN)/pytest -n 2 -m 'slow and not cluster and not node' tests
+slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, the suites on PostgreSQL
+	$(BIN)/pytest -n 2 -m 'slow and not campaign and not cluster and not node' tests
+
+campaigns: $(READY) ## Kill migrations at every statement, and write-back at every command
+	$(BIN)/pytest -n 2 --dist loadfile -m campaign tests
 
 cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
 	$(BIN)/pytest -n 2 -m 'cluster and not processes' tests

@@ -23,6 +23,7 @@ _killed: dict[str, int] = {"sqlite": 0, "postgresql": 0}
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 async def test_the_old_or_the_new_and_nothing_between(
@@ -37,6 +38,7 @@ async def test_some_places_of_an_upgrade(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_there_were_enough_of_them(database: str) -> None:
     if REPLAY or not _killed[database]:

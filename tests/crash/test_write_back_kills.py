@@ -19,7 +19,7 @@ from tests.scenario.failing_git import KILLS, FailingGit
 from tests.scenario.git_world import ACME, DEV, REGION
 from tests.scenario.repositories import Remote
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.campaign]
 COMMANDS = 12
 """A write-back runs about as many; a strike beyond them comes during the sync that follows, or not at all."""
 
