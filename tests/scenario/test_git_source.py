@@ -406,7 +406,8 @@ def test_it_may_be_killed_at_any_moment_and_converges(remote: Remote, tmp_path: 
         )
         killed_after(0.5 + 0.1 * step, "up", remote.url(), "--once", cwd=tmp_path)
     ended = tenantry("up", remote.url(), "--once", cwd=tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    # A loaded machine has it tell how far it is.
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
     traced = json.loads(called("trace", "tenant/changing", "-o", "json", cwd=tmp_path).stdout)[0]
     assert (traced["commit"], traced["author"]) == (last, BEN)
     assert len(json.loads(called("get", "tenants", "-o", "json", cwd=tmp_path).stdout)) == 202
