@@ -12,6 +12,7 @@ import structlog
 
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.objects import CLUSTER_WIDE, path_of, reference
+from tenantry.adapters.kubernetes.watching import PAUSE_S, watch_query
 from tenantry.adapters.kubernetes.wire import refusal
 from tenantry.adapters.kubernetes.workload import MANAGED_BY, ref_of_labels
 from tenantry.model.facts import EngineRef
@@ -20,10 +21,7 @@ from tenantry.model.verdicts import Expired, Halt, NotFound
 
 log = structlog.get_logger(__name__)
 
-PAUSE_S = 1.0
-"""Between two requests of a watch."""
 PAGE = 500
-WATCH_S = 290
 SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 FOLLOWED = (
     ("v1", "Namespace"),
@@ -136,7 +134,7 @@ class FollowedObjects:
             try:
                 if kind not in self._seen:
                     await self._list(api_version, kind, changed)
-                async for change in self._client.stream(path, _watching(self._seen[kind])):
+                async for change in self._client.stream(path, watch_query(SELECTOR, self._seen[kind])):
                     if change["type"] == "ERROR":
                         raise refusal(change["object"].get("code", 500), change["object"])
                     self._see(api_version, kind, change, changed)
@@ -214,13 +212,3 @@ def _tell(item: Document, changed: asyncio.Queue[EngineRef]) -> None:
     ref = ref_of_labels(item["metadata"].get("labels") or {})
     if ref is not None:
         changed.put_nowait(ref)
-
-
-def _watching(version: int) -> dict[str, str]:
-    return {
-        "watch": "1",
-        "labelSelector": SELECTOR,
-        "allowWatchBookmarks": "true",
-        "resourceVersion": str(version),
-        "timeoutSeconds": str(WATCH_S),
-    }

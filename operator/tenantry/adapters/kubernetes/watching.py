@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -42,7 +42,7 @@ async def watch_labelled(client: Client, path: str, selector: str) -> AsyncItera
                 found = await client.request("GET", path, query={"labelSelector": selector})
                 version = str(found["metadata"]["resourceVersion"])
                 yield Listed(found["items"])
-            async for change in client.stream(path, _watching(version, selector)):
+            async for change in client.stream(path, watch_query(selector, version)):
                 if change["type"] == "ERROR":
                     raise refusal(change["object"].get("code", 500), change["object"])
                 version = change["object"]["metadata"]["resourceVersion"]
@@ -55,11 +55,12 @@ async def watch_labelled(client: Client, path: str, selector: str) -> AsyncItera
         await asyncio.sleep(PAUSE_S)
 
 
-def _watching(version: str, selector: str) -> Mapping[str, str]:
+def watch_query(selector: str, version: int | str) -> dict[str, str]:
+    """Of a watch of what carries these labels, from after that version, with bookmarks."""
     return {
         "watch": "1",
         "labelSelector": selector,
         "allowWatchBookmarks": "true",
-        "resourceVersion": version,
+        "resourceVersion": str(version),
         "timeoutSeconds": str(WATCH_S),
     }

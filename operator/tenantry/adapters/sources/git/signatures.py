@@ -6,10 +6,15 @@ import asyncio
 import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
+
+import structlog
 
 from tenantry.adapters.sources.git.command import GitFailed
 from tenantry.adapters.sources.git.repository import Repository
+
+log = structlog.get_logger(__name__)
 
 ARMOR = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
 IMPORT_S = 30.0
@@ -20,11 +25,9 @@ _ANY = re.compile(rb"^gpgsig(?:-sha256)? -----BEGIN (?:SSH|PGP) SIGNATURE-----$"
 class Signatures:
     """Verifies commits. keys: a file of SSH allowed signers, or of armored OpenPGP public keys; read whenever it is used."""
 
-    def __init__(self, repository: Repository, keys: Path, home: Path) -> None:
-        """home: gpg's own folder, made anew each time."""
+    def __init__(self, repository: Repository, keys: Path) -> None:
         self._repository = repository
         self._keys = keys
-        self._home = home
 
     async def refusal(self, commit: str) -> str:
         """Why a commit is not to be taken, `""` when it is signed by one of the keys. Raises OSError (the file)."""
@@ -37,7 +40,8 @@ class Signatures:
             return f"it is signed by another kind of key than those of {self._keys}"
         try:
             await (self._openpgp(commit, keys) if openpgp else self._ssh(commit))
-        except GitFailed:
+        except GitFailed as error:
+            log.warning("a signature was not verified", commit=commit, error=str(error))
             return f"its signature is not of a key of {self._keys}, or does not hold"
         return ""
 
@@ -46,20 +50,21 @@ class Signatures:
         await self._repository.git.run(*options, "verify-commit", commit)
 
     async def _openpgp(self, commit: str, keys: bytes) -> None:
+        home = await asyncio.to_thread(_made)
         try:
-            await asyncio.to_thread(_made, self._home)
-            await _imported(self._home, keys)
+            await _imported(home, keys)
             options = ("-c", "gpg.minTrustLevel=fully")
-            await self._repository.git.run(*options, "verify-commit", commit, variables={"GNUPGHOME": str(self._home)})
+            await self._repository.git.run(*options, "verify-commit", commit, variables={"GNUPGHOME": str(home)})
         finally:
-            await asyncio.to_thread(shutil.rmtree, self._home, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
 
 
-def _made(home: Path) -> None:
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(mode=0o700, parents=True)
+def _made() -> Path:
+    """gpg's own folder. Its path must be short: gpg refuses one in which the path of a socket has no room."""
+    home = Path(tempfile.mkdtemp(prefix="tenantry-gpg-"))
     # The file is the trust: all of its keys are meant. Nothing is asked of a network.
     (home / "gpg.conf").write_text("trust-model always\nno-autostart\nno-auto-key-retrieve\n")
+    return home
 
 
 async def _imported(home: Path, keys: bytes) -> None:

@@ -95,7 +95,7 @@ class GitSource:
         self._interval_s = settings.interval_s
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
-        self._signatures = Signatures(self._repository, settings.signers, folder / "keys") if settings.signers else None
+        self._signatures = Signatures(self._repository, settings.signers) if settings.signers else None
         self._packages = GitPackages(self._repository, packages, folder / "packages")
         self._files: dict[str, _File] = {}
         self._good: Tree | None = None
