@@ -9,6 +9,7 @@ import asyncio
 import signal
 import sqlite3
 import subprocess
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ KILLS = 20
 """Moments of each chapter."""
 ENVIRONMENTS = 50
 WITH_APP = range(5)
+RESTS_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -115,16 +117,33 @@ def _once(state: Path, source: Path, *, finishes: bool = True) -> None:
 
 
 def _killed(state: Path, source: Path, version: int, *, approve: bool = False) -> None:
-    """Runs until the store has come to that version; SIGKILL. approve: what is kept because it holds data goes after all."""
+    """Runs until the store has come there; SIGKILL. approve: what is kept because it holds data goes after all."""
+    come = Come(state, version)
     with _up(state, source) as process:
         try:
             if approve:
                 assert any("http://" in line for line in process.stdout or ())
                 assert called("approve", "--state", state, cwd=state).returncode == 0
-            until(lambda: process.poll() is not None or _version(state) >= version)
+            until(lambda: process.poll() is not None or come())
         finally:
             process.kill()
         assert process.wait(PATIENCE_S) == -signal.SIGKILL, process.stderr and process.stderr.read()
+
+
+class Come:
+    """Has the store come to a version, or to rest before it? Who waits, and is written to wait, differs from run to run."""
+
+    def __init__(self, state: Path, version: int) -> None:
+        self._state, self._version = state, version
+        self._first = self._seen = _version(state)
+        self._since = time.monotonic()
+
+    def __call__(self) -> bool:
+        now = _version(self._state)
+        if now != self._seen:
+            self._seen, self._since = now, time.monotonic()
+        rests = self._first < now and time.monotonic() - self._since > RESTS_S
+        return now >= self._version or rests
 
 
 def _version(state: Path) -> int:
