@@ -292,8 +292,11 @@ class PackageView(Protocol):
 class Packages(PackageView, Protocol):
     """Package bytes."""
 
-    async def put(self, tenant: str, package: Path) -> PackageFacts:
-        """Checks and stores a package file, by one rename. Identical bytes are kept once. Raises Invalid."""
+    async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
+        """Checks and stores a package file, by one rename. Identical bytes are kept once. Raises Invalid.
+
+        checked: what a check of this very file told already.
+        """
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         """A local file with those bytes. Raises NotFound."""

@@ -49,8 +49,8 @@ class RemoteBlobs:
             return None
         return _facts(answer)
 
-    async def put(self, tenant: str, package: Path) -> PackageFacts:
-        sha256 = await asyncio.to_thread(sha256_of, package)
+    async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
+        sha256 = checked.sha256 if checked else await asyncio.to_thread(sha256_of, package)
         return _facts(await self._send("PUT", _package(tenant, sha256), content=_chunks(package)))
 
     async def fetch(self, tenant: str, sha256: str) -> Path:

@@ -51,9 +51,9 @@ class ObjectBlobs:
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._fetched = FetchedPackages(fetched)
 
-    async def put(self, tenant: str, package: Path) -> PackageFacts:
+    async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
         """Raises Invalid, or a Transient Halt (BlobsUnavailable)."""
-        facts = await asyncio.to_thread(self._check, package)
+        facts = checked if checked else await asyncio.to_thread(self._check, package)
         with _asking():
             if await self._age(f"pool/{facts.sha256}") is None:
                 await obstore.put_async(self._store, f"pool/{facts.sha256}", package, chunk_size=CHUNK)

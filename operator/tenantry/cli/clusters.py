@@ -55,8 +55,8 @@ class PushedPackages:
     scratch: FolderBlobs
     _waiting: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
-    async def put(self, tenant: str, package: Path) -> PackageFacts:
-        facts = await self.scratch.put(tenant, package)
+    async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
+        facts = await self.scratch.put(tenant, package, checked)
         self._waiting.setdefault(tenant, []).append((facts.sha256, f"{facts.app} {facts.version}"))
         return facts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ class Uploads:
         part = _FilePart(_boundary(request), self.limit)
         async with self._file() as (path, file):
             with file:
-                await _stream(body_chunks(request, self.limit, "file", OVERHEAD), part, file)
+                await _stream(body_chunks(request, self.limit, "file", OVERHEAD), part.feed, file)
             part.check()
             yield path
 
@@ -47,8 +47,7 @@ class Uploads:
         """The whole body as a file, which is gone afterwards; answers 413 above the limit."""
         async with self._file() as (path, file):
             with file:
-                async for chunk in body_chunks(request, self.limit):
-                    await asyncio.to_thread(_write, file, [chunk])
+                await _stream(body_chunks(request, self.limit), lambda chunk: [chunk], file)
             yield path
 
     @asynccontextmanager
@@ -69,19 +68,21 @@ def _boundary(request: Request) -> bytes:
     return boundary
 
 
-async def _stream(chunks: AsyncIterator[bytes], part: _FilePart, file: BinaryIO) -> None:
-    """Parses on the loop while a thread writes the megabyte before."""
+async def _stream(chunks: AsyncIterator[bytes], parse: Callable[[bytes], list[bytes]], file: BinaryIO) -> None:
+    """Receives and parses on the loop while a thread writes the megabyte before."""
     writing: asyncio.Future[None] | None = None
+    pieces: list[bytes] = []
     try:
         async for chunk in chunks:
-            part.feed(chunk)
-            if part.buffered >= BUFFER:
+            pieces += parse(chunk)
+            if sum(map(len, pieces)) >= BUFFER:
                 if writing:
                     await asyncio.shield(writing)
-                writing = asyncio.ensure_future(asyncio.to_thread(_write, file, part.take()))
+                writing = asyncio.ensure_future(asyncio.to_thread(_write, file, pieces))
+                pieces = []
         if writing:
             await asyncio.shield(writing)
-        writing = asyncio.ensure_future(asyncio.to_thread(_write, file, part.take()))
+        writing = asyncio.ensure_future(asyncio.to_thread(_write, file, pieces))
         await asyncio.shield(writing)
     finally:
         if writing:
@@ -114,7 +115,6 @@ class _FilePart:
     """Takes the part named `file` out of a multipart body; others are ignored."""
 
     def __init__(self, boundary: bytes, limit: int) -> None:
-        self.buffered = 0
         self._limit = limit
         self._size = 0
         self._pieces: list[bytes] = []
@@ -141,17 +141,14 @@ class _FilePart:
         except FormParserError as error:
             raise invalid("body", f"is not multipart form data: {error}") from None
 
-    def feed(self, chunk: bytes) -> None:
-        """Raises Invalid for a malformed body; answers 413 when the file is too large."""
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The file's bytes in it. Raises Invalid for a malformed body; answers 413 when the file is too large."""
+        self._pieces = []
         try:
             self._parser.write(chunk)
         except FormParserError as error:
             raise invalid("body", f"is not multipart form data: {error}") from None
-
-    def take(self) -> list[bytes]:
-        """The file's bytes since the last call."""
-        pieces, self._pieces, self.buffered = self._pieces, [], 0
-        return pieces
+        return self._pieces
 
     def check(self) -> None:
         """Raises Invalid unless the body ended well and held the file."""
@@ -191,7 +188,6 @@ class _FilePart:
         if self._size > self._limit:
             raise too_large("file", self._limit)
         self._pieces.append(data[start:end])
-        self.buffered += end - start
 
     def _end(self) -> None:
         self._complete = True

@@ -20,8 +20,8 @@ class OverlayPackages:
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
         return await self._scratch.inspect(tenant, sha256) or await self._real.inspect(tenant, sha256)
 
-    async def put(self, tenant: str, package: Path) -> PackageFacts:
-        return await self._scratch.put(tenant, package)
+    async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
+        return await self._scratch.put(tenant, package, checked)
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         try:

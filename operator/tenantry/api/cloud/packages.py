@@ -57,9 +57,9 @@ class PackageBytes:
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
             owner = tenant.metadata.name if tenant else ""
-            if (plan := await front.planned(request, lambda desk: desk.packages.put(owner, path))) is not None:
+            if (plan := await front.planned(request, lambda desk: desk.packages.put(owner, path, facts))) is not None:
                 return plan
-            await front.facade.packages.put(owner, path)
+            await front.facade.packages.put(owner, path, facts)
         bound = tenant.status.namespace if tenant else None
         namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
         await self._take(namespace, facts, _signature(request), principal.caller)

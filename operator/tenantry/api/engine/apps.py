@@ -195,7 +195,7 @@ class Apps:
         known = self._package(facts.app, facts.version)
         if known is not None and known.status.claimed:
             return
-        await desk.packages.put(site.tenant.metadata.name, package)
+        await desk.packages.put(site.tenant.metadata.name, package, facts)
         if known is not None:
             return
         mark = hashlib.sha256(f"{facts.app}@{facts.version}".encode()).hexdigest()[:12]

@@ -9,6 +9,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -145,18 +146,19 @@ def open_checked(path: Path) -> Iterator[Package]:
 
 def sha256_of(path: Path) -> str:
     """As hex. Blocks."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return _digest(path, "sha256")
 
 
 def _digests_of(path: Path) -> tuple[str, str]:
-    """sha256 and BLAKE2b-512, as hex, by one reading."""
-    sha256, blake2b = hashlib.sha256(), hashlib.blake2b()
+    """sha256 and BLAKE2b-512, as hex, side by side: neither holds the interpreter's lock."""
+    with ThreadPoolExecutor(1) as beside:
+        blake2b = beside.submit(_digest, path, "blake2b")
+        return _digest(path, "sha256"), blake2b.result()
+
+
+def _digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            sha256.update(chunk)
-            blake2b.update(chunk)
-    return sha256.hexdigest(), blake2b.hexdigest()
+        return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
 def _check_end(path: Path, limits: Limits) -> None:
