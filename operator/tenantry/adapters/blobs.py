@@ -55,7 +55,7 @@ class FolderBlobs:
                 _drop_unless_linked(path)
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
-        """A file inside `incoming` is taken over, stored or not; others are copied and checked. Raises Invalid, StateUnwritable."""
+        """A file inside `incoming` is taken over, stored or not; any other is copied. Raises Invalid, StateUnwritable."""
         return await asyncio.to_thread(self._put, self._folder(tenant), package, checked)
 
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
