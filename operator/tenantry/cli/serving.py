@@ -16,7 +16,7 @@ from tenantry.cli.patience import Patient
 GRACE_S = 5
 """How long requests under way may take when the server ends."""
 KEEP_ALIVE_S = 75
-COLLECTOR = (20_000, 20, 50)
+COLLECTOR = (50_000, 20, 50)
 """Thresholds of the garbage collector: what a platform makes is mostly kept, and looking through it all often cost a seventh."""
 
 

@@ -5,6 +5,7 @@ Own writes are absorbed at once and events never take an object back to an older
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -60,7 +61,7 @@ class Cache:
         self._index: dict[tuple[str, str], dict[Name, None]] = {}
         self._by_namespace: dict[tuple[str, str], dict[Name, None]] = {}
         self._gone: dict[Ref, int] = {}
-        self._parsed: dict[Ref, tuple[int, Resource[Any, Any]]] = {}
+        self._parsed: OrderedDict[Ref, tuple[int, Resource[Any, Any]]] = OrderedDict()
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -180,7 +181,7 @@ class Cache:
         """Keeps a typed object for a while: passes read what has just been written."""
         self._parsed.pop(ref, None)
         if len(self._parsed) >= PARSED:
-            del self._parsed[next(iter(self._parsed))]
+            self._parsed.popitem(last=False)
         self._parsed[ref] = (version, resource)
 
     def _entry_of(self, ref: Ref, document: Document, version: int) -> Entry:
