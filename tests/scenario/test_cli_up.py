@@ -98,6 +98,7 @@ def test_lists_show_what_is_declared(running: Running, folder: Path) -> None:
 
 def test_json_is_an_array_for_a_list_and_an_object_for_one(running: Running, folder: Path) -> None:
     listed = json.loads(called("get", "tapp", "-n", "tenant-acme", "-o", "json", cwd=folder).stdout)
+    assert called("get", "tapp", "-n", "elsewhere", "-A", "-o", "name", cwd=folder).stdout == "app/dev.crm\n"
     assert [each["status"]["installedVersion"] for each in listed] == ["1.0.0"]
     one = yaml.safe_load(called("get", "app", "dev.crm", "-o", "yaml", cwd=folder).stdout)
     assert one["metadata"]["uid"] == listed[0]["metadata"]["uid"]

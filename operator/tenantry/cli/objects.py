@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.options import STATE, Namespace, Object, Output, State, Watch
+from tenantry.cli.options import STATE, Everywhere, Namespace, Object, Output, State, Watch
 from tenantry.cli.output import Format, Table, name_of, print_documents, print_table, to_json, to_yaml, write
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def get(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Such as environments, tenv or app.", autocompletion=kind_names)],
     name: Annotated[str, typer.Argument(metavar="[NAME]")] = "",
     namespace: Namespace = "",
+    everywhere: Everywhere = False,
     output: Output = Format.TABLE,
     watch: Watch = False,
     state: State = STATE,
@@ -42,6 +43,7 @@ def get(
     """Lists the objects of a kind, or shows one."""
     from tenantry.cli.connect import with_console
 
+    namespace = "" if everywhere else namespace
     with_console(state, lambda console: _get(console, kind, name, namespace, output, watch))
 
 

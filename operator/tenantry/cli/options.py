@@ -16,6 +16,7 @@ from tenantry.cli.output import Format
 State = Annotated[Path, typer.Option("--state", envvar="TENANTRY_STATE", help="The platform's state folder.")]
 STATE = Path(".tenantry")
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only in this namespace; all where absent.")]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces, as without --namespace.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How it is printed.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Goes on printing what changes.")]
 Object = Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as environment/dev or tapp/tenant-acme/dev.crm.")]
