@@ -21,27 +21,11 @@ from tenantry.rest.engine_extension import extension_router
 from tenantry.rest.engine_routes import Row, engine_router, router_of
 from tenantry.rest.problems import answer_problems
 from tenantry.rest.release import release_label
-from tenantry.rest.sign_in import TokenResponse, password_grant
+from tenantry.rest.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
 from tenantry.rest.throttle import address_of
 from tenantry.rest.uploads import Uploads
 
 API = "/api/v1"
-_TOKEN_FORM = {
-    "content": {
-        "application/x-www-form-urlencoded": {
-            "schema": {
-                "type": "object",
-                "required": ["username", "password"],
-                "properties": {
-                    "grant_type": {"type": "string", "enum": ["password"]},
-                    "username": {"type": "string"},
-                    "password": {"type": "string"},
-                },
-            }
-        }
-    },
-    "required": True,
-}
 
 
 class EngineMe(BaseModel):
@@ -106,7 +90,7 @@ def _sign_in_router(served_of: Callable[[Request], Served]) -> APIRouter:
         return json_response({"sub": principal.id, "username": principal.username, "role": role})
 
     rows = [
-        Row("POST", "/auth/token", token, TokenResponse, _TOKEN_FORM),
+        Row("POST", "/auth/token", token, TokenResponse, PASSWORD_GRANT),
         Row("GET", "/auth/me", me, EngineMe),
     ]
     return router_of(rows, "sign-in")

@@ -15,6 +15,23 @@ from tenantry.model.verdicts import Invalid, Problem, Unauthorized
 from tenantry.rest.bodies import invalid, read_bytes
 
 TOKEN_TTL = timedelta(hours=1)
+PASSWORD_GRANT = {
+    "content": {
+        "application/x-www-form-urlencoded": {
+            "schema": {
+                "type": "object",
+                "required": ["username", "password"],
+                "properties": {
+                    "grant_type": {"type": "string", "enum": ["password"]},
+                    "username": {"type": "string"},
+                    "password": {"type": "string"},
+                },
+            }
+        }
+    },
+    "required": True,
+}
+"""The request body of a password grant, for the described interface."""
 
 
 @dataclass(frozen=True)

@@ -11,25 +11,8 @@ from tenantry.api.bodies import AuthMeResponse
 from tenantry.api.front import Front
 from tenantry.api.routes import Route
 from tenantry.rest.bodies import json_response
-from tenantry.rest.sign_in import TokenResponse, password_grant
+from tenantry.rest.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
 from tenantry.rest.throttle import address_of
-
-_FORM = {
-    "content": {
-        "application/x-www-form-urlencoded": {
-            "schema": {
-                "type": "object",
-                "required": ["username", "password"],
-                "properties": {
-                    "grant_type": {"type": "string", "enum": ["password"]},
-                    "username": {"type": "string"},
-                    "password": {"type": "string"},
-                },
-            }
-        }
-    },
-    "required": True,
-}
 
 
 class SignIn:
@@ -40,7 +23,7 @@ class SignIn:
 
     def routes(self) -> Sequence[Route]:
         return [
-            Route("POST", "/auth/token", self.token, 200, TokenResponse, (400, 429), (), (), _FORM),
+            Route("POST", "/auth/token", self.token, 200, TokenResponse, (400, 429), (), (), PASSWORD_GRANT),
             Route("GET", "/auth/me", self.me, 200, AuthMeResponse),
         ]
 
