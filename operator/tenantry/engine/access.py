@@ -23,6 +23,7 @@ from tenantry.rest.bodies import invalid
 from tenantry.rest.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
 from tenantry.rest.throttle import Throttle, address_of
 from tenantry.rest.tokens import Claims, key_id, new_key, read_key, sign, verify, write_key
+from tenantry.rest.uploads import writing_to_disk
 
 ISSUER = "tenantry-engine"
 READS = frozenset({"GET", "HEAD"})
@@ -153,7 +154,8 @@ def _load_or_create(path: Path) -> OKPKey:
     try:
         return read_key(path)
     except FileNotFoundError:
-        write_key(path, new_key())
+        with writing_to_disk():
+            write_key(path, new_key())
         return read_key(path)
 
 

@@ -5,6 +5,7 @@ No connection is kept while nothing runs: a thousand idle engines cost a thousan
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
@@ -29,6 +31,14 @@ EXACT_DIGITS = {"sqlite": 15}
 
 NAME_BYTES = {"postgresql": 63}
 """Bytes of a name, where there is a limit; more are cut off in silence."""
+
+# SQLite's primary result codes, and PostgreSQL's SQLSTATEs and classes of them.
+_DISK_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_DISK_STATES = ("53100", "58030")
+_PASSING_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PASSING_STATES = ("08", "25006", "40", "53", "55P03", "57", "58", "XX")
+"""No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
+_CANCELLED = "57014"
 
 
 class Database:
@@ -81,7 +91,11 @@ class Database:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise halt_of(error) from error
+            raise halt_of(error, self._free()) from error
+
+    def _free(self) -> str:
+        """How much room SQLite's file has; `""` for a database elsewhere."""
+        return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)" if self._file is not None else ""
 
 
 def _engine(url: str) -> Engine:
@@ -233,13 +247,19 @@ def _midnight_postgresql(element: Midnight, compiler: Any, **options: Any) -> st
     return f"CAST({compiler.process(element.clauses, **options)} AS TIMESTAMP)"
 
 
-def halt_of(error: DBAPIError) -> Halt:
-    """What a database error means: the package's or the rows' fault, or a passing one."""
+def halt_of(error: DBAPIError, free: str = "") -> Halt:
+    """What a database error means: the package's or the rows' fault, or a passing one, a full disk among them.
+
+    free: how much room the disk has, as words.
+    """
     told = str(error.orig)
-    if isinstance(error.orig, sqlite3.OperationalError) and ("locked" in told or "disk" in told or "I/O" in told):
-        return Halt(Transient("DatabaseUnavailable", told))
-    if "interrupted" in told or "statement timeout" in told:
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest of it says more precisely where
+    if "interrupted" in told or state == _CANCELLED:
         return Invalid((Problem("query", "takes too long"),))
-    if error.connection_invalidated:
-        return Halt(Transient("DatabaseUnavailable", told))
+    if code in _DISK_CODES or state in _DISK_STATES:
+        return Halt(Transient("DiskUnwritable", f"the disk of the database cannot be written: {told}{free}"))
+    lost = error.connection_invalidated or (isinstance(error.orig, psycopg.OperationalError) and not state)
+    if code in _PASSING_CODES or state.startswith(_PASSING_STATES) or lost:
+        return Halt(Transient("DatabaseUnavailable", f"the database does not take it now: {told}"))
     return Invalid((Problem("database", told),))

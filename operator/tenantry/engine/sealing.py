@@ -12,6 +12,8 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tenantry.rest.uploads import writing_to_disk
+
 KEY_FILE = "secret.key"
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -29,7 +31,7 @@ class Sealing:
         self._key: bytes | None = None
 
     def seal(self, value: str, place: str) -> str:
-        """The value as it may be stored; only what asks for the same place opens it. `""` stays `""`. Raises OSError."""
+        """The value as it may be stored; only what asks for the same place opens it. `""` stays `""`. Raises OSError, Halt."""
         if not value:
             return ""
         nonce = os.urandom(NONCE_BYTES)
@@ -55,7 +57,7 @@ class Sealing:
         return True
 
     def fingerprint(self, value: str) -> str:
-        """A mark that changes with the value, and is of no use to who does not have the key. Raises OSError."""
+        """A mark that changes with the value, and is of no use to who does not have the key. Raises OSError, Halt."""
         return hmac.new(self._of("fingerprint"), value.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _of(self, purpose: str) -> bytes:
@@ -67,22 +69,27 @@ class Sealing:
 
 def _read_or_make(path: Path) -> bytes:
     if not path.exists():
-        descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)  # for the owner's eyes alone
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)  # of two at once the first counts, for both
-        except FileExistsError:
-            pass
-        finally:
-            Path(temporary).unlink()
-        _sync_folder(path.parent)
+        with writing_to_disk():
+            _make(path)
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         raise OSError(f"{path}: holds no key of {KEY_BYTES} bytes")
     return key
+
+
+def _make(path: Path) -> None:
+    descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)  # for the owner's eyes alone
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)  # of two at once the first counts, for both
+    except FileExistsError:
+        pass
+    finally:
+        Path(temporary).unlink()
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -66,14 +66,17 @@ class Shelf:
             return
         scratch = self._content / f".{sha256}.{os.getpid()}.part"
         shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        with open_checked(self.path(sha256)) as package:
-            for name in package.content():
-                path = scratch / name.removeprefix(CONTENT)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with package.archive.open(name) as source, path.open("wb") as out:
-                    shutil.copyfileobj(source, out)
-        scratch.replace(target)
+        with writing_to_disk(), open_checked(self.path(sha256)) as package:
+            try:
+                scratch.mkdir(parents=True)
+                for name in package.content():
+                    path = scratch / name.removeprefix(CONTENT)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with package.archive.open(name) as source, path.open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                scratch.replace(target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     def content(self, sha256: str) -> Path | None:
         """The folder of the static files, or None where there are none."""
@@ -89,14 +92,17 @@ class Shelf:
         """The symbol file to serve, unpacked on its first use. Raises NotFound."""
         path = self._symbols / f"{sha256}.sym"
         if not path.exists():
-            self._symbols.mkdir(parents=True, exist_ok=True)
             scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
-            with open_checked(self.path(sha256)) as package:
+            with writing_to_disk(), open_checked(self.path(sha256)) as package:
                 if not package.has_symbols:
                     raise NotFound("this version has no symbol file")
-                with package.archive.open(SYMBOLS) as source, scratch.open("wb") as out:
-                    shutil.copyfileobj(source, out)
-            scratch.replace(path)
+                self._symbols.mkdir(parents=True, exist_ok=True)
+                try:
+                    with package.archive.open(SYMBOLS) as source, scratch.open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                    scratch.replace(path)
+                finally:
+                    scratch.unlink(missing_ok=True)
         return Download(path, filename, path.stat().st_size, sha256_of(path))
 
 

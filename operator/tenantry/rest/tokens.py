@@ -45,11 +45,15 @@ def read_key(path: Path) -> OKPKey:
 def write_key(path: Path, key: OKPKey) -> None:
     """Writes a private key atomically, for the owner's eyes alone (mkstemp's mode 0600). Blocks."""
     descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(orjson.dumps(key.as_dict(private=True)))
-        file.flush()
-        os.fsync(file.fileno())
-    Path(temporary).rename(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(orjson.dumps(key.as_dict(private=True)))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).rename(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def sign(key: OKPKey, claims: Claims, ttl: timedelta, now: datetime | None = None) -> str:

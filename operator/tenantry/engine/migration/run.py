@@ -19,6 +19,7 @@ from tenantry.engine.database import (
     check_references,
     go_on_after,
     go_on_from,
+    halt_of,
     keep_others_out,
     last_generated,
 )
@@ -73,6 +74,9 @@ def migrate(
             if seeds or wanted.changed or wanted.dropped:
                 check_references(connection, metadata.tables)
         except DBAPIError as error:
+            halt = halt_of(error)
+            if not isinstance(halt, Invalid):
+                raise halt from error  # a full disk is nobody's table
             raise Invalid((Problem("tables", f"the database refuses: {error.orig}"),)) from error
 
 
