@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import orjson
 from argon2 import PasswordHasher
 
 from tenantry.engine.access import Served
@@ -67,11 +69,16 @@ roles:
 
 @asynccontextmanager
 async def engine_with_app(
-    folder: Path, database_url: str | None = None, manifest: str = MANIFEST
+    folder: Path,
+    database_url: str | None = None,
+    manifest: str = MANIFEST,
+    seeds: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> AsyncIterator[tuple[Engine, str]]:
-    """The engine and its URL. Identities ed, rea and wri have the roles; `none` has none."""
+    """The engine and its URL. Identities ed, rea and wri have the roles; `none` has none. seeds: rows by table."""
     source = folder / "source"
-    source.mkdir()
+    (source / "seed").mkdir(parents=True)
+    for table, rows in (seeds or {}).items():
+        (source / "seed" / f"{table}.ndjson").write_bytes(b"\n".join(map(orjson.dumps, rows)))
     (source / "app.yaml").write_text(manifest)
     build(source, folder / "crm.tapp")
     (folder / "incoming").mkdir()

@@ -176,8 +176,15 @@ def go_on_after(connection: Connection, table: str, column: str) -> None:
     quoted = connection.dialect.identifier_preparer.quote_identifier
     largest = connection.exec_driver_sql(f"SELECT max({quoted(column)}) FROM {quoted(table)}").scalar()  # noqa: S608 - quoted
     if largest is not None and largest > 0:
-        sequence = text("SELECT setval(pg_get_serial_sequence(:table, :column), :largest)")
-        connection.execute(sequence, {"table": quoted(table), "column": column, "largest": largest})
+        sequence = sequence_of(connection, table, column)
+        connection.execute(text("SELECT setval(:sequence, :largest)"), {"sequence": sequence, "largest": largest})
+
+
+def sequence_of(connection: Connection, table: str, column: str) -> str:
+    """The sequence that makes a column's keys, on PostgreSQL, spelled as SQL takes it."""
+    quoted = connection.dialect.identifier_preparer.quote_identifier
+    query = text("SELECT pg_get_serial_sequence(:table, :column)")
+    return str(connection.execute(query, {"table": quoted(table), "column": column}).scalar_one())
 
 
 def one_at_a_time(connection: Connection, what: str) -> None:

@@ -364,6 +364,28 @@ def test_a_generated_key_is_not_given_twice_by_a_rebuilt_table(tables: Tables) -
     assert tables.rows("people") == [(3, "Cem")]
 
 
+GENERATED, PLAIN = {"generated": True}, {"generated": False}
+KEYS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], int]] = {
+    "that were given before": ([PLAIN, GENERATED], [{"id": 5, "name": "Ada"}], 6),
+    "of a wider type": ([GENERATED, {**GENERATED, "type": "bigint"}], [{"id": 2147483647, "name": "Ada"}], 2147483648),
+    "of a narrower type": ([{**GENERATED, "type": "bigint"}, GENERATED], [{"name": "Ada"}, {"name": "Bob"}], 3),
+    "that were given in between": ([GENERATED, PLAIN, GENERATED], [{"id": 7, "name": "Ada"}], 8),
+    "of another name": ([GENERATED, {**GENERATED, "name": "key", "renamedFrom": "id"}], [{"id": 7, "name": "Ada"}], 8),
+}
+
+
+@pytest.mark.parametrize(("columns", "rows", "next_"), KEYS.values(), ids=KEYS)
+def test_generated_keys_go_on_after_those(
+    tables: Tables, columns: list[dict[str, Any]], rows: list[dict[str, Any]], next_: int
+) -> None:
+    for number, each in enumerate(columns):
+        key = {"name": "id", "type": "integer", **each}
+        shaped = {"name": "people", "primaryKey": [key["name"]], "columns": [key, NAME]}
+        tables.migrate(app(shaped), {} if number else {"people": rows})
+    tables.do("INSERT INTO crm__people (name) VALUES ('Cem')")
+    assert tables.rows("people")[-1] == (next_, "Cem")
+
+
 def people_with(*columns: dict[str, Any]) -> Manifest:
     return app({"name": "people", "primaryKey": ["id"], "columns": list(columns)})
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from alembic.operations import Operations
 
+from tenantry.engine.database import go_on_after, sequence_of
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.plan import Plan, TablePlan
 from tenantry.engine.migration.shapes import GENERATED, ColumnShape
@@ -75,26 +77,35 @@ def _free(operations: Operations, change: TablePlan, table: sa.Table) -> None:
 
 
 def _alter_column(operations: Operations, column: sa.Column[Any], was: ColumnShape, now: ColumnShape) -> None:
-    quoted = operations.get_context().dialect.identifier_preparer.quote
+    connection, dialect = operations.get_bind(), operations.get_context().dialect
+    quoted = dialect.identifier_preparer.quote
     where = f"ALTER TABLE {quoted(column.table.name)} ALTER COLUMN {quoted(column.name)}"
-    steps = [f"{where} DROP DEFAULT"] if was.default else []
+    stays = was.default == now.default == GENERATED
+    steps = [f"{where} DROP DEFAULT"] if was.default and not stays else []
+    if was.default == GENERATED and not stays:
+        steps.append(f"DROP SEQUENCE {sequence_of(connection, column.table.name, column.name)}")
     if was.type != now.type:
         value = conversion(was.type, now.type).value(sa.column(column.name))
-        spelled = value.compile(dialect=operations.get_context().dialect, compile_kwargs={"literal_binds": True})
+        spelled = value.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         steps.append(f"{where} TYPE {now.type} USING ({spelled})::{now.type}")
+        if stays:
+            steps.append(f"ALTER SEQUENCE {sequence_of(connection, column.table.name, column.name)} AS {now.type}")
     if was.nullable != now.nullable:
         steps.append(f"{where} {'DROP' if now.nullable else 'SET'} NOT NULL")
-    steps += _default(column, now, where)
+    if now.default and not stays:
+        steps += _default(column, now, where)
     for statement in steps:
-        operations.get_bind().exec_driver_sql(statement)
+        connection.exec_driver_sql(statement)
+    if now.default == GENERATED and not stays:
+        go_on_after(connection, column.table.name, column.name)
 
 
 def _default(column: sa.Column[Any], now: ColumnShape, where: str) -> Iterable[str]:
-    if now.default == GENERATED:
-        sequence = f'"{column.table.name[:50]}_{column.name[:8]}_seq"'
-        owner = f'"{column.table.name}"."{column.name}"'
-        return (f"CREATE SEQUENCE {sequence} OWNED BY {owner}", f"{where} SET DEFAULT nextval('{sequence}')")
-    return (f"{where} SET DEFAULT {now.default}",) if now.default else ()
+    if now.default != GENERATED:
+        return (f"{where} SET DEFAULT {now.default}",)
+    digest = hashlib.blake2s(f"{column.table.name}.{column.name}".encode(), digest_size=8).hexdigest()
+    sequence, owner = f'"_tenantry_{digest}_seq"', f'"{column.table.name}"."{column.name}"'
+    return (f"CREATE SEQUENCE {sequence} AS {now.type} OWNED BY {owner}", f"{where} SET DEFAULT nextval('{sequence}')")
 
 
 def _bind(operations: Operations, table: sa.Table) -> None:
