@@ -31,6 +31,7 @@ from tenantry.model.facts import (
 )
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
+from tenantry.model.syncing import Followed, SyncOrder
 
 R = TypeVar("R", bound=Resource[Any, Any])
 O = TypeVar("O")  # noqa: E741 - Observed
@@ -319,6 +320,29 @@ class Fetcher(Protocol):
         """Nothing fetches those bytes for that tenant any more. Idempotent."""
 
 
+class SourceView(Protocol):
+    """What observe may know of the repositories of Sources."""
+
+    def look(self, source: Ref, uid: str) -> Followed | None:
+        """What came of following it in this process, None while nothing did."""
+
+    def owned(self, source: Ref) -> int:
+        """How many objects are its own and are not being deleted."""
+
+
+class Sources(SourceView, Protocol):
+    """Reads and applies the repositories of Sources, beside the passes: a slow remote holds up none."""
+
+    async def follow(self, order: SyncOrder) -> None:
+        """From now on, as the order says, and has the Source looked at whenever there is news. Returns at once; idempotent."""
+
+    async def stop(self, source: Ref, uid: str) -> None:
+        """Follows it no longer; what was applied stays as it is. Idempotent."""
+
+    async def leave(self, order: SyncOrder, prune: bool) -> None:
+        """Follows it no longer, and lets go what was applied, or deletes it; `look` tells what is kept. Idempotent."""
+
+
 @dataclass(frozen=True)
 class World:
     """What observe may see."""
@@ -328,6 +352,7 @@ class World:
     deployer: DeployerView
     engines: EngineViews
     packages: PackageView
+    sources: SourceView
 
 
 @dataclass(frozen=True)
@@ -342,6 +367,7 @@ class Hands:
     packages: Packages
     logs: OperationLogs
     fetcher: Fetcher
+    sources: Sources
 
 
 @dataclass(frozen=True)

@@ -122,11 +122,11 @@ imagePullSecrets:
 
 {{- /* The kinds that live in a tenant's namespace and are the tenant's to declare: no users, no operations. */}}
 {{- define "tenantry.tenantKinds" -}}
-[apps, environments, identities, identityproviders, packages]
+[apps, environments, identities, identityproviders, packages, sources]
 {{- end }}
 
 {{- define "tenantry.allKinds" -}}
-[apps, environments, identities, identityproviders, operations, packages, regions, tenants, users]
+[apps, environments, identities, identityproviders, operations, packages, regions, sources, tenants, users]
 {{- end }}
 
 {{- define "tenantry.hasVolume" -}}

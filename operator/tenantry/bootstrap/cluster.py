@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -35,12 +35,12 @@ from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
 from tenantry.adapters.kubernetes.wire import endpoint, received
 from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
 from tenantry.adapters.logs import BlobLogs
-from tenantry.adapters.overlay.packages import NoFetches
+from tenantry.adapters.overlay.packages import NoFetches, NoSources
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
-from tenantry.bootstrap.fetching import package_fetcher
+from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
@@ -58,7 +58,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Halt
-from tenantry.ports import Fetcher, OperationLogs, Packages
+from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
@@ -90,7 +90,12 @@ class Connected:
     engines: HttpEngines
     deployer: KubernetesDeployer
 
-    def ports(self, packages: Packages, logs: OperationLogs, fetcher: Fetcher) -> Ports:
+    def fetching(self, settings: Settings, packages: Packages, scratch: Path, ended: Callable[[Ref], None]) -> Fetching:
+        """What the operator fetches. ended: hears of each object with news."""
+        secrets = StoreSecrets(self.writing, self.cache.document, self.fingerprint_key)
+        return Fetching.of(settings, packages, scratch, scratch, self.writing, self.cache, secrets, ended)
+
+    def ports(self, packages: Packages, logs: OperationLogs, fetcher: Fetcher, sources: Sources) -> Ports:
         """The ports of one pass."""
         return Ports(
             store=self.writing,
@@ -101,6 +106,7 @@ class Connected:
             packages=packages,
             logs=logs,
             fetcher=fetcher,
+            sources=sources,
         )
 
 
@@ -213,8 +219,8 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     cluster = settings.cluster
     blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
     logs, cache = RemoteLogs(blobs), connected.cache
-    fetcher = package_fetcher(settings, blobs, scratch, lambda ref: runtime.look(ref))
-    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs, fetcher), now, settings.operations.deadline)
+    fetching = connected.fetching(settings, blobs, scratch, lambda ref: runtime.look(ref))
+    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs, *fetching.both), now, settings.operations.deadline)
     runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
     host = _host(settings, connected, runtime)
     pod = cluster.pod or socket.gethostname()
@@ -236,7 +242,7 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()
-            await fetcher.aclose()
+            await fetching.aclose()
             await lease.release()
 
     engines = asyncio.create_task(_follow_engines(connected.deployer, runtime), name="engines")
@@ -299,7 +305,9 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
             logs = BlobLogs(blobs)
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
-            planner = Planner(cache, connected.ports(blobs, logs, NoFetches()), Admission(), Declared(cache).has_engine, engines)
+            planner = Planner(
+                cache, connected.ports(blobs, logs, NoFetches(), NoSources()), Admission(), Declared(cache).has_engine, engines
+            )
             facade = Facade(
                 store=connected.writing,
                 cache=cache,

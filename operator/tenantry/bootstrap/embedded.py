@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
-from tenantry.adapters.fetching.fetcher import PackageFetcher
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
@@ -32,7 +31,7 @@ from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.api.webhooks import Webhook
-from tenantry.bootstrap.fetching import package_fetcher
+from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
 from tenantry.bootstrap.planning import Planner
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
@@ -86,7 +85,7 @@ class Platform:
     folders: EngineFolders
     backups: Backups
     engines: HttpEngines
-    fetcher: PackageFetcher
+    fetching: Fetching
     fingerprint_key: bytes
     mark_key: bytes
     settings: Settings
@@ -138,8 +137,8 @@ class Platform:
         backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
         engines = _engines(keys, secrets, settings, state / "incoming", _in_process(hosting, base_url), cache)
         deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
-        fetcher = package_fetcher(settings, packages, packages.incoming, lambda ref: runtime.look(ref))
-        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages, fetcher)
+        fetching = Fetching.of(settings, packages, packages.incoming, state, writing, cache, secrets, lambda of: runtime.look(of))
+        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages, fetching)
         runtime = _runtime(cache, ports, settings)
         return cls(
             state,
@@ -157,7 +156,7 @@ class Platform:
             folders,
             backups,
             engines,
-            fetcher,
+            fetching,
             fingerprint_key,
             mark_key,
             settings,
@@ -227,7 +226,7 @@ class Platform:
     async def close(self) -> None:
         """Stops, and lets the state folder go."""
         await self.host.stop()
-        await self.fetcher.aclose()
+        await self.fetching.aclose()
         await self.engines.aclose()
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
@@ -279,7 +278,7 @@ def _ports(
     deployer: LocalDeployer,
     engines: HttpEngines,
     packages: FolderBlobs,
-    fetcher: PackageFetcher,
+    fetching: Fetching,
 ) -> Ports:
     return Ports(
         store=writing,
@@ -289,7 +288,8 @@ def _ports(
         engines=engines,
         packages=packages,
         logs=BlobLogs(packages),
-        fetcher=fetcher,
+        fetcher=fetching.packages,
+        sources=fetching.sources,
     )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.resource import Ref
-from tenantry.ports import Deployer, Engines, Fetcher, Hands, OperationLogs, Packages, Store, Tenancy, World
+from tenantry.ports import Deployer, Engines, Fetcher, Hands, OperationLogs, Packages, Sources, Store, Tenancy, World
 from tenantry.runtime.following import TrackedView
 from tenantry.runtime.retention import Keep
 from tenantry.runtime.writing import WritingStore
@@ -43,12 +43,14 @@ class Ports:
     packages: Packages
     logs: OperationLogs
     fetcher: Fetcher
+    sources: Sources
 
     def world(self, view: TrackedView) -> World:
         secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key)
-        return World(view, secrets, self.deployer, self.engines, self.packages)
+        return World(view, secrets, self.deployer, self.engines, self.packages, self.sources)
 
     def hands(self, origin: Ref) -> Hands:
         store = self.store.on_behalf_of(origin)
         secrets = StoreSecrets(store, lambda ref: None, self.fingerprint_key)
-        return Hands(store, self.tenancy(store), secrets, self.deployer, self.engines, self.packages, self.logs, self.fetcher)
+        tenancy, packages = self.tenancy(store), self.packages
+        return Hands(store, tenancy, secrets, self.deployer, self.engines, packages, self.logs, self.fetcher, self.sources)

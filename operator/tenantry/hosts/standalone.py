@@ -96,12 +96,14 @@ class SourceFeed:
         syncer: Syncer,
         cache: Cache,
         applied: Callable[[Tree], Awaitable[None]] | None = None,
+        told: Callable[[], None] = lambda: None,
     ) -> None:
-        """location: for people; applied: told of each tree that is applied with nothing left to approve."""
+        """location: for people; applied: told of each tree that is applied with nothing left to approve; told: of each write."""
         self.location = location
         self._read = read
         self._changes = changes
         self._applied = applied
+        self._told = told
         self.syncer = syncer
         self.last = Synced()
         """What the last sync did."""
@@ -144,14 +146,19 @@ class SourceFeed:
                 self._appeared.put_nowait(namespace)
         if any(not wait.namespace for wait in self.last.waiting):
             self._incomplete.put_nowait(None)
+        self._told()
         return self.last
 
     async def run(self) -> None:
         """Follows the source and the namespaces, without end."""
         unlisten = self._cache.listen(self._seen)
+        each = (self._follow_source(), self._follow_asked(), self._follow_namespaces(), self._try_again())
+        works = [asyncio.ensure_future(work) for work in each]
         try:
-            await asyncio.gather(self._follow_source(), self._follow_asked(), self._follow_namespaces(), self._try_again())
+            await asyncio.gather(*works)
         finally:
+            for work in works:  # that one of them fails does not end the others
+                work.cancel()
             unlisten()
 
     async def settled(self) -> None:
@@ -186,6 +193,7 @@ class SourceFeed:
                     resumed = await self.syncer.resume(*appeared)
                 if any(not wait.namespace for wait in resumed.waiting):
                     self._incomplete.put_nowait(None)
+                self._told()
             finally:
                 for _ in appeared:
                     self._appeared.task_done()

@@ -22,6 +22,7 @@ from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
+from tenantry.kinds.source.spec import Source
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.fields import LABEL_PATTERN
@@ -30,7 +31,7 @@ from tenantry.model.resource import GROUP, VERSION, Resource
 Schema = dict[str, Any]
 Kind = type[Resource[Any, Any]]
 
-KINDS: tuple[Kind, ...] = (Region, Tenant, Environment, Package, App, Identity, IdentityProvider, User, Operation)
+KINDS: tuple[Kind, ...] = (Region, Tenant, Environment, Package, App, Identity, IdentityProvider, User, Source, Operation)
 CATEGORY = "tenantry"
 LONGEST_NAME = 40
 LONGEST_APP_NAME = 2 * LONGEST_NAME + 1

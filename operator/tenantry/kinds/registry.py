@@ -24,6 +24,9 @@ from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region import decide as region_decide
 from tenantry.kinds.region import observe as region_observe
 from tenantry.kinds.region.spec import Region
+from tenantry.kinds.source import decide as source_decide
+from tenantry.kinds.source import observe as source_observe
+from tenantry.kinds.source.spec import Source
 from tenantry.kinds.tenant import decide as tenant_decide
 from tenantry.kinds.tenant import observe as tenant_observe
 from tenantry.kinds.tenant.spec import Tenant
@@ -44,6 +47,7 @@ KINDS: dict[str, Kind[Any, Any]] = {
         Kind(Identity, identity_observe.observe, identity_decide.decide),
         Kind(IdentityProvider, identity_provider_observe.observe, identity_provider_decide.decide),
         Kind(User, user_observe.observe, user_decide.decide),
+        Kind(Source, source_observe.observe, source_decide.decide),
     )
 }
 """The kinds that are reconciled, in order of dependency."""

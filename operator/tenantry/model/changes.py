@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, MigrationStep, TenantAccess
 from tenantry.model.resource import Ref
+from tenantry.model.syncing import FollowSource, LeaveSource, StopSource
 
 NO_GROUPS = TenantAccess()
 
@@ -267,6 +268,9 @@ Change = (
     | DeleteIdentityProvider
     | RemovePackage
     | FetchPackage
+    | FollowSource
+    | LeaveSource
+    | StopSource
 )
 
 CLUSTER_PROVIDERS = frozenset({"Kubernetes"})

@@ -30,8 +30,9 @@ from tenantry.model.changes import (
 )
 from tenantry.model.facts import Password
 from tenantry.model.resource import Held
+from tenantry.model.syncing import FollowSource, LeaveSource, StopSource
 from tenantry.model.verdicts import NotFound
-from tenantry.ports import EngineAdmin, Hands
+from tenantry.ports import EngineAdmin, Hands, Sources
 
 
 async def apply(change: Change, hands: Hands) -> None:
@@ -60,6 +61,8 @@ async def apply(change: Change, hands: Hands) -> None:
             await hands.packages.remove(tenant, sha256)
         case FetchPackage(package, tenant, sha256, location):
             await hands.fetcher.begin(package, tenant, sha256, location)
+        case FollowSource() | LeaveSource() | StopSource():
+            await _apply_to_sources(change, hands.sources)
         case _:
             await _apply_to_people(change, hands)
 
@@ -78,6 +81,18 @@ async def _apply_to_objects(
             await hands.secrets.ensure(ref, "environment")
         case DeleteSecret(ref):
             await hands.secrets.remove(ref)
+        case _:
+            assert_never(change)
+
+
+async def _apply_to_sources(change: FollowSource | LeaveSource | StopSource, sources: Sources) -> None:
+    match change:
+        case FollowSource(order):
+            await sources.follow(order)
+        case LeaveSource(order, prune):
+            await sources.leave(order, prune)
+        case StopSource(source, uid):
+            await sources.stop(source, uid)
         case _:
             assert_never(change)
 

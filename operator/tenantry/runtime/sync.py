@@ -33,6 +33,7 @@ from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import Store
 from tenantry.runtime.pruning import Budget, Kept, decide_pruning
+    "Source",
 
 T = TypeVar("T")
 ORDER = (

@@ -104,14 +104,14 @@ def test_nobody_may_escalate_and_only_the_tenants_roles_are_bound(values: dict[s
 @variants
 def test_nobody_impersonates_users_or_groups(values: dict[str, Any]) -> None:
     accounts = ("ClusterRole/tenantry-operator", ("serviceaccounts",), ("tenantry-admin", "tenantry-viewer"))
-    caller = ("ClusterRole/tenantry-api", ("userextras/tenantry.dev/caller",), ())
-    assert rights_of("impersonate", values) == {accounts, caller}
+    callers = {(f"ClusterRole/tenantry-{each}", ("userextras/tenantry.dev/caller",), ()) for each in ("api", "operator")}
+    assert rights_of("impersonate", values) == {accounts, *callers}
 
 
 @pytest.mark.parametrize("role", TENANT_ROLES)
 def test_a_role_for_people_has_no_verb_on_users_operations_status_and_finalizers(role: str) -> None:
     reached = {resource for rule in named("ClusterRole", role)["rules"] for resource in rule["resources"]}
-    kinds_of_tenants = {"apps", "environments", "identities", "identityproviders", "packages"}
+    kinds_of_tenants = {"apps", "environments", "identities", "identityproviders", "packages", "sources"}
     assert reached - {"events", "secrets"} == kinds_of_tenants
     assert ("secrets" in reached) is (role == "tenantry-tenant-admin")
 
@@ -220,11 +220,11 @@ def test_data_stays_when_the_release_goes() -> None:
         if each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
     }
     definitions = {each for each in kept if each[0] == "CustomResourceDefinition"}
-    assert len(definitions) == 9
+    assert len(definitions) == 10
     assert kept - definitions == {("Secret", "tenantry-admin"), ("PersistentVolumeClaim", "tenantry-blobs")}
 
 
-@pytest.mark.parametrize(("crds", "count"), [({"install": False}, 0), ({"keep": False}, 9)], ids=["apart", "not kept"])
+@pytest.mark.parametrize(("crds", "count"), [({"install": False}, 0), ({"keep": False}, 10)], ids=["apart", "not kept"])
 def test_definitions_can_be_left_to_others(crds: dict[str, bool], count: int) -> None:
     found = [each for each in objects({"crds": crds}) if each["kind"] == "CustomResourceDefinition"]
     assert len(found) == count

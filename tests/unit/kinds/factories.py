@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import pytest
 
+from tenantry.adapters.overlay.packages import NoSources
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.spec import Identity
@@ -34,7 +35,7 @@ from tenantry.model.facts import (
     SecretFacts,
 )
 from tenantry.model.resource import SYSTEM_NAMESPACE, TENANT_LABEL, Resource, format_time
-from tenantry.ports import EngineViews, World
+from tenantry.ports import EngineViews, SourceView, World
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.following import TrackedView
 
@@ -247,6 +248,7 @@ class Surroundings:
     packages: Mapping[tuple[str, str], PackageFacts] = field(default_factory=dict)
     deployed: Mapping[EngineRef, EngineFacts] = field(default_factory=dict)
     provider: str = "Local"
+    sources: SourceView = field(default_factory=NoSources)
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
         return self.secrets.get((namespace, name, key, for_kind), MISSING)
@@ -270,4 +272,4 @@ def world(*resources: Resource[Any, Any], around: Surroundings | None = None) ->
     for resource in resources:
         cache.absorb({"apiVersion": "v1", "kind": resource.KIND} | resource.to_json())
     around = around or Surroundings()
-    return World(TrackedView(cache), around, around, cast(EngineViews, around), around)
+    return World(TrackedView(cache), around, around, cast(EngineViews, around), around, around.sources)

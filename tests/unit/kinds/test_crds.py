@@ -87,7 +87,7 @@ def test_names_are_those_of_the_contract() -> None:
 
     assert {kind: each["shortNames"][0] for kind, each in names.items()} == {
         "Region": "rgn", "Tenant": "tn", "Environment": "tenv", "Package": "pkg", "App": "tapp",
-        "Identity": "idn", "IdentityProvider": "idp", "User": "usr", "Operation": "op",
+        "Identity": "idn", "IdentityProvider": "idp", "User": "usr", "Source": "src", "Operation": "op",
     }  # fmt: skip
     assert {each["categories"][0] for each in names.values()} == {"tenantry"}
 

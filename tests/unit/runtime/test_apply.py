@@ -39,6 +39,7 @@ from tenantry.model.facts import (
     TenantAccess,
 )
 from tenantry.model.resource import Held, Ref
+from tenantry.model.syncing import FollowSource, LeaveSource, StopSource, SyncOrder
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Hands
 from tenantry.runtime.apply import apply
@@ -84,9 +85,10 @@ class Port:
 
 def hands(port: Port) -> Hands:
     """Hands whose every port is this one."""
-    return cast(Hands, Hands(*([port] * 8)))  # type: ignore[arg-type]
+    return cast(Hands, Hands(*([port] * 9)))  # type: ignore[arg-type]
 
 
+ORDER = SyncOrder(Ref("Source", "tenantry-system", "platform"), "uid", "https://here.example/platform", "", "", 60.0)
 PUT = PutIdentity(ENGINE, "ann", SECRET, "password", (("crm", "reader"),))
 PUT_CORP = PutIdentityProvider(ENGINE, CORP, None, "")
 EFFECTS: dict[str, tuple[Change, list[Call]]] = {
@@ -128,6 +130,9 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
         FetchPackage(CRM, "acme", "sha", "https://here.example/crm"),
         [("begin", CRM, "acme", "sha", "https://here.example/crm")],
     ),
+    "a followed source": (FollowSource(ORDER), [("follow", ORDER)]),
+    "no followed source": (StopSource(ORDER.source, "uid"), [("stop", ORDER.source, "uid")]),
+    "a source that is left": (LeaveSource(ORDER, True), [("leave", ORDER, True)]),
 }
 
 

@@ -74,7 +74,7 @@ class Stage:
     def hands(self, origin: Ref) -> Hands:
         store = self.store.on_behalf_of(origin)
         none = cast(Any, None)
-        return Hands(store, cast(Any, self), none, none, cast(Any, self), none, NoLogs(), none)
+        return Hands(store, cast(Any, self), none, none, cast(Any, self), none, NoLogs(), none, none)
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """ports.Tenancy."""

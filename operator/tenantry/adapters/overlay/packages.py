@@ -1,4 +1,4 @@
-"""What-if packages, fetches and logs: real bytes are read, new ones go into a folder of the plan."""
+"""What-if packages, fetches, sources and logs: real bytes are read, new ones go into a folder of the plan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Ref
+from tenantry.model.syncing import Followed, SyncOrder
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Packages
 
@@ -40,6 +41,25 @@ class NoFetches:
         return
 
     async def cancel(self, tenant: str, sha256: str) -> None:
+        return
+
+
+class NoSources:
+    """ports.Sources: a plan tells which repositories would be followed, and asks nobody for them."""
+
+    def look(self, source: Ref, uid: str) -> Followed | None:
+        return None
+
+    def owned(self, source: Ref) -> int:
+        return 0
+
+    async def follow(self, order: SyncOrder) -> None:
+        return
+
+    async def stop(self, source: Ref, uid: str) -> None:
+        return
+
+    async def leave(self, order: SyncOrder, prune: bool) -> None:
         return
 
 

@@ -10,13 +10,14 @@ from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.package.spec import Package
+from tenantry.kinds.source.spec import Source
 from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.claims import Claim
 from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Resource
 from tenantry.ports import View, World
 
-CONTENTS: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider, Package)
+CONTENTS: tuple[type[Resource[Any, Any]], ...] = (Source, App, Identity, IdentityProvider, Package)
 
 
 async def observe(tenant: Tenant, world: World) -> Observed:

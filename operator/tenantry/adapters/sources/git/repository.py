@@ -58,7 +58,8 @@ class Repository:
         revision = self._remote.revision
         if self._remote.pinned:
             return revision, revision
-        wanted = [f"refs/heads/{revision}", f"refs/tags/{revision}"] if revision else ["HEAD"]
+        full = revision.startswith("refs/") or not revision
+        wanted = [revision or "HEAD"] if full else [f"refs/heads/{revision}", f"refs/tags/{revision}"]
         printed = await self._git.run("ls-remote", "--quiet", "--", self._remote.url, *wanted, within_s=ASK_S)
         lines = (line.partition("\t") for line in printed.decode(errors="replace").splitlines())
         found = {ref: oid for oid, _, ref in lines}

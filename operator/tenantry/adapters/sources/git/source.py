@@ -38,7 +38,8 @@ log = structlog.get_logger(__name__)
 class GitSettings:
     """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none.
 
-    sops: opens what is encrypted there; signers: who must have signed the commit, None for no matter who.
+    sops: opens what is encrypted there; signers: who must have signed the commit, None for no matter who. settled: the commit
+    of which nothing was left to approve, where the folder is new and cannot tell.
     """
 
     interval_s: float = 60.0
@@ -46,6 +47,7 @@ class GitSettings:
     authorization: str = ""
     sops: Sops = field(default_factory=Sops)
     signers: Path | None = None
+    settled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class GitSource:
         self._url = url
         self._admit = admit
         self._now = now
-        self._interval_s = settings.interval_s
+        self._interval_s, self._settled = settings.interval_s, settings.settled
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
         self._signatures = Signatures(self._repository, settings.signers) if settings.signers else None
@@ -252,7 +254,7 @@ class GitSource:
         return _Root(folder.oid, f"{above}/" if above else "", name) if folder else whole(path, f"is not in {commit[:12]}")
 
     async def _revision(self, commit: str) -> Revision:
-        applied = await self._repository.noted(APPLIED)
+        applied = await self._repository.noted(APPLIED) or self._settled
         rewrote = bool(applied) and applied != commit and not await self._repository.follows(commit, applied)
         origins = await self._repository.origins(commit, self._url.path)
         return Revision(commit, applied if rewrote else "", partial(_origin, origins, commit))

@@ -68,6 +68,20 @@ def parse_git_url(text: str) -> GitUrl:
     return GitUrl(f"{scheme}://{host}/{repository}", revision, _checked_path(path))
 
 
+def git_url(url: str, revision: str = "", path: str = "") -> GitUrl:
+    """The same of its parts. revision: a branch, a tag, or the full name of either. Raises ValueError."""
+    if _CONTROL.search(url):
+        raise ValueError("a repository's URL holds no spaces and no control characters; write %20")
+    scheme, found, rest = url.partition("://")
+    host, slash, repository = rest.partition("/")
+    if not found or not slash or not repository:
+        raise ValueError(f"{_shown(url)} must be https://HOST/REPOSITORY, ssh://USER@HOST/REPOSITORY or file:///REPOSITORY")
+    _check_host(scheme, host)
+    if revision and _BAD_REVISION.search(revision):
+        raise ValueError(f"{revision!r} is no branch or tag")
+    return GitUrl(url, revision, _checked_path(path))
+
+
 def _check_host(scheme: str, host: str) -> None:
     try:
         parts = urlsplit(f"{scheme}://{host}/")

@@ -1,0 +1,253 @@
+"""ports.Sources: follows the repositories of Sources beside the passes, each by the feed that serves `tenantry up`, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from tenantry.hosts.standalone import SourceFeed
+from tenantry.kinds.source.spec import Source
+from tenantry.model.facts import Caller
+from tenantry.model.resource import PRUNE, SOURCE, SOURCE_AUTHOR, SOURCE_COMMIT, SOURCE_FILE, SYSTEM_NAMESPACE, Document, Ref
+from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
+from tenantry.model.tree import Tree
+from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
+from tenantry.ports import Store
+from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.inventory import CacheLists, owned_by
+from tenantry.runtime.pruning import DISABLED, Budget, Kept
+from tenantry.runtime.sync import Syncer
+from tenantry.runtime.writing import WritingStore
+
+TENANT_READS = 4
+"""Repositories of tenants that are read at once, one of each tenant."""
+TENANT_ROLE = "ADMIN"
+_TOLD = (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A repository that is ready to be read; see SourceFeed."""
+
+    read: Callable[[], Awaitable[Tree]]
+    changes: Callable[[], AsyncIterator[None]]
+    applied: Callable[[Tree], Awaitable[None]]
+
+
+class Repositories(Protocol):
+    """Where the repositories of Sources are kept."""
+
+    async def open(self, order: SyncOrder) -> Opened:
+        """Makes one readable; the remote is not asked yet. Raises Halt."""
+
+    async def discard(self, uid: str) -> None:
+        """Removes what is kept of it. Idempotent."""
+
+
+@dataclass
+class _One:
+    """A Source that is followed. reading: the order under which it was last read; stopping: its task was told to end."""
+
+    order: SyncOrder
+    reading: SyncOrder
+    settled: str
+    task: asyncio.Task[None] | None = None
+    feed: SourceFeed | None = None
+    stopping: bool = False
+
+    @property
+    def runs(self) -> bool:
+        return self.task is not None and not self.task.done() and not self.stopping
+
+
+class SourceFollowing:
+    """ports.Sources. finalized: the kinds whose objects are born with our finalizer; ended: told of each Source with news."""
+
+    def __init__(
+        self,
+        store: WritingStore,
+        cache: Cache,
+        repositories: Repositories,
+        finalized: Container[str],
+        ended: Callable[[Ref], None],
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._repositories = repositories
+        self._finalized = finalized
+        self._ended = ended
+        self._running: dict[Ref, _One] = {}
+        self._facts: dict[Ref, Followed] = {}
+        self._slots = asyncio.Semaphore(TENANT_READS)
+        self._of_tenant: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
+        self._unlisten = cache.listen(self._seen)
+
+    def look(self, source: Ref, uid: str) -> Followed | None:
+        facts = self._facts.get(source)
+        return facts if facts is not None and facts.order.uid == uid else None
+
+    def owned(self, source: Ref) -> int:
+        return sum(1 for _ in owned_by(self._cache, owner_of(source), _scope(source)))
+
+    async def follow(self, order: SyncOrder) -> None:
+        one = self._running.get(order.source)
+        if one is not None and one.runs and one.order.settings == order.settings:
+            if one.order != order:
+                one.order = order
+                if one.feed is not None:
+                    one.feed.ask()
+            return
+        await self._stop(order.source)
+        one = self._running[order.source] = _One(order, order, order.settled)
+        one.task = asyncio.create_task(self._run(one), name=f"source {order.source}")
+
+    async def stop(self, source: Ref, uid: str) -> None:
+        await self._stop(source)
+        self._facts.pop(source, None)
+        await self._repositories.discard(uid)
+
+    async def leave(self, order: SyncOrder, prune: bool) -> None:
+        await self._stop(order.source)
+        kept = await self._prune_all(order) if prune else ()
+        for document in tuple(owned_by(self._cache, order.owner, _scope(order.source))):
+            if not prune or _is_exempt(document):
+                await self._release(document)
+        self._facts[order.source] = Followed(order, ended=_now(), objects=self.owned(order.source), kept=kept)
+
+    async def aclose(self) -> None:
+        """Ends all of it, and waits for that."""
+        self._unlisten()
+        for source in tuple(self._running):
+            await self._stop(source)
+
+    async def _stop(self, source: Ref) -> None:
+        one = self._running.pop(source, None)
+        if one is not None and one.task is not None:
+            one.task.cancel()
+            await asyncio.wait([one.task])
+
+    def _seen(self, seen: Seen) -> None:
+        """One that is suspended, or gone, is followed no longer, whatever it is doing."""
+        if seen.ref.kind != Source.KIND or seen.ref not in self._running | self._facts:
+            return
+        source = self._cache.resource(seen.ref)
+        if isinstance(source, Source) and (not source.spec.suspend or source.deleting):
+            return
+        self._facts.pop(seen.ref, None)
+        one = self._running.get(seen.ref)
+        if one is not None and one.task is not None:
+            one.stopping = True
+            one.task.cancel()
+
+    async def _run(self, one: _One) -> None:
+        failure: Stalled | Waiting | Transient
+        try:
+            await self._follow(one)
+            return
+        except Halt as halt:
+            failure = halt.verdict
+        except OSError as error:
+            failure = Transient("DiskFailed", str(error))
+        except Exception as bug:
+            log.exception("following failed", source=str(one.order.source))
+            failure = Transient("InternalError", str(bug))
+        self._facts[one.order.source] = Followed(one.reading, failure)
+        self._ended(one.order.source)
+
+    async def _follow(self, one: _One) -> None:
+        """Without end."""
+        order = one.order
+        opened = await self._repositories.open(order)
+        lists, budget = CacheLists(self._cache, _scope(order.source)), Budget(order.objects, order.percent / 100)
+        syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget)
+        read, told = partial(self._read, one, opened), partial(self._tell, one)
+        one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told)
+        await one.feed.sync()
+        await one.feed.run()
+
+    def _hand(self, order: SyncOrder) -> Store:
+        """The store with the rights of whom it is applied for."""
+        if not order.tenant:
+            return self._store
+        name = f"source:{order.source.namespace}/{order.source.name}"
+        return self._store.as_(Caller(order.uid, name, TENANT_ROLE, order.tenant))
+
+    async def _read(self, one: _One, opened: Opened) -> Tree:
+        one.reading = one.order
+        if not one.order.tenant:
+            return await opened.read()
+        async with self._of_tenant[one.order.tenant], self._slots:
+            return await opened.read()
+
+    def _tell(self, one: _One) -> None:
+        """Takes note of what a sync came to; what a person has approved of it is pruned by another one."""
+        feed = one.feed
+        assert feed is not None
+        tree, last, revision = feed.tree, feed.last, feed.tree.revision
+        if revision is not None and not last.kept and not tree.problems:
+            one.settled = revision.commit
+        waits = (w for w in last.waiting if not w.namespace or w.namespace in feed.syncer.waits_for)
+        facts = Followed(
+            order=one.reading,
+            ended=_now(),
+            revision=revision.commit if revision else "",
+            settled=one.settled,
+            documents=len(tree.documents),
+            objects=self.owned(one.order.source),
+            away=tree.away,
+            problems=tuple(map(str, last.problems)),
+            kept=_kept(last.kept),
+            waiting=tuple(f"{wait.ref}: {wait.reason}" for wait in waits),
+        )
+        self._facts[one.order.source] = facts
+        if facts.order.approved and facts.order.approved == approval_of(facts.kept):
+            feed.syncer.approve()
+            feed.ask()
+        self._ended(one.order.source)
+
+    async def _prune_all(self, order: SyncOrder) -> tuple[KeptBack, ...]:
+        """Deletes what is the Source's, by the platform's own hand; what holds data only once that was approved."""
+        syncer = Syncer(self._store, CacheLists(self._cache, _scope(order.source)), order.owner, self._finalized, Budget(share=1))
+        kept = _kept((await syncer.sync(Tree())).kept)
+        if order.approved and order.approved == approval_of(kept):
+            syncer.approve()
+            kept = _kept((await syncer.sync(Tree())).kept)
+        return kept
+
+    async def _release(self, document: Document) -> None:
+        """The object is nobody's from now on. One that has changed meanwhile is released by the next pass."""
+        metadata = document["metadata"]
+        freed = {
+            **metadata,
+            "labels": {name: value for name, value in metadata["labels"].items() if name != SOURCE},
+            "annotations": {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in _TOLD},
+        }
+        with suppress(Conflict, NotFound):
+            await self._store.replace({**document, "metadata": freed}, metadata["resourceVersion"])
+
+
+def _scope(source: Ref) -> str | None:
+    """The only namespace that a Source may touch, None for all."""
+    return None if source.namespace == SYSTEM_NAMESPACE else source.namespace
+
+
+def _is_exempt(document: Document) -> bool:
+    return (document["metadata"].get("annotations") or {}).get(PRUNE) == DISABLED
+
+
+def _kept(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:
+    return tuple(KeptBack(str(each.held.ref), each.held.uid, each.reason, each.approvable) for each in kept)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

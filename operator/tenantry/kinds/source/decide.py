@@ -1,0 +1,175 @@
+"""What a Source wants: to be followed as it says, and at its end that what it applied is let go, or goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tenantry.kinds.source.spec import KeptObject, Source, SourceStatus
+from tenantry.model.changes import Change
+from tenantry.model.decision import Decision
+from tenantry.model.facts import SecretFacts
+from tenantry.model.resource import (
+    CREDENTIAL_LABEL,
+    PRUNE_APPROVED,
+    RECONCILE_REQUESTED,
+    SYSTEM_NAMESPACE,
+    Blocker,
+    Deletion,
+    Ref,
+    SecretKeyRef,
+)
+from tenantry.model.syncing import Access, Followed, FollowSource, LeaveSource, StopSource, SyncOrder, approval_of
+from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+
+LOOKED_AT = timedelta(seconds=30)
+"""How long a sync goes on unlooked at: whoever carries it out tells when it has ended, unless its process did so before."""
+MOST_TOLD = 20
+"""Problems, and kept objects, that the status names."""
+_LONGEST_TOLD = 1000
+_SECRETS = {
+    "Missing": Waiting("SecretMissing", "does not exist"),
+    "NoKey": Waiting("SecretKeyMissing", "lacks the key"),
+    "NotLabelled": Waiting("SecretNotLabelled", f"lacks the label {CREDENTIAL_LABEL}: source"),
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """tenant: whose namespace it is in, `""` for the platform's own, or nobody's; leaving: that tenant is being deleted.
+
+    credential, webhook: its Secrets, None where it names none; followed: what came of following it, None while nothing did;
+    owned: how many objects are its own, while it is being deleted.
+    """
+
+    source: Source
+    tenant: str
+    leaving: bool
+    credential: SecretFacts | None
+    webhook: SecretFacts | None
+    followed: Followed | None
+    owned: int = 0
+
+
+def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
+    """Ready once the newest commit is applied as a whole, and nothing that left it is kept."""
+    source = seen.source
+    if source.deleting:
+        return _deletion(seen, now)
+    refusal = _refusal(seen)
+    if refusal is not None:
+        changes: tuple[Change, ...] = (StopSource(source.ref, source.metadata.uid),) if seen.followed is not None else ()
+        return Decision(source.status, refusal, changes=changes)
+    order, followed = _order(seen), seen.followed
+    if followed is None or followed.order != order:
+        told = source.status if followed is None else _told(source.status, followed)
+        return Decision(told, Waiting("Syncing", "the repository is being read", now + LOOKED_AT), changes=(FollowSource(order),))
+    again: tuple[Change, ...] = (FollowSource(order),) if isinstance(followed.failure, Transient) else ()
+    return Decision(_told(source.status, followed), _verdict(seen.source, followed), changes=again)
+
+
+def _order(seen: Observed) -> SyncOrder:
+    source, spec = seen.source, seen.source.spec
+    secret = spec.credentials.secret_ref
+    annotations = source.metadata.annotations
+    return SyncOrder(
+        source=source.ref,
+        uid=source.metadata.uid,
+        url=spec.url,
+        revision=spec.revision,
+        path=spec.path or "",
+        interval_s=spec.interval_s,
+        tenant=seen.tenant,
+        access=Access(
+            secret=Ref("Secret", source.metadata.namespace, secret.name) if secret else None,
+            key=secret.key if secret else "",
+            mark=seen.credential.fingerprint if seen.credential else "",
+            known_hosts=spec.credentials.known_hosts or "",
+            signers=spec.verify.keys if spec.verify else "",
+        ),
+        objects=spec.prune.objects,
+        percent=spec.prune.percent,
+        settled=source.status.settled_revision or "",
+        approved=annotations.get(PRUNE_APPROVED, ""),
+        asked=annotations.get(RECONCILE_REQUESTED, ""),
+    )
+
+
+def _refusal(seen: Observed) -> Verdict | None:
+    """Why it is not followed, None when it is."""
+    namespace, spec = seen.source.metadata.namespace, seen.source.spec
+    if namespace != SYSTEM_NAMESPACE and not seen.tenant:
+        return Waiting("TenantNotFound", f"namespace {namespace} belongs to no Tenant")
+    if seen.leaving:
+        return Waiting("TenantDeleting", f"tenant {seen.tenant} is being deleted: nothing more is applied")
+    if seen.tenant and spec.url.startswith("file:"):
+        return Stalled("UrlRefused", f"spec.url: file:// is for sources in {SYSTEM_NAMESPACE} alone")
+    hook = spec.webhook.secret_ref if spec.webhook else None
+    return _of_secret("spec.credentials.secretRef", spec.credentials.secret_ref, seen.credential) or _of_secret(
+        "spec.webhook.secretRef", hook, seen.webhook
+    )
+
+
+def _of_secret(field: str, ref: SecretKeyRef | None, facts: SecretFacts | None) -> Verdict | None:
+    if ref is None or facts is None or facts.state == "Present":
+        return None
+    why = _SECRETS[facts.state]
+    key = f" {ref.key}" if facts.state == "NoKey" else ""
+    return Waiting(why.reason, f"{field}: Secret {ref.name} {why.message}{key}")
+
+
+def _verdict(source: Source, followed: Followed) -> Verdict:
+    if followed.failure is not None:
+        return followed.failure
+    if followed.away and not followed.revision:
+        return Waiting("RemoteAway", f"the repository cannot be read {followed.away}")
+    if followed.problems:
+        return Stalled("SourceBroken", _and_more(followed.problems))
+    if followed.away:
+        return Waiting("RemoteAway", f"the repository cannot be read {followed.away}")
+    if followed.kept:
+        named = _and_more(tuple(f"{each.object}: {each.reason}" for each in followed.kept))
+        let_go = f"; tenantry approve source/{source.metadata.name} -n {source.metadata.namespace}"
+        return Stalled("PruneHeld", f"left the repository and kept: {named}{let_go if approval_of(followed.kept) else ''}")
+    if followed.waiting:
+        return Waiting("ObjectsWaiting", _and_more(followed.waiting))
+    return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied")
+
+
+def _and_more(told: tuple[str, ...]) -> str:
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+    return f"{told[0][:_LONGEST_TOLD]}{more}"
+
+
+def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
+    """What is known by now; of what failed before anything was read, what was known before stays."""
+    if followed.ended is None:
+        return status
+    update: dict[str, object] = {
+        "last_sync": followed.ended,
+        "problems": tuple(each[:_LONGEST_TOLD] for each in followed.problems[:MOST_TOLD]),
+        "kept": tuple(KeptObject(object=each.object, reason=each.reason) for each in followed.kept[:MOST_TOLD]),
+        "approval": approval_of(followed.kept) or None,
+        "objects": followed.objects,
+    }
+    if followed.revision:
+        update |= {"revision": followed.revision, "documents": followed.documents}
+    if followed.settled:
+        update["settled_revision"] = followed.settled
+    return status.model_copy(update=update)
+
+
+def _deletion(seen: Observed, now: datetime) -> Decision[SourceStatus]:
+    source, followed = seen.source, seen.followed
+    leave = LeaveSource(_order(seen), prune=source.spec.deletion_policy == "Prune")
+    if not seen.owned or seen.leaving:
+        return Decision(source.status, Gone(), changes=(StopSource(source.ref, source.metadata.uid),))
+    since = source.metadata.deletion_timestamp or now
+    kept = followed.kept if followed is not None and followed.order == leave.order else ()
+    resolve = f"tenantry approve source/{source.metadata.name}, or deletionPolicy Retain"
+    blockers = tuple(Blocker(object=each.object, reason=each.reason, since=since, resolve=resolve) for each in kept[:MOST_TOLD])
+    told = source.status if followed is None else _told(source.status, followed)
+    status = told.model_copy(update={"deletion": Deletion(blockers=blockers) if blockers else None})
+    if kept:
+        return Decision(status, Waiting("PruneHeld", f"is being deleted, and keeps {kept[0].object}: {kept[0].reason}"))
+    return Decision(status, Waiting("Leaving", f"{seen.owned} objects are let go", now + LOOKED_AT), changes=(leave,))

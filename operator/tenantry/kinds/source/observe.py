@@ -1,0 +1,32 @@
+"""What a Source looks at."""
+
+from __future__ import annotations
+
+from tenantry.kinds.source.decide import Observed
+from tenantry.kinds.source.spec import Source
+from tenantry.kinds.tenancy import tenant_of
+from tenantry.model.facts import SecretFacts
+from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
+from tenantry.ports import World
+
+PURPOSE = "source"
+"""What the label `tenantry.dev/credential` of its Secrets says."""
+
+
+async def observe(source: Source, world: World) -> Observed:
+    """Whose namespace it is in, its Secrets, what came of following it, and while it is being deleted what is still its own."""
+    namespace = source.metadata.namespace
+    tenant = tenant_of(world.resources, namespace) if namespace != SYSTEM_NAMESPACE else None
+    return Observed(
+        source=source,
+        tenant=tenant.metadata.name if tenant else "",
+        leaving=tenant is not None and tenant.deleting,
+        credential=_secret(source, source.spec.credentials.secret_ref, world),
+        webhook=_secret(source, source.spec.webhook.secret_ref if source.spec.webhook else None, world),
+        followed=world.sources.look(source.ref, source.metadata.uid),
+        owned=world.sources.owned(source.ref) if source.deleting else 0,
+    )
+
+
+def _secret(source: Source, ref: SecretKeyRef | None, world: World) -> SecretFacts | None:
+    return world.secrets.look(source.metadata.namespace, ref.name, ref.key, PURPOSE) if ref else None

@@ -1,0 +1,142 @@
+"""Source: a Git repository that is applied."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+
+GitAddress = Annotated[
+    str,
+    Field(
+        min_length=8,
+        max_length=2048,
+        pattern=r"^(https|http|ssh|file)://[\x21-\x7e]+$",
+        description="https://HOST/REPOSITORY, ssh://USER@HOST/REPOSITORY, or, in tenantry-system, file:///REPOSITORY.",
+    ),
+]
+RevisionName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_]([A-Za-z0-9_./+-]*[A-Za-z0-9_+-])?$")]
+Interval = Annotated[
+    str,
+    Field(
+        min_length=2, max_length=6, pattern=r"^[1-9][0-9]{0,4}[smh]$", description="How often the remote is asked: 30s, 5m, 1h."
+    ),
+]
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class SourceCredentials(Value):
+    """How the repository is entered."""
+
+    secret_ref: SecretKeyRef | None = Field(
+        default=None, description="https: USER:PASSWORD, or a token. ssh: a private key without a passphrase."
+    )
+    known_hosts: str | None = Field(
+        default=None, min_length=1, max_length=65536, description="The lines of known_hosts that name an ssh host's keys."
+    )
+
+
+class SourceWebhook(Value):
+    """Who may say that the repository has changed."""
+
+    secret_ref: SecretKeyRef
+
+
+class SourceVerify(Value):
+    """Whose commits are taken."""
+
+    keys: str = Field(
+        min_length=1, max_length=65536, description="SSH allowed signers, or armored OpenPGP public keys; they are not secret."
+    )
+
+
+class SourcePrune(Value):
+    """What a sync may delete without being approved: percent of its objects, once it has more than `objects`."""
+
+    objects: int = Field(default=10, ge=0, le=1_000_000)
+    percent: int = Field(default=50, ge=0, le=100)
+
+
+class SourceSpec(Value):
+    """What is declared of a Source."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {"rule": "!has(self.branch) || !has(self.tag)", "message": "only one of branch and tag may be set"},
+            ]
+        }
+    }
+
+    url: GitAddress
+    branch: RevisionName | None = Field(default=None, description="The repository's own where neither branch nor tag is set.")
+    tag: RevisionName | None = None
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        pattern=r"^[^/\\\x00-\x20\x7f][^\\\x00-\x1f\x7f]*$",
+        description="A folder, or one YAML file, inside the repository; all of it where absent.",
+    )
+    interval: Interval = "1m"
+    credentials: SourceCredentials = Field(default_factory=SourceCredentials)
+    webhook: SourceWebhook | None = None
+    verify: SourceVerify | None = None
+    prune: SourcePrune = Field(default_factory=SourcePrune)
+    deletion_policy: Literal["Retain", "Prune"] = Field(
+        default="Retain", description="What becomes of its objects when the Source is deleted."
+    )
+    suspend: bool = False
+
+    @property
+    def interval_s(self) -> float:
+        return int(self.interval[:-1]) * _UNITS[self.interval[-1]]
+
+    @property
+    def revision(self) -> str:
+        """The full name of the ref, `""` for the repository's own default."""
+        if self.branch is not None:
+            return f"refs/heads/{self.branch}"
+        return f"refs/tags/{self.tag}" if self.tag is not None else ""
+
+
+class KeptObject(Value):
+    """An object that left the repository and is not pruned."""
+
+    object: str
+    reason: str
+
+
+class SourceStatus(Status):
+    """What is seen of a Source."""
+
+    revision: str | None = Field(default=None, description="The commit that is applied.")
+    settled_revision: str | None = Field(default=None, description="The last commit of which nothing was left to approve.")
+    last_sync: Time | None = None
+    documents: int | None = Field(default=None, description="How many that commit declares.")
+    objects: int | None = Field(default=None, description="How many objects are the Source's.")
+    problems: tuple[str, ...] = Field(
+        default=(), description="Why newer commits, or some objects, are not applied: FILE:LINE: ..."
+    )
+    kept: tuple[KeptObject, ...] = ()
+    approval: str | None = Field(default=None, description="What an approval of the kept objects names.")
+
+
+class Source(Resource[SourceSpec, SourceStatus]):
+    """A Git repository that is applied: in a tenant's namespace there only and with that tenant's rights, else everywhere."""
+
+    KIND: ClassVar[str] = "Source"
+    PLURAL: ClassVar[str] = "sources"
+    SHORT: ClassVar[str] = "src"
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"lastSync"}
+    PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
+        ("Revision", "string", ".status.revision", 0),
+        ("Objects", "integer", ".status.objects", 0),
+        ("Synced", "date", ".status.lastSync", 0),
+        ("URL", "string", ".spec.url", 1),
+    )
+
+    spec: SourceSpec
+    status: SourceStatus = Field(default_factory=SourceStatus)

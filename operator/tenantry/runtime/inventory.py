@@ -1,0 +1,38 @@
+"""What of the cache is a source's own, and what a source that is bound to a namespace may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tenantry.model.resource import SOURCE, Document
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.sync import ORDER
+
+
+class CacheLists:
+    """runtime.sync.Lists over the cache. namespace: the only one that it shows, None for all."""
+
+    def __init__(self, cache: Cache, namespace: str | None) -> None:
+        self._cache = cache
+        self._namespace = namespace
+
+    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
+        """The objects of a kind; of Namespaces the one that it is bound to."""
+        entries = self._cache.entries(kind, None if kind == "Namespace" else self._namespace)
+        shown = (entry for ref, entry in entries if kind != "Namespace" or self._namespace in (None, ref.name))
+        return [entry.document() for entry in shown], ""
+
+
+def owned_by(cache: Cache, owner: str, namespace: str | None) -> Iterator[Document]:
+    """The objects of a source that are not being deleted. owner: the value of their label."""
+    mark = owner.encode()
+    for kind in ORDER:
+        for _, entry in cache.entries(kind, namespace):
+            # Most are others': only what may be its own is parsed.
+            if mark in entry.raw and _is_owned(document := entry.document(), owner):
+                yield document
+
+
+def _is_owned(document: Document, owner: str) -> bool:
+    metadata = document["metadata"]
+    return (metadata.get("labels") or {}).get(SOURCE) == owner and not metadata.get("deletionTimestamp")

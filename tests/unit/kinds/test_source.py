@@ -1,0 +1,195 @@
+"""What a Source wants, by what is seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tenantry.kinds.source.decide import LOOKED_AT, Observed, decide
+from tenantry.kinds.source.spec import Source
+from tenantry.model.facts import SecretFacts
+from tenantry.model.resource import Ref
+from tenantry.model.syncing import (
+    Access,
+    Followed,
+    FollowSource,
+    KeptBack,
+    LeaveSource,
+    StopSource,
+    SyncOrder,
+    approval_of,
+    owner_of,
+)
+from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Waiting
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+URL = "https://git.example.com/acme/platform.git"
+TIP = "4f0c2b9d1e7700000000000000000000000000aa"
+GONE = KeptBack("Region/eu", "uid-1", "holds data")
+STUCK = KeptBack("Region/us", "uid-2", "is protected", approvable=False)
+HELD = SecretFacts("Present", "mark")
+
+
+def source(namespace: str = "tenantry-system", deleting: bool = False, **spec: Any) -> Source:
+    metadata = {"name": "platform", "namespace": namespace, "uid": "u1", "generation": 1}
+    annotations = {"tenantry.dev/reconcile-requested-at": "a", "tenantry.dev/prune-approved": "b"}
+    went = {"deletionTimestamp": "2026-11-21T11:00:00Z"} if deleting else {}
+    return Source.model_validate({"metadata": {**metadata, "annotations": annotations, **went}, "spec": {"url": URL, **spec}})
+
+
+def seen(one: Source | None = None, **known: Any) -> Observed:
+    about = {"tenant": "", "leaving": False, "credential": None, "webhook": None, "followed": None, **known}
+    return Observed(one or source(), **about)
+
+
+def order(one: Source | None = None, tenant: str = "", **other: Any) -> SyncOrder:
+    one = one or source()
+    plain = SyncOrder(one.ref, "u1", URL, "", "", 60.0, tenant, approved="b", asked="a")
+    return replace(plain, **other)
+
+
+def followed(**known: Any) -> Followed:
+    return Followed(**{"order": order(), "ended": NOW, "revision": TIP, "settled": TIP, "documents": 3, "objects": 4, **known})
+
+
+def test_one_that_nothing_is_known_of_is_followed() -> None:
+    decision = decide(seen(), NOW)
+    assert decision.changes == (FollowSource(order()),)
+    assert decision.verdict == Waiting("Syncing", "the repository is being read", NOW + LOOKED_AT)
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"branch": "main"}, {"revision": "refs/heads/main"}),
+        ({"tag": "v1"}, {"revision": "refs/tags/v1"}),
+        ({"path": "deploy", "interval": "2h"}, {"path": "deploy", "interval_s": 7200.0}),
+        ({"prune": {"objects": 3, "percent": 7}}, {"objects": 3, "percent": 7}),
+        ({"verify": {"keys": "ann ssh"}}, {"access": Access(signers="ann ssh")}),
+    ],
+)
+def test_an_order_says_what_the_spec_says(spec: dict[str, Any], wanted: dict[str, Any]) -> None:
+    (change,) = decide(seen(source(**spec)), NOW).changes
+    assert change == FollowSource(order(**wanted))
+
+
+def test_another_credential_is_another_order() -> None:
+    one = source(credentials={"secretRef": {"name": "git"}, "knownHosts": "host"})
+    access = Access(Ref("Secret", "tenantry-system", "git"), "password", "mark", "host")
+    before = followed(order=order(access=replace(access, mark="old")))
+    assert decide(seen(one, credential=HELD, followed=before), NOW).changes == (FollowSource(order(access=access)),)
+
+
+FAILED = Stalled("Invalid", "spec.url: no host")
+CASES: dict[str, tuple[dict[str, Any], Any]] = {
+    "all is applied": ({}, Ready(message="3 documents of 4f0c2b9d1e77 are applied")),
+    "a broken file": ({"problems": ("a.yaml:3: no", "b")}, Stalled("SourceBroken", "a.yaml:3: no (and 1 more)")),
+    "the remote is away": ({"away": "since 1: no"}, Waiting("RemoteAway", "the repository cannot be read since 1: no")),
+    "it was never reached": (
+        {"away": "since 1: no", "revision": "", "problems": ("url: no",)},
+        Waiting("RemoteAway", "the repository cannot be read since 1: no"),
+    ),
+    "away, and broken before": ({"away": "since 1: no", "problems": ("a.yaml:3: no",)}, Stalled("SourceBroken", "a.yaml:3: no")),
+    "something is kept": (
+        {"kept": (GONE,)},
+        Stalled(
+            "PruneHeld",
+            "left the repository and kept: Region/eu: holds data; tenantry approve source/platform -n tenantry-system",
+        ),
+    ),
+    "no approval would help": (
+        {"kept": (STUCK,)},
+        Stalled("PruneHeld", "left the repository and kept: Region/us: is protected"),
+    ),
+    "something waits": ({"waiting": ("App/x: no",)}, Waiting("ObjectsWaiting", "App/x: no")),
+    "nothing came of it": ({"failure": FAILED, "ended": None}, FAILED),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_is_what_came_of_it(case: str) -> None:
+    known, verdict = CASES[case]
+    decision = decide(seen(followed=followed(**known)), NOW)
+    assert (decision.verdict, decision.changes) == (verdict, ())
+
+
+def test_what_failed_in_passing_is_begun_again() -> None:
+    failure = Transient("DiskFailed", "full")
+    decision = decide(seen(followed=followed(failure=failure, ended=None)), NOW)
+    assert (decision.verdict, decision.changes) == (failure, (FollowSource(order()),))
+
+
+def test_the_status_tells_what_is_applied_and_what_is_kept() -> None:
+    status = decide(seen(followed=followed(kept=(GONE, STUCK), problems=("a.yaml:3: no",))), NOW).status
+    assert (status.revision, status.documents, status.objects, status.last_sync) == (TIP, 3, 4, NOW)
+    assert status.problems == ("a.yaml:3: no",)
+    assert [each.object for each in status.kept] == ["Region/eu", "Region/us"]
+    assert status.approval == approval_of((GONE,))
+
+
+def test_what_was_applied_stays_told_while_the_remote_cannot_be_read_anew() -> None:
+    told = decide(seen(followed=followed()), NOW).status
+    one = source().model_copy(update={"status": told})
+    away = followed(away="since 1: no", revision="", settled="", documents=0, order=order(settled=TIP))
+    status = decide(seen(one, followed=away), NOW).status
+    assert (status.revision, status.settled_revision, status.documents) == (TIP, TIP, 3)
+
+
+TENANTS = source("tenant-acme")
+SSH = source("tenant-acme", url="file:///srv/platform.git")
+CREDENTIAL = source(credentials={"secretRef": {"name": "git"}})
+HOOK = source(webhook={"secretRef": {"name": "hook", "key": "k"}})
+REFUSED: dict[str, tuple[Observed, str]] = {
+    "nobody's namespace": (seen(TENANTS), "TenantNotFound"),
+    "a tenant that goes": (seen(TENANTS, tenant="acme", leaving=True), "TenantDeleting"),
+    "a tenant's file": (seen(SSH, tenant="acme"), "UrlRefused"),
+    "no credential": (seen(CREDENTIAL, credential=SecretFacts("Missing")), "SecretMissing"),
+    "not for sources": (seen(CREDENTIAL, credential=SecretFacts("NotLabelled")), "SecretNotLabelled"),
+    "no webhook's secret": (seen(HOOK, webhook=SecretFacts("NoKey")), "SecretKeyMissing"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_is_not_followed(case: str) -> None:
+    about, reason = REFUSED[case]
+    assert decide(about, NOW).verdict.reason == reason
+    assert decide(about, NOW).changes == ()
+    before = replace(about, followed=followed())
+    assert decide(before, NOW).changes == (StopSource(about.source.ref, "u1"),)
+
+
+def test_a_tenant_s_source_is_followed_for_that_tenant() -> None:
+    assert decide(seen(TENANTS, tenant="acme"), NOW).changes == (FollowSource(order(TENANTS, "acme")),)
+
+
+@pytest.mark.parametrize(("policy", "prune"), [("Retain", False), ("Prune", True)])
+def test_at_its_end_what_it_applied_is_let_go_or_goes(policy: str, prune: bool) -> None:
+    one = source(deleting=True, deletionPolicy=policy)
+    decision = decide(seen(one, owned=2, followed=followed()), NOW)
+    assert (decision.verdict.reason, decision.changes) == ("Leaving", (LeaveSource(order(), prune),))
+
+
+def test_what_holds_data_holds_up_a_deletion_until_it_is_approved() -> None:
+    one = source(deleting=True, deletionPolicy="Prune")
+    decision = decide(seen(one, owned=1, followed=followed(kept=(GONE,))), NOW)
+    assert (decision.verdict.reason, decision.changes) == ("PruneHeld", ())
+    assert decision.status.deletion is not None
+    assert [each.object for each in decision.status.deletion.blockers] == ["Region/eu"]
+    approved = followed(kept=(GONE,), order=order(approved="other"))
+    assert decide(seen(one, owned=1, followed=approved), NOW).changes == (LeaveSource(order(), prune=True),)
+
+
+@pytest.mark.parametrize("known", [{"owned": 0}, {"owned": 3, "leaving": True, "tenant": "acme"}])
+def test_with_nothing_left_or_with_its_tenant_it_goes(known: dict[str, Any]) -> None:
+    decision = decide(seen(source(deleting=True), **known), NOW)
+    assert (decision.verdict, decision.changes) == (Gone(), (StopSource(source().ref, "u1"),))
+
+
+def test_owners_are_labels_and_unlike_one_another() -> None:
+    names = [owner_of(Ref("Source", namespace * 63, "a" * 40)) for namespace in "ab"]
+    assert owner_of(Ref("Source", "tenantry-system", "platform")) == "tenantry-system.platform"
+    assert len(set(names)) == 2
+    assert all(len(name) <= 63 for name in names)
