@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from tenantry.engine.packages.build import build
 from tenantry.model.resource import Document, Ref
+from tests.scenario.cli import called, serving, until
 from tests.scenario.data_world import MANIFEST
 from tests.scenario.rest_world import World, declare, world_in
 from tests.unit.kinds.signing import Minisign
@@ -116,3 +118,65 @@ async def test_a_header_that_is_no_signature_is_refused(world: World, package: b
     path = f"/packages/{hashlib.sha256(package).hexdigest()}"
     answer = await world("acme-admin", "PUT", path, content=package, headers={"Tenantry-Signature": header})
     assert answer.status_code == 400 and told in answer.json()["error"]
+
+
+PLATFORM_YAML = """
+apiVersion: tenantry.dev/v1alpha1
+kind: Region
+metadata: {{name: eu}}
+spec: {{packageKeys: [{key}]}}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Tenant
+metadata: {{name: acme}}
+spec: {{displayName: Acme}}
+"""
+DEV_YAML = """
+apiVersion: tenantry.dev/v1alpha1
+kind: Environment
+metadata: {{name: dev, namespace: tenant-acme}}
+spec: {{region: eu}}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Package
+metadata: {{name: crm, namespace: tenant-acme}}
+spec: {{app: crm, version: 1.0.0, sha256: {sha256}}}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: App
+metadata: {{name: dev.crm, namespace: tenant-acme}}
+spec: {{environment: dev, app: crm, version: 1.0.0}}
+"""
+
+
+def told(folder: Path) -> tuple[str, str]:
+    """The App's version, and why it is none, as `tenantry get` shows."""
+    found = json.loads(called("get", "app", "dev.crm", "-o", "json", cwd=folder).stdout)
+    status = found.get("status", {})
+    reasons = [one["reason"] for one in status.get("conditions", []) if one["type"] == "Ready"]
+    return status.get("installedVersion") or "", "".join(reasons)
+
+
+@pytest.mark.parametrize("over_rest", [False, True], ids=["over the socket", "over REST"])
+def test_the_command_pushes_a_signature_with_its_package(tmp_path: Path, package: bytes, over_rest: bool) -> None:
+    (tmp_path / "platform.yaml").write_text(PLATFORM_YAML.format(key=PLATFORM.public))
+    (tmp_path / "dev.yaml").write_text(DEV_YAML.format(sha256=hashlib.sha256(package).hexdigest()))
+    for name, signature in (("good", PLATFORM.sign(package)), ("bad", TENANT.sign(package)), ("long", "x" * 3000)):
+        (tmp_path / f"{name}.minisig").write_text(signature)
+    with serving("up", "platform.yaml", "--listen", "127.0.0.1:0", cwd=tmp_path) as running:
+        token = called("token", cwd=tmp_path).stdout.strip()
+        there = ("--server", running.url, "--token", token) if over_rest else ()
+
+        def push(*signature: str) -> str:
+            return called("package", "push", "crm.tapp", "--tenant", "acme", *signature, *there, cwd=tmp_path).stderr
+
+        if not over_rest:
+            assert push("--signature", "good.minisig").startswith("tenant acme declares no Package of these bytes")
+        assert called("apply", "-f", "dev.yaml", cwd=tmp_path).stderr == ""
+        for signature in ((), ("--signature", "bad.minisig")):
+            assert push(*signature) == ""
+            until(lambda: told(tmp_path) == ("", "PackageNotSigned"))
+        assert "2048" in push("--signature", "long.minisig")
+        assert push("--signature", "nothing.minisig") == "nothing.minisig: no such file\n"
+        assert push("--signature", "good.minisig") == ""
+        until(lambda: told(tmp_path) == ("1.0.0", "Succeeded"))

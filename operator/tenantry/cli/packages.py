@@ -15,6 +15,7 @@ from tenantry.cli.output import Format, to_json, to_yaml, write
 if TYPE_CHECKING:
     from tenantry.hosts.console import Console
     from tenantry.model.facts import PackageFacts
+    from tenantry.model.resource import Document
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A package (.tapp).")]
 
@@ -86,15 +87,25 @@ def push(
 async def _push(console: Console, file: Path, tenant: str, signature: str) -> None:
     from tenantry.cli.finding import choose
     from tenantry.cli.kinds import find_kind
-    from tenantry.model.resource import ref_of
+    from tenantry.model.resource import SYSTEM_NAMESPACE, ref_of
 
+    namespace = SYSTEM_NAMESPACE
     if tenant:
-        choose(await console.list("Tenant"), find_kind("tenant"), "", tenant)
+        found = choose(await console.list("Tenant"), find_kind("tenant"), "", tenant)
+        namespace = (found.get("status", {}).get("namespace") or {}).get("name", "")
     facts = await console.put_package(tenant, file)
-    if signature:
-        for document in await console.list("Package"):
-            if document["spec"].get("sha256") == facts.sha256:
-                await console.patch(ref_of(document), {"spec": {"signature": signature}})
+    if not signature:
+        return
+    packages = [each for each in map(ref_of, await _of_bytes(console, facts)) if each.namespace == namespace]
+    if not packages:
+        where = f"tenant {tenant} declares no" if tenant else "there is no shared"
+        raise Failure(f"{where} Package of these bytes, which are stored now: declare one, and push their signature again")
+    for ref in packages:
+        await console.patch(ref, {"spec": {"signature": signature}})
+
+
+async def _of_bytes(console: Console, facts: PackageFacts) -> list[Document]:
+    return [each for each in await console.list("Package") if each["spec"].get("sha256") == facts.sha256]
 
 
 def _signature(file: Path | None) -> str:
