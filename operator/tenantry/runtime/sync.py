@@ -33,11 +33,11 @@ from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import Store
 from tenantry.runtime.pruning import Budget, Kept, decide_pruning
-    "Source",
 
 T = TypeVar("T")
 ORDER = (
     "Region", "Namespace", "Tenant", "Secret", "User", "Environment", "Package", "App", "Identity", "IdentityProvider",
+    "Source",
 )  # fmt: skip
 """The kinds that a source may declare, in order of dependency."""
 
