@@ -161,6 +161,12 @@ def list_of(steps: Sequence[MigrationStep]) -> str:
     return "; ".join(f"{step} (safe)" if step.kind == "safe" else str(step) for step in steps)
 
 
+def losses_of(steps: Sequence[MigrationStep]) -> str:
+    """Twelve hexadecimal digits that name what they lose: other steps, or as many rows less or more, have others."""
+    losing = "\n".join(sorted(str(step) for step in steps if step.loses_data))
+    return hashlib.sha256(losing.encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True)
 class Password:
     """A password on its way to an engine: clear text or an argon2id hash, never both. Its repr hides it."""

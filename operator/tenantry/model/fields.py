@@ -40,6 +40,15 @@ ObjectName = Annotated[str, Field(min_length=1, max_length=40, pattern=LABEL_PAT
 NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=LABEL_PATTERN)]
 AppId = Annotated[str, Field(min_length=1, max_length=40, pattern=APP_PATTERN)]
 AppVersion = Annotated[str, Field(min_length=1, max_length=64, pattern=VERSION_PATTERN)]
+AllowedDrops = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=77,
+        pattern=f"{VERSION_PATTERN.rstrip('$')}(@[0-9a-f]{{12}})?$",
+        description="The one version whose install may drop data; with @ and the digest of a refusal that list alone.",
+    ),
+]
 Username = Annotated[str, Field(min_length=1, max_length=64, pattern=USERNAME_PATTERN)]
 DeclaredId = Annotated[
     str,

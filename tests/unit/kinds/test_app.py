@@ -9,7 +9,7 @@ from tenantry.kinds.app.decide import Observed, SeenPackage, decide
 from tenantry.kinds.app.observe import observe
 from tenantry.kinds.app.spec import App
 from tenantry.model.changes import DropAppData, InstallApp, UploadPackage, opens_first
-from tenantry.model.facts import EngineApp, MigrationStep
+from tenantry.model.facts import EngineApp, MigrationStep, losses_of
 from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Ref
 from tests.unit.kinds.factories import (
     ENGINE,
@@ -211,6 +211,26 @@ DROPPING = ("crm: install 2.0.0, adds column contacts.phone, drops column contac
             seen(edited(UPGRADE, allowDropsFor="1.1.0"), held=STORED, steps=(DROPS_FAX,)),
             Outcome("Stalled DropsRefused", (), "INSTALL_APP", "2.0.0"),
         ),
+        "are allowed as they were listed": (
+            seen(edited(UPGRADE, allowDropsFor=f"2.0.0@{losses_of((DROPS_FAX,))}"), held=STORED, steps=(ADDS_PHONE, DROPS_FAX)),
+            Outcome("Ready", DROPPING, "INSTALL_APP", "2.0.0"),
+        ),
+        "are refused when another column was listed": (
+            seen(edited(UPGRADE, allowDropsFor=f"2.0.0@{losses_of((DROPS_FAX, NO_ROOM))}"), held=STORED, steps=(DROPS_FAX,)),
+            Outcome("Stalled DropsRefused", (), "INSTALL_APP", "2.0.0"),
+        ),
+        "are refused when fewer rows were listed": (
+            seen(
+                edited(UPGRADE, allowDropsFor=f"2.0.0@{losses_of((replace(DROPS_FAX, rows=2),))}"),
+                held=STORED,
+                steps=(DROPS_FAX,),
+            ),
+            Outcome("Stalled DropsRefused", (), "INSTALL_APP", "2.0.0"),
+        ),
+        "are refused when the list was that of another version": (
+            seen(edited(UPGRADE, allowDropsFor=f"1.1.0@{losses_of((DROPS_FAX,))}"), held=STORED, steps=(DROPS_FAX,)),
+            Outcome("Stalled DropsRefused", (), "INSTALL_APP", "2.0.0"),
+        ),
         "that are impossible are refused, whatever is allowed": (
             seen(edited(UPGRADE, allowDropsFor="2.0.0"), held=STORED, steps=(NO_ROOM, DROPS_FAX)),
             Outcome("Stalled RowsDoNotFit", (), "INSTALL_APP", "2.0.0"),
@@ -236,6 +256,10 @@ def test_a_refusal_names_the_steps_and_the_permission() -> None:
     told = decide(seen(UPGRADE, held=STORED, steps=(DROPS_FAX,)), NOW).verdict.message
     assert "drops column contacts.fax (losing, 3 rows)" in told
     assert "spec.allowDropsFor: '2.0.0'" in told
+    listed = f"2.0.0@{losses_of((DROPS_FAX,))}"
+    assert f"this list and no other with '{listed}'" in told
+    more = seen(edited(UPGRADE, allowDropsFor=listed), held=STORED, steps=(DROPS_FAX, replace(DROPS_FAX, text="drops table x")))
+    assert "loses data, which is not the list that is allowed: " in decide(more, NOW).verdict.message
 
 
 @table(

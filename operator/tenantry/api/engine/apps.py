@@ -23,7 +23,7 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
-from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of
+from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of, losses_of
 from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time, held_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Download
@@ -60,10 +60,10 @@ class Apps:
         facts = await asyncio.to_thread(self._site.front.facade.inspect, package)
         self._check_same_bytes(facts)
         self._check_signed(facts)
-        app = self._find(facts.app)
+        app, leave = self._find(facts.app), facts.version if allow_drops else ""
         if install and (app is None or app.status.installed_version != facts.version):
-            _check_drops(facts.version, await self.preview(package), allow_drops)
-        change = partial(_installing, version=facts.version, allow_drops=allow_drops)
+            leave = _leave(facts.version, await self.preview(package), allow_drops)
+        change = partial(_installing, version=facts.version, leave=leave)
         if not install:
             change = partial(_keeping, version=facts.version)
         action = "INSTALL_APP" if install else "UPLOAD_APP"
@@ -80,9 +80,10 @@ class Apps:
         held = self._version(app, version)
         if held.status.installed_version != version:
             self._check_signed(await self._facts(app, version))
+        leave = version if allow_drops else ""
         if held.status.installed_version != version and version in held.status.available_versions:
-            _check_drops(version, await self.steps(app, version), allow_drops)
-        change = partial(_installing, version=version, allow_drops=allow_drops)
+            leave = _leave(version, await self.steps(app, version), allow_drops)
+        change = partial(_installing, version=version, leave=leave)
         await self._edit(held, change, "INSTALL_APP", version, str(allow_drops))
 
     async def uninstall(self, app: str) -> None:
@@ -311,12 +312,13 @@ def _keeping(spec: Spec, version: str) -> Spec:
     return spec if spec.get("version") == version else _keep(spec, version)
 
 
-def _installing(spec: Spec, version: str, allow_drops: bool) -> Spec:
-    if spec.get("version") == version and not allow_drops:
+def _installing(spec: Spec, version: str, leave: str) -> Spec:
+    """leave: for allowDropsFor, `""` for none."""
+    if spec.get("version") == version and not leave:
         return spec
     changed = {**_keep(spec, spec.get("version"), but=version), "version": version}
     changed.pop("allowDropsFor", None)
-    return changed | ({"allowDropsFor": version} if allow_drops else {})
+    return changed | ({"allowDropsFor": leave} if leave else {})
 
 
 def _uninstalling(spec: Spec) -> Spec:
@@ -329,12 +331,15 @@ def _dropping(spec: Spec, version: str) -> Spec:
     return _keep(spec, but=version)
 
 
-def _check_drops(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> None:
+def _leave(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> str:
+    """What may be lost, for allowDropsFor: what these steps lose, and nothing that appears later. Raises Invalid."""
     told = list_of(steps)
     if any(step.impossible for step in steps):
         raise invalid("version", f"installing {version} is impossible for the rows that are there: {told}")
-    if any(step.loses_data for step in steps) and not allowed:
+    losing = any(step.loses_data for step in steps)
+    if losing and not allowed:
         raise invalid("allow_drops", f"installing {version} loses data: {told}. Allow it with allow_drops=true")
+    return f"{version}@{losses_of(steps)}" if losing else version if allowed else ""
 
 
 def _symbols(package: Path, target: Path, filename: str) -> Download:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from tenantry.model.changes import (
     UploadPackage,
 )
 from tenantry.model.decision import Decision
-from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep, list_of
+from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep, list_of, losses_of
 from tenantry.model.resource import DROP_DATA_REQUESTED
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -165,16 +165,20 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     told = list_of(seen.steps)
     if any(step.impossible for step in seen.steps):
         return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
-    if drops and app.allow_drops_for != version:
-        return (), Stalled(
-            "DropsRefused",
-            f"installing {version} loses data: {told}. Allow it with spec.allowDropsFor: {version!r}",
-        )
+    allowed, _, losses = (app.allow_drops_for or "").partition("@")
+    if drops and (allowed != version or losses not in ("", losses_of(seen.steps))):
+        return (), Stalled("DropsRefused", _loses(version, seen.steps, changed=allowed == version))
     # A foreign engine does not tell its steps before: it refuses what drops data, unless the declaration allows that.
     unseen = engine.admin_secret is not None and app.allow_drops_for == version
     # Without tables all steps add one, and nobody wants to read them.
     steps = seen.steps if seen.held is not None and seen.held.persisted else ()
     return (InstallApp(engine, app.app, version, drops or unseen, steps),), Ready()
+
+
+def _loses(version: str, steps: Sequence[MigrationStep], *, changed: bool) -> str:
+    since = ", which is not the list that is allowed" if changed else ""
+    leave = f"Allow it with spec.allowDropsFor: {version!r}, or this list and no other with {f'{version}@{losses_of(steps)}'!r}"
+    return f"installing {version} loses data{since}: {list_of(steps)}. {leave}"
 
 
 def _extra(app: App, held: EngineApp) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tenantry.model.fields import AppId, AppVersion, ObjectName
+from tenantry.model.fields import AllowedDrops, AppId, AppVersion, ObjectName
 from tenantry.model.resource import Resource, Status, Value
 
 
@@ -32,7 +32,7 @@ class AppSpec(Value):
     keep: list[AppVersion] = Field(
         default_factory=list, max_length=50, description="Versions that the engine stores besides the installed one."
     )
-    allow_drops_for: AppVersion | None = Field(default=None, description="The one version whose install may drop data.")
+    allow_drops_for: AllowedDrops | None = None
     suspend: bool = False
 
 
