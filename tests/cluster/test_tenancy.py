@@ -168,7 +168,7 @@ async def test_doing_it_again_writes_nothing(kit: Kit) -> None:
 
 async def test_an_interrupted_pass_is_made_good(kit: Kit) -> None:
     """At its worst only the namespace is there."""
-    annotations = {"tenantry.dev/made-for": "u1"}
+    annotations = {"tenantry.dev/made-for": "u1", ACCESS_MARK: ACCESS.mark}
     await kit.make(labels={TENANT_LABEL: "blue"}, annotations=annotations)
     await kit.ensure()
     assert set(await kit.ours()) == MADE

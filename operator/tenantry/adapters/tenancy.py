@@ -30,8 +30,9 @@ class TenantNamespaces:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def claim(self, namespace: str, tenant: str, tenant_uid: str, **born_with: Any) -> Document:
-        """The tenant's namespace: made (with what is given of its metadata), made before, or adopted by consent.
+    async def claim(self, namespace: str, tenant: str, tenant_uid: str, **born_with: Any) -> tuple[Document, bool]:
+        """The tenant's namespace, and whether it is new: made (with what is given of its metadata), made before, or adopted
+        by consent.
 
         Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
         if _is_reserved(namespace):
@@ -46,7 +47,7 @@ class TenantNamespaces:
             raise _taken(
                 f"namespace {namespace} exists and is not {tenant}'s: label it {TENANT_LABEL}={tenant} to have it adopted"
             )
-        return found
+        return found, made is not None
 
     async def note(self, namespace: Document, tenant: str, access: TenantAccess) -> None:
         """Notes the access that is given, and the tenant's label where somebody took it off."""
@@ -102,7 +103,7 @@ class EmbeddedTenancy:
         Who may come in is the store's own rule here. Raises a Halt: Stalled (NamespaceTaken) or Waiting (NamespaceDeleting).
         """
         born_with = {"finalizers": [FINALIZER], "annotations": {ACCESS_MARK: access.mark}}
-        found = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
+        found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
         await self._namespaces.note(found, tenant, access)
 
     async def remove(self, namespace: str, uid: str) -> None:
@@ -136,11 +137,6 @@ def _is_reserved(namespace: str) -> bool:
 def made_for(namespace: Document) -> str:
     """The uid of the Tenant for which it was made, `""` for one that was adopted."""
     return str((namespace["metadata"].get("annotations") or {}).get(MADE_FOR, ""))
-
-
-def is_noted(namespace: Document) -> bool:
-    """Has it once been opened to the tenant's people, as a whole?"""
-    return ACCESS_MARK in (namespace["metadata"].get("annotations") or {})
 
 
 def _consent(namespace: Document) -> str:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, MigrationStep, TenantAccess
 from tenantry.model.resource import Ref
@@ -18,14 +18,14 @@ NO_GROUPS = TenantAccess()
 class EnsureNamespace:
     """Makes the tenant's namespace, or adopts one that carries the tenant's label, and opens it to the tenant's people.
 
-    exists: it is the tenant's already, only who may come in changes.
+    exists: it is the tenant's already, only who may come in changes. Once it is made that makes no other change of it.
     """
 
     namespace: str
     tenant: str
     tenant_uid: str
     access: TenantAccess = NO_GROUPS
-    exists: bool = False
+    exists: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"namespace {self.namespace}: {'set access' if self.exists else 'create'}"

@@ -20,6 +20,7 @@ class Decision(Generic[T]):
     `action` names the Operation (`""` for kinds that make none), `subject` the app version it is about.
     `drift`: what differs and is left alone, as `driftPolicy: Warn` asks; None where differences are corrected.
     `request` is the annotation value that asked for it, where one did: the Operation's cause instead of the generation.
+    `done`: the status instead once the changes have been carried out, where no look can tell that they were.
     """
 
     status: T
@@ -29,3 +30,4 @@ class Decision(Generic[T]):
     request: str = ""
     changes: tuple[Change, ...] = ()
     drift: tuple[str, ...] | None = None
+    done: T | None = None

@@ -16,11 +16,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Goes on at `until`, or as soon as something that the pass read changes."""
+    """Goes on at `until`, or as soon as something that the pass read changes. expected: what was begun takes its time."""
 
     reason: str
     message: str
     until: datetime | None = None
+    expected: bool = False
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class _Pass:
                 return acted or Decision(self._resource.status, halt.verdict), halt.verdict
             decision = _named_as(self._kind.decide(observed, self._now()), acted)
             if not decision.changes or decision.changes == before:
-                return decision, decision.verdict
+                return replace(decision, status=decision.done or decision.status), decision.verdict
             if self._record.cancelled(decision):
                 return decision, Stalled("Cancelled", "cancelled by a person: edit it, or ask for a reconcile")
             halted = await self._carry_out(decision)
@@ -156,7 +156,8 @@ class _Pass:
             except Halt as halt:
                 return halt.verdict
             self._done.append(change)
-            self._record.note(change)
+            if decision.done is None:  # else perhaps for the second time: no step of its own
+                self._record.note(change)
         return None
 
     async def _ensure_finalizer(self) -> None:

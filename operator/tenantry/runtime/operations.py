@@ -116,6 +116,8 @@ class Record:
         self._open: dict[str, Any] | None = None
         self._lines: list[str] = []
         self._steps: list[str] = []
+        self._begun: list[Change] = []
+        """Steps that the log has told already."""
         self._cause = ""
         self._began = format_time(now())
 
@@ -137,15 +139,24 @@ class Record:
     def note(self, change: Change) -> None:
         """A step that is done."""
         self._steps.append(str(change))
-        self._line("INFO", str(change))
+        if change in self._begun:
+            self._begun.remove(change)
+        else:
+            self._line("INFO", str(change))
 
     async def begin(self, decision: Decision[Any]) -> None:
-        """RUNNING, before the first effect of a pass that may wait or touches data. Resumes what is unfinished."""
+        """RUNNING, before the first effect of a pass that may wait or touches data. Resumes what is unfinished.
+
+        Its log tells of the steps as they begin, so that a pass that then only waits has nothing more to write.
+        """
         if self._open is not None or not decision.action:
             return
         await self._hold(decision)
         document = self._open
         if document is None or document["status"]["status"] != "RUNNING":
+            self._begun = list(decision.changes)
+            for change in decision.changes:
+                self._line("INFO", str(change))
             started = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(self._now())}
             await self._write(decision, started, tuple(map(str, decision.changes)))
 
@@ -198,8 +209,9 @@ class Record:
                     return None
                 self._line("ERROR", "gave up at the deadline; the object goes on being retried")
                 return {"status": "COMPLETED", "result": "FAILURE", "code": reason, "by": "Operator"}
-            case Waiting(reason, message):
-                self._line("INFO", f"waits: {reason}: {message}")
+            case Waiting(reason, message, _, expected):
+                if not expected:  # else the object's own status tells it, and the log goes on with what comes of it
+                    self._line("INFO", f"waits: {reason}: {message}")
                 return None
 
     def _overdue(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace, decide
 from tenantry.kinds.tenant.observe import observe
-from tenantry.kinds.tenant.spec import Tenant
+from tenantry.kinds.tenant.spec import BoundNamespace, Tenant
 from tenantry.model.changes import DeleteObject, EnsureNamespace, RemoveNamespace
 from tenantry.model.claims import Claim
 from tenantry.model.facts import TenantAccess
@@ -39,6 +39,7 @@ OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=Tr
 DEV = Child(environment().held, deleting=False)
 CRM = Child(package().held, deleting=False)
 MADE = ("namespace tenant-acme: create",)
+SET = ("namespace tenant-acme: set access",)
 REMOVED = ("namespace tenant-acme: remove",)
 
 
@@ -59,7 +60,15 @@ def leaving(**looks: Any) -> Observed:
             seen(namespace=None),
             Outcome("Waiting NamespaceMissing", MADE, "CREATE_TENANT"),
         ),
-        "adopts a namespace that consents": (seen(), Outcome("Ready", (), "CREATE_TENANT")),
+        "has a namespace that is not bound yet made whole, or adopted": (seen(), Outcome("Ready", SET, "CREATE_TENANT")),
+        "has a namespace whose mark was taken off made whole": (
+            seen(bound_tenant(), namespace=replace(OWN, access="")),
+            Outcome("Waiting NamespaceMissing", SET, "UPDATE_TENANT"),
+        ),
+        "has a namespace that came in the place of its own made whole": (
+            seen(bound_tenant(), namespace=replace(OWN, uid="another")),
+            Outcome("Ready", SET, "UPDATE_TENANT"),
+        ),
         "asks for a namespace without consent, which tenancy refuses": (
             seen(namespace=replace(OWN, consents=False)),
             Outcome("Waiting NamespaceMissing", MADE, "CREATE_TENANT"),
@@ -91,7 +100,7 @@ def test_a_tenant(seen: Observed, expected: Outcome) -> None:
     assert outcome(decide(seen, NOW)) == expected
 
 
-READY, TAKEN = Outcome("Ready", (), "CREATE_TENANT"), Outcome("Stalled SlugTaken", (), "CREATE_TENANT")
+READY, TAKEN = Outcome("Ready", SET, "CREATE_TENANT"), Outcome("Stalled SlugTaken", (), "CREATE_TENANT")
 
 
 @table(
@@ -165,11 +174,15 @@ def test_changes_name_exactly_what_they_are_about() -> None:
     assert decide(leaving(environments=(DEV,)), NOW).changes == (DeleteObject(DEV.held.ref, DEV.held.uid),)
 
 
-def test_status_binds_the_namespace_by_its_uid() -> None:
-    status = decide(seen(), NOW).status
-    assert (status.phase, status.slug) == ("READY", "acme")
-    assert status.namespace is not None
-    assert (status.namespace.name, status.namespace.uid) == ("tenant-acme", OWN.uid)
+def test_status_binds_the_namespace_by_its_uid_once_all_of_it_is_made() -> None:
+    decision = decide(seen(), NOW)
+    assert (decision.status.phase, decision.status.slug, decision.status.namespace) == ("READY", "acme", None)
+    assert decision.done is not None
+    assert decision.done.namespace == BoundNamespace(name="tenant-acme", uid=OWN.uid)
+
+
+def test_a_namespace_that_was_just_made_is_not_made_again() -> None:
+    assert decide(seen(namespace=None), NOW).changes == decide(seen(), NOW).changes
 
 
 def test_a_refused_slug_leaves_the_status_as_it_was() -> None:

@@ -172,6 +172,34 @@ async def test_it_ends_when_the_same_is_wanted_again() -> None:
     assert stage.looks == 2
 
 
+async def test_what_no_look_can_tell_is_told_once_the_changes_are_carried_out() -> None:
+    decision = Decision(TenantStatus(), Ready(), "CREATE_TENANT", changes=(MAKE,), done=TenantStatus(phase="READY"))
+    stage = Stage([decision], halts={MAKE: FLAKY})
+    await stage.declare()
+    assert (await stage.run()).verdict == FLAKY
+    assert "phase" not in stage.stored["status"]
+    stage.halts.clear()
+    assert await stage.run() == Ended(Ready(), (MAKE,))
+    assert stage.stored["status"]["phase"] == "READY"
+
+
+async def test_what_is_done_again_since_no_look_can_tell_that_it_was_done_is_no_second_operation() -> None:
+    stage = Stage([wants(Waiting("NamespaceMissing", "m"), MAKE), DONE])
+    await stage.declare()
+
+    def die(request: Request) -> None:
+        if type(request).__name__ == "SetStatus":
+            raise Conflict("it has changed")
+
+    stage.memory.before = die
+    await stage.run()
+    stage.memory.before = lambda request: None
+    stage.decisions = [Decision(TenantStatus(), Ready(), "CREATE_TENANT", changes=(MAKE,), done=TenantStatus(phase="READY"))]
+    await stage.run()
+    assert len(list(stage.cache.resources("Operation"))) == 1
+    assert stage.told == ("True", "Succeeded")
+
+
 async def test_ten_rounds_without_rest_are_a_bug_of_the_platform() -> None:
     stage = Stage([wants(Ready(), (MAKE, OTHER)[number % 2]) for number in range(ROUNDS)])
     await stage.declare()

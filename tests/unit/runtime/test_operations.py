@@ -190,6 +190,23 @@ async def test_the_operation_runs_before_its_first_effect(book: Book) -> None:
     assert len(book.all) == 1
 
 
+async def test_what_takes_its_time_as_expected_writes_nothing_beyond_the_beginning(book: Book) -> None:
+    starts = Waiting("EngineStarting", "its pod is not there yet", expected=True)
+    await book.passes(app(), starts, INSTALL, action="INSTALL_APP", begins=True)
+    (one,) = book.all
+    assert one.metadata.generation == 1
+    assert [line.split(" ", 1)[1] for line in one.status.logs.splitlines()] == ["INFO crm: install 1.0.0"]
+    await book.passes(app(), starts, action="INSTALL_APP")
+    assert book.all == [one]
+
+
+async def test_a_wait_that_nobody_expects_is_in_the_log(book: Book) -> None:
+    await book.passes(app(), Waiting("EngineFailed", "CrashLoopBackOff"), INSTALL, action="INSTALL_APP", begins=True)
+    (one,) = book.all
+    assert "waits: EngineFailed: CrashLoopBackOff" in one.status.logs
+    assert one.status.logs.count("install") == 1
+
+
 async def test_steps_are_recorded_where_it_is_born_completed(book: Book) -> None:
     await book.passes(tenant(), Ready(), MAKE)
     assert book.all[0].spec.steps == ("namespace tenant-acme: create",)

@@ -10,9 +10,9 @@ from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT, WRITE
 from tenantry.adapters.kubernetes.workload import covers
-from tenantry.adapters.tenancy import TenantNamespaces, is_noted, made_for
+from tenantry.adapters.tenancy import TenantNamespaces, made_for
 from tenantry.model.facts import TenantAccess
-from tenantry.model.resource import TENANT_LABEL, Document, Held, Ref
+from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Document, Held, Ref
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
 from tenantry.ports import Store
 
@@ -36,11 +36,12 @@ class KubernetesTenancy:
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """Raises a Stalled Halt (NamespaceTaken, ObjectTaken), or a Waiting one (NamespaceDeleting)."""
-        found = await self._namespaces.claim(namespace, tenant, tenant_uid)
+        born_with = {"annotations": {ACCESS_MARK: access.mark}}
+        found, new = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
         for wanted in tenant_objects(namespace, tenant, access, self._system_namespace):
-            if is_noted(found) or not await self._made(wanted):
+            if not new or not await self._made(wanted):
                 await self._settle(wanted, adopted=not made_for(found))
-        # Last: an interrupted pass is done again.
+        # Last: a change of it that is interrupted is done again. One that is new is bound last, by its Tenant's status.
         await self._namespaces.note(found, tenant, access)
 
     async def remove(self, namespace: str, uid: str) -> None:

@@ -277,7 +277,7 @@ def _verdict(seen: Observed) -> Verdict:
     if seen.engine.status == "FAILED":
         return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
     if seen.engine.status != "RUNNING":
-        return Waiting("EngineStarting", seen.engine.message or "the engine is starting")
+        return Waiting("EngineStarting", seen.engine.message or "the engine is starting", expected=True)
     return Ready()
 
 

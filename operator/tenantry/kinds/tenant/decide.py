@@ -50,28 +50,37 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     if tenant.deleting:
         return _deletion(seen, now)
     action = "CREATE_TENANT" if tenant.status.namespace is None else "UPDATE_TENANT"
-    action = "" if tenant.ready and _whole(seen) else action
+    action = "" if tenant.ready and _whole(seen) and _bound(seen) else action
     refusal = _refusal(seen, now)
     if refusal is not None:
         return Decision(tenant.status, refusal, action)
     status = tenant.status.model_copy(update={"phase": "READY", "slug": tenant.wanted_slug, "deletion": None})
     namespace = seen.namespace
+    ensure = EnsureNamespace(
+        tenant.namespace, tenant.metadata.name, tenant.metadata.uid, tenant.spec.access.facts, exists=_ours(seen)
+    )
     if namespace is None or not _whole(seen):
-        ensure = EnsureNamespace(
-            tenant.namespace, tenant.metadata.name, tenant.metadata.uid, tenant.spec.access.facts, exists=_bound(seen)
-        )
         return Decision(status, Waiting("NamespaceMissing", f"namespace {tenant.namespace}"), action, changes=(ensure,))
-    bound = BoundNamespace(name=namespace.name, uid=namespace.uid)
-    return Decision(status.model_copy(update={"namespace": bound}), Ready(), action)
+    if _bound(seen):
+        return Decision(status, Ready(), action)
+    # Marked when it is made: whether an interrupted pass made the rest of it, too, is not seen.
+    bound = status.model_copy(update={"namespace": BoundNamespace(name=namespace.name, uid=namespace.uid)})
+    return Decision(status, Ready(), action, changes=(ensure,), done=bound)
 
 
-def _bound(seen: Observed) -> bool:
+def _ours(seen: Observed) -> bool:
     return seen.namespace is not None and seen.namespace.consents and not seen.namespace.deleting
 
 
 def _whole(seen: Observed) -> bool:
-    """Is the namespace there, and open to those whom the tenant names?"""
-    return _bound(seen) and seen.namespace is not None and seen.namespace.access == seen.tenant.spec.access.facts.mark
+    """Is the namespace there, and marked as open to those whom the tenant names?"""
+    return _ours(seen) and seen.namespace is not None and seen.namespace.access == seen.tenant.spec.access.facts.mark
+
+
+def _bound(seen: Observed) -> bool:
+    """Does the status tell that all of it was made?"""
+    bound = seen.tenant.status.namespace
+    return bound is not None and seen.namespace is not None and bound.uid == seen.namespace.uid
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
