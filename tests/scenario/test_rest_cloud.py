@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tenantry.model.resource import SOURCE, SOURCE_FILE
-from tests.scenario.rest_world import PASSWORD, World, declare, world_in
+from tenantry.api.app import create_app
+from tenantry.model.resource import SOURCE, SOURCE_FILE, Document
+from tenantry.model.verdicts import Halt, Transient
+from tenantry.runtime.writing import WritingStore
+from tests.scenario.rest_world import BASE, PASSWORD, World, declare, world_in
 
 ENVIRONMENT = {
     "id", "tenantId", "name", "slug", "region", "regionInfo", "status", "externalId", "engine", "tenant", "createdAt",
@@ -105,6 +112,52 @@ async def test_an_environment_can_be_made_right_after_its_tenant(tmp_path: Path)
         body = {"name": "Dev", "slug": "dev", "region": "here"}
         answer = await world("root", "POST", f"/environments?tenantId={tenant['id']}", json=body)
         assert answer.status_code == 202
+
+
+class Recording(WritingStore):
+    """The facade's store, whose Operations come when `may` is set, or not at all."""
+
+    may: asyncio.Event
+    refuses: bool = False
+
+    async def create(self, document: Document) -> Document:
+        if document["kind"] == "Operation":
+            await self.may.wait()
+            if self.refuses:
+                raise Halt(Transient("StoreUnavailable", "the store is away"))
+        return await super().create(document)
+
+
+@asynccontextmanager
+async def recording(state: Path) -> AsyncIterator[tuple[World, Recording]]:
+    async with world_in(state) as world:
+        store = Recording(world.platform.store, world.platform.cache)
+        store.may = asyncio.Event()
+        app = create_app(replace(world.platform.facade, store=store))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, timeout=60) as http:
+            yield World(world.platform, http, {}), store
+
+
+async def test_a_tenant_is_answered_once_it_is_durable_and_who_made_it_finds_its_operation(tmp_path: Path) -> None:
+    async with recording(tmp_path) as (world, store):
+        made = await world("root", "POST", "/tenants", json={"name": "Acme", "slug": "acme"})
+        assert made.status_code == 201
+        reading = asyncio.create_task(world("root", "GET", "/operations"))
+        done, _ = await asyncio.wait({reading}, timeout=0.2)
+        assert not done
+        store.may.set()
+        assert [each["actionType"] for each in (await reading).json()] == ["CREATE_TENANT"]
+
+
+async def test_a_tenants_operation_that_the_facade_could_not_record_is_made_by_who_works_on_it(tmp_path: Path) -> None:
+    async with recording(tmp_path) as (world, store):
+        store.refuses = True
+        store.may.set()
+        made = await world("root", "POST", "/tenants", json={"name": "Acme", "slug": "acme"})
+        assert made.status_code == 201
+        await world.platform.converged()
+        (told,) = (await world("root", "GET", "/operations")).json()
+        assert (told["actionType"], told["result"], told["createdBy"]) == ("CREATE_TENANT", "SUCCESS", "root")
 
 
 async def test_a_tenant_id_is_needed_from_a_superuser_and_foreign_ones_are_unknown(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,11 +29,14 @@ from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Document, Ref
+from tenantry.model.verdicts import Halt
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.plan import Remarks, Settle, WhatIf
 from tenantry.runtime.write_back import DeclaringStore
 
 Write = Callable[[Desk], Awaitable[object]]
+
+log = structlog.get_logger(__name__)
 
 
 class Front:
@@ -52,12 +57,29 @@ class Front:
         self.operations = Fragments(cache, Operation.KIND, renderer.operation, renderer.operations_affected, newest_first=True)
         self.users = Fragments(cache, User.KIND, renderer.user, renderer.users_affected)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._following: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
+        """By subject: records of writes that were answered already."""
 
     async def enter(self, request: Request) -> Principal:
-        """Who sends the request; returns once the cache is as far as the request asks. Raises Unauthorized, Invalid."""
+        """Who sends the request; returns once the cache is as far as the request asks, and has what the same caller's earlier
+        requests recorded. Raises Unauthorized, Invalid."""
         principal = await self.authenticator.principal(request)
         await self.versions.reached(request)
+        if following := self._following.get(principal.caller.subject):
+            await asyncio.wait(following)
         return principal
+
+    def follow(self, principal: Principal, record: Coroutine[Any, Any, object]) -> None:
+        """Makes the record of a write that is durable, and may be answered before: whoever works on it makes the same one."""
+        subject = principal.caller.subject
+        task = asyncio.create_task(_recorded(record), name="record")
+        self._following[subject].add(task)
+        task.add_done_callback(lambda done: self._followed(subject, done))
+
+    def _followed(self, subject: str, task: asyncio.Task[None]) -> None:
+        self._following[subject].discard(task)
+        if not self._following[subject]:
+            del self._following[subject]
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
@@ -108,6 +130,13 @@ class Front:
 
     def operation(self, row: Row) -> Operation:
         return cast(Operation, self.cache.resource(Ref(Operation.KIND, *row.name)))
+
+
+async def _recorded(record: Coroutine[Any, Any, object]) -> None:
+    try:
+        await record
+    except Halt as halt:
+        log.warning("not recorded by who took the request", error=str(halt))
 
 
 def _desk(facade: Facade) -> Desk:

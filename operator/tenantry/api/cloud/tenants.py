@@ -77,7 +77,7 @@ class Tenants:
         async with front.turn("tenants"):
             document = await write(front.desk)
         row = cast(Row, front.tenants.row(("", document["metadata"]["name"])))
-        await self._queue(document, principal, marks)
+        front.follow(principal, self._queue(document, principal, marks))
         return row_written(row, front.versions.headers(document), 201)
 
     async def check_slug(self, request: Request) -> Response:
