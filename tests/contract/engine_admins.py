@@ -26,11 +26,15 @@ ADMIN_PASSWORD = Password(clear="the admin's password", fingerprint="mark")
 
 
 class Row(NamedTuple):
-    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install. symbols: it keeps symbol files."""
+    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install. symbols: it keeps symbol files.
 
-    open: Callable[[Path], AbstractAsyncContextManager[EngineAdmin]]
+    on_server: it is opened with the URL of a database of its own.
+    """
+
+    open: Callable[..., AbstractAsyncContextManager[EngineAdmin]]
     extended: bool = True
     symbols: bool = True
+    on_server: bool = False
 
 
 class AdminSecret:
@@ -50,9 +54,9 @@ class AdminSecret:
 
 
 @asynccontextmanager
-async def local(folder: Path) -> AsyncIterator[EngineAdmin]:
+async def local(folder: Path, database_url: str | None = None) -> AsyncIterator[EngineAdmin]:
     """The engine itself."""
-    engine = await Engine.open(folder / "engine")
+    engine = await Engine.open(folder / "engine", database_url=database_url)
     yield engine
     await engine.close()
 
@@ -110,6 +114,7 @@ async def foreign(folder: Path) -> AsyncIterator[EngineAdmin]:
 
 ENGINES = {
     "engine": Row(local),
+    "engine on PostgreSQL": Row(local, on_server=True),
     "engine over HTTP": Row(managed),
     "engine over the plain interface": Row(standalone, extended=False),
     "engine of others": Row(foreign, extended=False, symbols=False),

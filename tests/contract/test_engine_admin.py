@@ -14,6 +14,9 @@ from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Invalid, NotFound
 from tenantry.ports import EngineAdmin
 from tests.contract.engine_admins import ENGINES, Row
+from tests.scenario.postgres import database_url, server
+
+__all__ = ["server"]
 
 MANIFEST = """
 apiVersion: tenantry.dev/app/v1
@@ -36,15 +39,18 @@ CORP = IdentityProviderSettings("corp", "https://id.example.com", "tenantry")
 Package = Callable[..., Path]
 
 
-@pytest.fixture(params=list(ENGINES.values()), ids=list(ENGINES))
+@pytest.fixture(
+    params=[pytest.param(row, id=name, marks=pytest.mark.slow if row.on_server else ()) for name, row in ENGINES.items()]
+)
 def row(request: pytest.FixtureRequest) -> Row:
     found: Row = request.param
     return found
 
 
 @pytest.fixture
-async def admin(row: Row, tmp_path: Path) -> AsyncIterator[EngineAdmin]:
-    async with row.open(tmp_path) as admin:
+async def admin(request: pytest.FixtureRequest, row: Row, tmp_path: Path) -> AsyncIterator[EngineAdmin]:
+    url = (database_url(request.getfixturevalue("server")),) if row.on_server else ()
+    async with row.open(tmp_path, *url) as admin:
         yield admin
 
 

@@ -48,8 +48,8 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def sign_in_world(tmp_path: Path) -> AsyncIterator[World]:
-    """Both processes, until the end of the block."""
+async def sign_in_world(tmp_path: Path, database_url: str | None = None) -> AsyncIterator[World]:
+    """Both processes, until the end of the block. database_url: of the engine's database; SQLite in its folder where None."""
     now = [0.0]
 
     def later(seconds: float) -> None:
@@ -64,7 +64,7 @@ async def sign_in_world(tmp_path: Path) -> AsyncIterator[World]:
         process = IdentityProvider()
         await process.start()
         stack.push_async_callback(process.stop)
-        engine = await Engine.open(tmp_path / "data")
+        engine = await Engine.open(tmp_path / "data", database_url=database_url)
         await engine.publish(tmp_path / "crm.tapp")
         roles = {"crm": "editor"}
         settings = IdentityProviderSettings("corp", process.url, "tenantry-dev", "openid profile email phone", True, True, roles)

@@ -14,12 +14,16 @@ import pytest
 from tenantry.engine.oidc.issuers import PAUSE_S
 from tests.scenario.data_world import DATA
 from tests.scenario.identity_provider import authorized
+from tests.scenario.postgres import database_url, server
 from tests.scenario.sign_in_world import CONTACTS, ROOT, World, sign_in_world
 
+__all__ = ["server"]
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with sign_in_world(tmp_path) as one:
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    url = database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
+    async with sign_in_world(tmp_path, url) as one:
         yield one
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from argon2 import PasswordHasher
 
 from tenantry.engine import records
@@ -19,7 +18,11 @@ from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
+from tests.scenario.postgres import database_url, server
 from tests.unit.engine.archives import CONTACTS, write_package
+from tests.unit.engine.schemas import portrait
+
+__all__ = ["server"]
 
 BORN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ADA = Password(clear="ada's password")
@@ -32,9 +35,15 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "engine"
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest) -> str | None:
+    """Of a database of its own; None for the one in the engine's folder."""
+    return database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
+
+
 @pytest.fixture
-async def engine(data: Path) -> AsyncIterator[Engine]:
-    engine = await Engine.open(data, created_at=BORN)
+async def engine(data: Path, url: str | None) -> AsyncIterator[Engine]:
+    engine = await Engine.open(data, created_at=BORN, database_url=url)
     yield engine
     await engine.close()
 
@@ -46,9 +55,23 @@ def package(folder: Path, version: str = "1.0.0", app: str = "crm", **fields: ob
     return write_package(folder / f"{app}-{version}.tapp", files, id=app, version=version, **fields)
 
 
-def rows(data: Path, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(data / "engine.db")) as connection:
-        return connection.execute(sql).fetchall()
+def rows(engine: Engine, sql: str) -> list[tuple[object, ...]]:
+    with engine._database.reading() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(sql)]
+
+
+def shape(engine: Engine) -> list[str]:
+    """Of every table, how it was made."""
+    with engine._database.reading() as connection:
+        columns = sa.inspect(connection).get_multi_columns()
+        return sorted(f"{table} {[{**column, 'type': str(column['type'])} for column in columns[table]]}" for table in columns)
+
+
+def stored(engine: Engine, data: Path) -> bytes:
+    """All bytes that the engine keeps, in its folder and in its database."""
+    kept = [path.read_bytes() for path in below(data) if path.is_file()]
+    with engine._database.reading() as connection:
+        return b"".join(kept) + ("\n".join(portrait(connection)).encode() if connection.dialect.name == "postgresql" else b"")
 
 
 def files(data: Path) -> set[str]:
@@ -108,14 +131,14 @@ async def test_idle_engines_hold_no_thread_and_no_file(tmp_path: Path) -> None:
 # Crashes and restarts
 
 
-async def test_everything_is_there_after_a_restart(engine: Engine, data: Path, tmp_path: Path) -> None:
+async def test_everything_is_there_after_a_restart(engine: Engine, data: Path, url: str | None, tmp_path: Path) -> None:
     await engine.publish(package(tmp_path, files={**SEEDS, "content/index.html": b"<p>", "symbols.sym": b"sym"}))
     await engine.upload(package(tmp_path, "0.9.0"))
     await engine.add_identity("ada", ADA, [("crm", "editor")])
     await engine.add_identity_provider(CORP, Password(clear="secret", fingerprint="f"))
     told = (await engine.apps(), await engine.identities(), await engine.identity_providers())
     await engine.close()
-    again = await Engine.open(data, created_at=BORN)
+    again = await Engine.open(data, database_url=url, created_at=BORN)
     assert (await again.apps(), await again.identities(), await again.identity_providers()) == told
     assert told[0] == (EngineApp("crm", "CRM", "Example Ltd", "1.0.0", ("1.0.0", "0.9.0"), True),)
     content = await again.content("crm")
@@ -125,7 +148,7 @@ async def test_everything_is_there_after_a_restart(engine: Engine, data: Path, t
 
 
 async def test_a_crash_between_the_file_and_its_record_leaves_nothing(
-    engine: Engine, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, data: Path, url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await engine.add_identity_provider(CORP, Password(clear="secret"))
 
@@ -134,33 +157,35 @@ async def test_a_crash_between_the_file_and_its_record_leaves_nothing(
 
     monkeypatch.setattr(records, "add_version", crash)
     with pytest.raises(KeyboardInterrupt):
-        await asyncio.to_thread(lambda: asyncio.run(_upload(data, package(tmp_path))))
+        await asyncio.to_thread(lambda: asyncio.run(_upload(data, url, package(tmp_path))))
     monkeypatch.undo()
     assert files(data) != set()
-    again = await Engine.open(data)
+    again = await Engine.open(data, database_url=url)
     assert (await again.apps(), files(data)) == ((), set())
     await again.upload(package(tmp_path))
     assert (await again.apps())[0].versions == ("1.0.0",)
 
 
-async def _upload(data: Path, path: Path) -> None:
-    await (await Engine.open(data)).upload(path)
+async def _upload(data: Path, url: str | None, path: Path) -> None:
+    await (await Engine.open(data, database_url=url)).upload(path)
 
 
-async def test_leftovers_go_when_the_engine_opens_and_what_is_recorded_stays(engine: Engine, data: Path, tmp_path: Path) -> None:
+async def test_leftovers_go_when_the_engine_opens_and_what_is_recorded_stays(
+    engine: Engine, data: Path, url: str | None, tmp_path: Path
+) -> None:
     await engine.publish(package(tmp_path, files={"content/a": b"a", "symbols.sym": b"s"}))
     await engine.symbols("crm", "1.0.0")
     kept = files(data)
     for name in ("packages/.x.tapp.1.part", f"packages/{'0' * 64}.tapp", "content/.x.1.part/a", f"symbols/{'0' * 64}.sym"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_bytes(b"left")
-    again = await Engine.open(data)
+    again = await Engine.open(data, database_url=url)
     assert files(data) == kept
     await again.close()
 
 
 async def test_an_engine_that_opens_beside_an_upload_leaves_its_file_alone(
-    engine: Engine, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, data: Path, url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await engine.add_identity_provider(CORP, Password(clear="secret"))
     stored, opened = threading.Event(), threading.Event()
@@ -174,7 +199,7 @@ async def test_an_engine_that_opens_beside_an_upload_leaves_its_file_alone(
     monkeypatch.setattr(records, "add_version", slow)
     uploading = asyncio.create_task(engine.upload(package(tmp_path)))
     await asyncio.to_thread(stored.wait, 5)
-    other = await Engine.open(data)
+    other = await Engine.open(data, database_url=url)
     opened.set()
     await uploading
     assert (await other.download("crm", "1.0.0")).path.exists()
@@ -184,12 +209,12 @@ async def test_an_engine_that_opens_beside_an_upload_leaves_its_file_alone(
 # Installing
 
 
-async def test_an_install_seeds_once_and_never_again(engine: Engine, data: Path, tmp_path: Path) -> None:
+async def test_an_install_seeds_once_and_never_again(engine: Engine, tmp_path: Path) -> None:
     await engine.publish(package(tmp_path))
     await engine.install("crm", "1.0.0")
     await engine.uninstall("crm")
     await engine.install("crm", "1.0.0")
-    assert rows(data, "SELECT email FROM crm__contacts ORDER BY id") == [("ada@example.com",), ("bob@example.com",)]
+    assert rows(engine, "SELECT email FROM crm__contacts ORDER BY id") == [("ada@example.com",), ("bob@example.com",)]
 
 
 BROKEN = {
@@ -205,15 +230,15 @@ async def test_a_failed_install_leaves_everything_as_it_was(
     engine: Engine, data: Path, tmp_path: Path, fields: dict[str, object]
 ) -> None:
     await engine.publish(package(tmp_path, "1.0.0", "other"))
-    before = rows(data, "SELECT sql FROM sqlite_master ORDER BY name")
+    before = shape(engine)
     await engine.upload(package(tmp_path, "2.0.0", **fields))
     with pytest.raises(Invalid):
         await engine.install("crm", "2.0.0")
-    assert rows(data, "SELECT sql FROM sqlite_master ORDER BY name") == before
+    assert shape(engine) == before
     assert [(app.id, app.version, app.persisted) for app in await engine.apps()] == [("crm", "", False), ("other", "1.0.0", True)]
 
 
-async def test_a_failed_upgrade_keeps_version_tables_and_rows(engine: Engine, data: Path, tmp_path: Path) -> None:
+async def test_a_failed_upgrade_keeps_version_tables_and_rows(engine: Engine, tmp_path: Path) -> None:
     await engine.publish(package(tmp_path))
     extra = {"name": "notes", "primaryKey": ["id"], "columns": [{"name": "id", "type": "integer"}]}
     bad = package(tmp_path, "2.0.0", tables=[CONTACTS, extra], files={"seed/notes.ndjson": b'{"id": 1}\n{"id": 1}\n'})
@@ -221,8 +246,8 @@ async def test_a_failed_upgrade_keeps_version_tables_and_rows(engine: Engine, da
         await engine.publish(bad)
     (app,) = await engine.apps()
     assert (app.version, app.versions) == ("1.0.0", ("1.0.0", "2.0.0"))
-    assert rows(data, "SELECT count(*) FROM crm__contacts") == [(2,)]
-    assert rows(data, "SELECT count(*) FROM sqlite_master WHERE name = 'crm__notes'") == [(0,)]
+    assert rows(engine, "SELECT count(*) FROM crm__contacts") == [(2,)]
+    assert not any("crm__notes" in line for line in shape(engine))
 
 
 @pytest.mark.parametrize("other", ["crm-", "crm--x", "crm-x", "crmx", "cr"])
@@ -269,8 +294,8 @@ async def test_a_stored_package_does_not_change_with_the_file_it_came_from(engin
     assert (await engine.download("crm", "1.0.0")).path.read_bytes() == whole
 
 
-async def test_a_package_above_the_limit_is_refused_and_not_kept(data: Path, tmp_path: Path) -> None:
-    engine = await Engine.open(data, limits=Limits(size=100))
+async def test_a_package_above_the_limit_is_refused_and_not_kept(data: Path, url: str | None, tmp_path: Path) -> None:
+    engine = await Engine.open(data, database_url=url, limits=Limits(size=100))
     with pytest.raises(Invalid, match="larger than 100 bytes"):
         await engine.upload(package(tmp_path))
     assert files(data) == set()
@@ -338,12 +363,12 @@ async def test_admins_password_of_the_same_mark_is_not_set_again(engine: Engine)
     assert (await engine.identity(admin.id))[1] != stamp
 
 
-async def test_a_weaker_hash_is_replaced_at_sign_in_and_tokens_live_on(engine: Engine, data: Path) -> None:
+async def test_a_weaker_hash_is_replaced_at_sign_in_and_tokens_live_on(engine: Engine) -> None:
     weak = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash("ada's password")
     ada = await engine.add_identity("ada", Password(hash=weak, fingerprint="f"))
     _, stamp = await engine.identity(ada.id)
     await engine.authenticate("ada", "ada's password")
-    ((kept,),) = rows(data, "SELECT hash FROM _tenantry_identities WHERE username = 'ada'")
+    ((kept,),) = rows(engine, "SELECT hash FROM _tenantry_identities WHERE username = 'ada'")
     assert "m=19456,t=2,p=1" in str(kept)
     assert await engine.identity(ada.id) == (ada, stamp)
 
@@ -364,27 +389,29 @@ async def test_a_username_is_taken_in_every_case_of_its_letters(engine: Engine, 
 async def test_passwords_are_nowhere_in_clear(engine: Engine, data: Path) -> None:
     await engine.add_identity("ada", ADA)
     await engine.set_admin_password(Password(clear="the admin's password"))
-    stored = b"".join(path.read_bytes() for path in below(data) if path.is_file())
-    assert b"ada" in stored
-    assert b"ada's password" not in stored and b"the admin's password" not in stored
+    kept = stored(engine, data)
+    assert b"ada" in kept
+    assert b"ada's password" not in kept and b"the admin's password" not in kept
 
 
-async def test_a_client_secret_is_nowhere_in_clear_and_told_to_its_own_engine_alone(engine: Engine, data: Path) -> None:
+async def test_a_client_secret_is_nowhere_in_clear_and_told_to_its_own_engine_alone(
+    engine: Engine, data: Path, url: str | None
+) -> None:
     corp = await engine.add_identity_provider(CORP, Password(clear="s3cret-of-corp", fingerprint="f1"))
     assert await engine.client_secret(corp.id) == "s3cret-of-corp"
     await engine.edit_identity_provider(corp.id, CORP, Password(clear="s3cret-two", fingerprint="f2"))
-    assert await (await Engine.open(data)).client_secret(corp.id) == "s3cret-two"
-    stored = b"".join(path.read_bytes() for path in below(data) if path.is_file())
-    assert corp.id.encode() in stored and b"s3cret-" not in stored
+    assert await (await Engine.open(data, database_url=url)).client_secret(corp.id) == "s3cret-two"
+    kept = stored(engine, data)
+    assert corp.id.encode() in kept and b"s3cret-" not in kept
 
 
 async def test_a_client_secret_that_cannot_be_read_any_more_is_told_so_that_it_is_delivered_anew(
-    engine: Engine, data: Path
+    engine: Engine, data: Path, url: str | None
 ) -> None:
     corp = await engine.add_identity_provider(CORP, Password(clear="s3cret", fingerprint="f1"))
     assert (await engine.identity_providers())[0].fingerprint == "f1"
     (data / KEY_FILE).unlink()
-    again = await Engine.open(data)
+    again = await Engine.open(data, database_url=url)
     assert (await again.identity_providers())[0].fingerprint == "lost"
     with pytest.raises(Halt, match="must be set anew"):
         await again.client_secret(corp.id)
