@@ -13,6 +13,8 @@ RUN /opt/build/bin/hatchling build -t wheel \
  && /opt/venv/bin/pip uninstall --yes pip setuptools
 
 FROM python:3.11-slim-bookworm
+# What a Source needs: the repository, by https and ssh, and the keys that signed its commits.
+RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client gnupg && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 WORKDIR /tmp

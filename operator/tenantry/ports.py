@@ -340,7 +340,7 @@ class Sources(SourceView, Protocol):
         """Follows it no longer; what was applied stays as it is. Idempotent."""
 
     async def leave(self, order: SyncOrder, prune: bool) -> None:
-        """Follows it no longer, and lets go what was applied, or deletes it; `look` tells what is kept. Idempotent."""
+        """Follows it no longer, and lets go what was applied, or deletes it; `look` tells what is kept. Raises Conflict."""
 
 
 @dataclass(frozen=True)

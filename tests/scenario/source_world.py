@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.model.resource import RECONCILE_REQUESTED, Ref
-from tenantry.model.verdicts import NotFound
+from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.settings import Outbound, Settings
 from tests.scenario.rest_world import BASE
 
@@ -48,11 +48,16 @@ class World:
             return None
 
     async def edit(self, ref: Ref, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-        document = await self.platform.writing.get(ref)
-        metadata = document["metadata"]
-        edited = {**metadata, "annotations": {**metadata.get("annotations", {}), **(annotations or {})}}
-        written = {**document, "metadata": edited, "spec": {**document["spec"], **spec}}
-        await self.platform.writing.replace(written, metadata["resourceVersion"])
+        while True:
+            document = await self.platform.writing.get(ref)
+            metadata = document["metadata"]
+            edited = {**metadata, "annotations": {**metadata.get("annotations", {}), **(annotations or {})}}
+            written = {**document, "metadata": edited, "spec": {**document["spec"], **spec}}
+            try:
+                await self.platform.writing.replace(written, metadata["resourceVersion"])
+            except Conflict:  # its pass wrote the status meanwhile
+                continue
+            return
 
     async def synced(self, name: str = "platform", namespace: str = SYSTEM) -> dict[str, Any]:
         """The status of a Source once it was read again, and what it applied has come to rest."""
@@ -61,6 +66,15 @@ class World:
         status = await self.until(name, namespace, lambda told: told.get("lastHandledReconcileAt") == str(self.asked))
         await self.platform.runtime.idle(1)
         return status
+
+    async def until_gone(self, ref: Ref) -> None:
+        found: dict[str, Any] | None = None
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                while found := await self.get(ref.kind, ref.name, ref.namespace):
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"it does not go: {found}") from None
 
     async def until(
         self, name: str, namespace: str, holds: Callable[[dict[str, Any]], bool] = lambda status: True

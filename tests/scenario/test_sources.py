@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Ref, held_of
 from tests.scenario.git_world import ACME, API, DEV, REGION
 from tests.scenario.repositories import ADA, Remote
 from tests.scenario.source_world import SYSTEM, World, ready, reason, source_world
@@ -70,3 +71,102 @@ async def test_of_a_broken_commit_nothing_is_applied_and_file_and_line_are_told(
     assert status["revision"] == good
     assert {each["type"] for each in status["conditions"] if each["status"] == "True"} == {"Stalled"}
     assert await world.get("Environment", "dev", "tenant-acme") is not None
+
+
+async def test_what_holds_data_or_is_more_than_the_budget_waits_for_an_approval(world: World, remote: Remote, url: str) -> None:
+    await world.source(url, prune={"objects": 0, "percent": 10})
+    await world.until("platform", SYSTEM)
+    remote.commit({"a/dev.yaml": None, "c/region.yaml": None})
+    status = await world.synced()
+    assert reason(status) == "PruneHeld"
+    assert {each["object"] for each in status["kept"]} == {"Environment/tenant-acme/dev", "Region/eu"}
+    assert status["settledRevision"] != status["revision"]
+    await world.edit(PLATFORM, {"tenantry.dev/prune-approved": "others"})
+    assert reason(await world.synced()) == "PruneHeld"
+    await world.edit(PLATFORM, {"tenantry.dev/prune-approved": status["approval"]})
+    status = await world.until("platform", SYSTEM, lambda told: "approval" not in told)
+    assert (reason(status), status["kept"], status["objects"]) == ("Succeeded", [], 1)
+    await world.until_gone(Ref("Region", "", "eu"))
+
+
+async def test_a_suspended_one_applies_nothing_until_it_is_resumed(world: World, remote: Remote, url: str) -> None:
+    await world.source(url)
+    before = (await world.until("platform", SYSTEM))["revision"]
+    await world.edit(PLATFORM, suspend=True)
+    remote.commit({"a/dev.yaml": None})
+    await world.edit(PLATFORM, {"tenantry.dev/reconcile-requested-at": "while it is suspended"})
+    await world.platform.runtime.idle(1)
+    source = await world.get("Source", "platform", SYSTEM)
+    assert source is not None
+    assert source["status"]["revision"] == before
+    assert world.platform.fetching.sources.look(PLATFORM, source["metadata"]["uid"]) is None
+    await world.edit(PLATFORM, suspend=False)
+    await world.until("platform", SYSTEM, lambda told: told["revision"] != before)
+    assert await world.get("Environment", "dev", "tenant-acme") is None
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Prune"])
+async def test_a_deleted_one_leaves_its_objects_or_takes_them_along(world: World, url: str, policy: str) -> None:
+    await world.source(url, deletionPolicy=policy)
+    await world.until("platform", SYSTEM)
+    source = await world.platform.writing.get(PLATFORM)
+    (copy,) = (world.platform.state / "sources").iterdir()
+    await world.platform.writing.delete(held_of(source)._replace(version=""))
+    await world.until_gone(PLATFORM)
+    assert not copy.exists()
+    if policy == "Prune":
+        await world.until_gone(Ref("Region", "", "eu"))
+        await world.until_gone(Ref("Tenant", "", "acme"))
+    else:
+        region = await world.get("Region", "eu")
+        assert region is not None
+        assert "tenantry.dev/source" not in region["metadata"].get("labels", {})
+        assert "tenantry.dev/source-file" not in region["metadata"]["annotations"]
+
+
+async def test_what_another_source_has_stays_there(world: World, remote: Remote, url: str) -> None:
+    await world.source(url)
+    await world.until("platform", SYSTEM)
+    await world.source(url, "other", path="c")
+    status = await world.until("other", SYSTEM)
+    assert (reason(status), status["objects"]) == ("SourceBroken", 0)
+    assert "Region/eu belongs to the source tenantry-system.platform (c/region.yaml:1)" in status["problems"][0]
+
+
+async def test_a_restart_goes_on_and_notices_what_was_rewritten_meanwhile(tmp_path: Path, remote: Remote, url: str) -> None:
+    async with source_world(tmp_path / "state") as world:
+        await world.source(url)
+        await world.until("platform", SYSTEM)
+    shutil.rmtree(tmp_path / "state" / "sources")  # only a cache
+    remote.commit({"a/dev.yaml": None}, parent="none")
+    async with source_world(tmp_path / "state") as world:
+        status = await world.until("platform", SYSTEM, lambda told: reason(told) == "PruneHeld")
+        assert "is not in the history of" in status["kept"][0]["reason"]
+        assert await world.get("Environment", "dev", "tenant-acme") is not None
+
+
+async def test_while_the_remote_is_away_all_stays_and_it_says_since_when(world: World, remote: Remote, url: str) -> None:
+    await world.source(url)
+    before = (await world.until("platform", SYSTEM))["revision"]
+    away = remote.folder.rename(remote.folder.with_name("away.git"))
+    status = await world.synced()
+    assert (reason(status), status["revision"], status["objects"]) == ("RemoteAway", before, 3)
+    assert {each["type"] for each in status["conditions"] if each["status"] == "True"} == {"Reconciling"}
+    away.rename(remote.folder)
+    assert reason(await world.synced()) == "Succeeded"
+
+
+async def test_only_commits_that_are_signed_by_its_keys_are_taken(world: World, remote: Remote, url: str) -> None:
+    key = "ann@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE6dv0hF8FZl5vE3s0kXJq0fQ3GmG3J1pRvmVnTTd2Yo\n"
+    await world.source(url, verify={"keys": key})
+    status = await world.until("platform", SYSTEM)
+    assert reason(status) == "SourceBroken"
+    assert "is not taken: it is not signed" in ready(status)["message"]
+    assert await world.get("Region", "eu") is None
+
+
+async def test_its_secret_must_be_there_and_be_for_sources(world: World, url: str) -> None:
+    await world.source(url, credentials={"secretRef": {"name": "git"}})
+    assert reason(await world.until("platform", SYSTEM)) == "SecretMissing"
+    await world.secret("git", SYSTEM, "user", password="token")
+    assert reason(await world.until("platform", SYSTEM, lambda told: reason(told) != "SecretMissing")) == "SecretNotLabelled"

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
+from tenantry.adapters.sources.git.entering import Entry
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl, git_url
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
+from tenantry.bootstrap.foreign import rules_of
 from tenantry.bootstrap.seat import now
+from tenantry.engine.outbound import Rules, checked_url
 from tenantry.engine.packages.build import build
 from tenantry.hosts.source_following import Opened
 from tenantry.kinds.admission import Admission
+from tenantry.kinds.source.observe import PURPOSE
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import CREDENTIAL_LABEL, Document
-from tenantry.model.syncing import SyncOrder
+from tenantry.model.syncing import Access, SyncOrder
+from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Packages, Secrets
 from tenantry.runtime.cache import Cache
@@ -28,6 +37,8 @@ from tenantry.settings import Settings
 
 TENANT_KINDS = frozenset({"Secret", "Environment", "Package", "App", "Identity", "IdentityProvider", "Source"})
 """What a tenant's ADMIN may declare in its namespace."""
+TENANT_PART = 8
+"""A tenant's fetch brings at most that part of what one of the platform's may."""
 
 
 class BoundPackages(PackageFiles):
@@ -58,20 +69,54 @@ class SourceRepositories:
     cache: Cache
 
     async def open(self, order: SyncOrder) -> Opened:
-        url = _url(order)
+        entry = await self._entry(order)
         files = BoundPackages(self.packages, self.work, self.cache)
-        git = GitSource(url, self.folder / order.uid, self._admit(order), files, now, self._settings(order))
-        return Opened(git.read, git.changes, git.applied)
+        settings = await asyncio.to_thread(self._settings, order, entry)
+        git = GitSource(entry.remote, self._own(order.uid), self._admit(order), files, now, settings)
+        return Opened(partial(self._read, git, order) if order.tenant else git.read, git.changes, git.applied)
 
     async def discard(self, uid: str) -> None:
-        await asyncio.to_thread(shutil.rmtree, self.folder / uid, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._own(uid), ignore_errors=True)
 
-    def _settings(self, order: SyncOrder) -> GitSettings:
+    def _own(self, uid: str) -> Path:
+        return self.folder / hashlib.sha256(uid.encode()).hexdigest()[:32]
+
+    async def _read(self, git: GitSource, order: SyncOrder) -> Tree:
+        """What many fetches have brought together is bounded, too."""
+        tree = await git.read()
+        if await asyncio.to_thread(_size, self._own(order.uid)) > 2 * self._most(order):
+            await git.repository.discard()
+        return tree
+
+    def _most(self, order: SyncOrder) -> int:
+        """Bytes of one fetch."""
+        return self.settings.git.size // TENANT_PART if order.tenant else self.settings.git.size
+
+    async def _entry(self, order: SyncOrder) -> Entry:
+        """Raises Invalid (the URL), a Waiting Halt (the Secret)."""
+        url, access = _url(order), order.access
+        rules = rules_of(self.settings.outbound) if order.tenant else None
+        if rules is not None:
+            _check(url, access, rules)
+        secret = ""
+        if access.secret is not None:
+            found = await self.secrets.reveal(access.secret.namespace, access.secret.name, access.key, PURPOSE)
+            secret = found.clear
+        return Entry(url, secret, access.known_hosts, rules)
+
+    def _settings(self, order: SyncOrder, entry: Entry) -> GitSettings:
+        """Blocks."""
         git = self.settings.git
-        limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
+        limits = GitLimits(git.timeout.total_seconds(), self._most(order), git.depth)
         # The platform's keys open nothing for a tenant: it may have copied what they seal from elsewhere.
         sops = Sops() if order.tenant else Sops(self.settings.sops.key_file)
-        return GitSettings(order.interval_s, limits, sops=sops, settled=order.settled)
+        settings = GitSettings(order.interval_s, limits, sops=sops, settled=order.settled, enter=entry.enter)
+        if not order.access.signers:
+            return settings
+        signers = self._own(order.uid) / "signers"
+        signers.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        signers.write_text(order.access.signers, "utf-8")
+        return replace(settings, signers=signers, signers_shown="spec.verify.keys")
 
     def _admit(self, order: SyncOrder) -> Admit:
         def admit(document: Document) -> Document:
@@ -89,6 +134,28 @@ def _url(order: SyncOrder) -> GitUrl:
         return git_url(order.url, order.revision, order.path)
     except ValueError as error:
         raise Invalid((Problem("spec.url", str(error)),)) from None
+
+
+def _check(url: GitUrl, access: Access, rules: Rules) -> None:
+    """What a tenant's URL must be. Raises Invalid."""
+    if url.scheme == "ssh":
+        if access.secret is None or not access.known_hosts:
+            reason = "an ssh URL needs secretRef with a private key, and knownHosts: the platform's own are not used"
+            raise Invalid((Problem("spec.credentials", reason),))
+    elif url.scheme == "file":
+        raise Invalid((Problem("spec.url", "file:// is for the platform's own Sources"),))
+    else:
+        checked_url(url.url, rules, "spec.url")
+
+
+def _size(folder: Path) -> int:
+    """Bytes. Blocks."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(at) / name).lstat().st_size
+    return total
 
 
 def _not_labelled(document: Document) -> Problem | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +14,7 @@ from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings, checked_pattern
+from tenantry.adapters.sources.git.entering import basic
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
@@ -112,9 +112,7 @@ def _git(settings: Reading, url: GitUrl) -> GitSettings:
 
 
 def _authorization(settings: Git) -> str:
-    """The value of the header. A token alone goes with any user name: that is how GitHub, GitLab and Gitea take it."""
+    """The value of the header, `""` for none."""
     if settings.credentials is None:
         return ""
-    given = settings.credentials.read_text().strip()
-    pair = given if ":" in given else f"git:{given}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return basic(settings.credentials.read_text())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenantry.cli.failing import BAD_INPUT, Failure, say
-from tenantry.cli.options import STATE, State
+from tenantry.cli.options import STATE, Namespace, State
 from tenantry.cli.output import write
 
 if TYPE_CHECKING:
@@ -130,14 +130,39 @@ async def _apply_one(console: Console, document: Document, running: bool) -> str
 
 
 def approve(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name.")] = DEFAULT_SOURCE,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The source's name, or source/NAME of a Source.")
+    ] = DEFAULT_SOURCE,
+    namespace: Namespace = "",
     state: State = STATE,
 ) -> None:
     """Lets a source prune what it holds back now: more than its budget, or what holds data."""
     from tenantry.cli.connect import with_console
 
+    if "/" in source:
+        with_console(state, lambda console: _approve(console, source, namespace))
+        return
     pruned: Sequence[str] = with_console(state, lambda console: console.approve(source))
     for each in pruned:
         write(f"{each} approved")
     if not pruned:
         say(f"nothing of {source} waits for approval")
+
+
+async def _approve(console: Console, source: str, namespace: str) -> None:
+    """Of a Source: what its status tells is kept, exactly that."""
+    from tenantry.cli.finding import find
+    from tenantry.cli.output import name_of
+    from tenantry.kinds.source.spec import Source
+    from tenantry.model.resource import PRUNE_APPROVED, ref_of
+
+    kind, document = await find(console, source, namespace)
+    if kind.kind != Source.KIND:
+        raise Failure(f"{name_of(document)} is no Source: nothing of it waits for an approval", BAD_INPUT)
+    status = document.get("status", {})
+    if not status.get("approval"):
+        say(f"nothing of {name_of(document)} waits for approval")
+        return
+    await console.patch(ref_of(document), {"metadata": {"annotations": {PRUNE_APPROVED: status["approval"]}}})
+    for each in status["kept"]:
+        write(f"{each['object']} approved")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tenantry.model.resource import Document
 
 TIMEOUT = "5m"
-SOURCE_KINDS = ("source", "sources")
+SOURCE_KINDS = ("source", "sources", "src")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,16 +35,25 @@ def reconcile(
     namespace: Namespace = "",
     state: State = STATE,
 ) -> None:
-    """Asks for a pass over an object, now. `source/NAME` is read and applied at once, a repository from its remote."""
+    """Asks for a pass over an object, now. `source/NAME`, be it a Source or what `up` was given, is read and applied at once."""
     from tenantry.cli.connect import with_console
     from tenantry.cli.options import duration
 
     seconds = duration(timeout).total_seconds()
+    with_console(state, lambda console: _look(console, object_, namespace, wait, seconds))
+
+
+async def _look(console: Console, object_: str, namespace: str, wait: bool, seconds: float) -> None:
     kind, _, name = object_.partition("/")
-    if kind.lower() in SOURCE_KINDS:
-        with_console(state, lambda console: _sync(console, name or DEFAULT_SOURCE))
-        return
-    with_console(state, lambda console: _reconcile(console, object_, namespace, wait, seconds))
+    if kind.lower() in SOURCE_KINDS and not namespace and not await _is_source(console, name):
+        await _sync(console, name or DEFAULT_SOURCE)
+    else:
+        await _reconcile(console, object_, namespace, wait, seconds)
+
+
+async def _is_source(console: Console, name: str) -> bool:
+    """Is it an object of the kind Source, rather than what `up` follows?"""
+    return any(name.rpartition("/")[2] == each["metadata"]["name"] for each in await console.list("Source"))
 
 
 async def _reconcile(console: Console, object_: str, namespace: str, wait: bool, seconds: float) -> None:

@@ -29,6 +29,8 @@ from tenantry.runtime.writing import WritingStore
 
 TENANT_READS = 4
 """Repositories of tenants that are read at once, one of each tenant."""
+TENANT_SOURCES = 5
+"""Sources that a tenant has at a time: each keeps a copy of its repository here."""
 TENANT_ROLE = "ADMIN"
 _TOLD = (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
 
@@ -122,7 +124,10 @@ class SourceFollowing:
         for document in tuple(owned_by(self._cache, order.owner, _scope(order.source))):
             if not prune or _is_exempt(document):
                 await self._release(document)
-        self._facts[order.source] = Followed(order, ended=_now(), objects=self.owned(order.source), kept=kept)
+        left = self.owned(order.source)
+        self._facts[order.source] = Followed(order, ended=_now(), objects=left, kept=kept)
+        if left > len(kept):
+            raise Conflict(f"{left - len(kept)} objects have changed meanwhile")
 
     async def aclose(self) -> None:
         """Ends all of it, and waits for that."""
@@ -167,13 +172,21 @@ class SourceFollowing:
     async def _follow(self, one: _One) -> None:
         """Without end."""
         order = one.order
+        if order.tenant and self._place(one) >= TENANT_SOURCES:
+            why = f"{TENANT_SOURCES} others of tenant {order.tenant} are followed: a tenant has no more at a time"
+            raise Halt(Stalled("TooManySources", why))
         opened = await self._repositories.open(order)
         lists, budget = CacheLists(self._cache, _scope(order.source)), Budget(order.objects, order.percent / 100)
         syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget)
         read, told = partial(self._read, one, opened), partial(self._tell, one)
-        one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told)
+        one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told=told)
         await one.feed.sync()
         await one.feed.run()
+
+    def _place(self, one: _One) -> int:
+        """How many others of its tenant are followed."""
+        others = (each for each in self._running.values() if each is not one and each.runs)
+        return sum(1 for each in others if each.order.tenant == one.order.tenant)
 
     def _hand(self, order: SyncOrder) -> Store:
         """The store with the rights of whom it is applied for."""

@@ -26,7 +26,7 @@ _PASSED = (
     "PATH", "SSH_AUTH_SOCK", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
     "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
 )  # fmt: skip
-_SSH = (
+SSH = (
     "ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no"
     " -o ClearAllForwardings=yes -o ConnectTimeout=20"
 )
@@ -147,7 +147,7 @@ def _environment(remote: GitUrl, authorization: str) -> Mapping[str, str]:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_SSH_COMMAND": _SSH,
+        "GIT_SSH_COMMAND": SSH,
         "GIT_TERMINAL_PROMPT": "0",
     }
 

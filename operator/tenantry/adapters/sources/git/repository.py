@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from tenantry.adapters.sources.git.command import Git, GitFailed, GitLimits
+from tenantry.adapters.sources.git.entering import Enter, as_configured
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.model.tree import Origin
 
@@ -42,8 +43,12 @@ class Entry(NamedTuple):
 class Repository:
     """Everything asks the local repository but `tip` and `fetch`. All raise GitFailed."""
 
-    def __init__(self, folder: Path, remote: GitUrl, limits: GitLimits, authorization: str = "") -> None:
+    def __init__(
+        self, folder: Path, remote: GitUrl, limits: GitLimits, authorization: str = "", enter: Enter = as_configured
+    ) -> None:
+        """enter: what git needs besides to enter the remote, for reading."""
         self._folder = folder
+        self._enter = enter
         self._remote = remote
         self._limits = limits
         self._git = Git(folder, remote, limits, authorization)
@@ -60,7 +65,9 @@ class Repository:
             return revision, revision
         full = revision.startswith("refs/") or not revision
         wanted = [revision or "HEAD"] if full else [f"refs/heads/{revision}", f"refs/tags/{revision}"]
-        printed = await self._git.run("ls-remote", "--quiet", "--", self._remote.url, *wanted, within_s=ASK_S)
+        asked = ("ls-remote", "--quiet", "--", self._remote.url, *wanted)
+        async with self._enter() as variables:
+            printed = await self._git.run(*asked, within_s=ASK_S, variables=variables)
         lines = (line.partition("\t") for line in printed.decode(errors="replace").splitlines())
         found = {ref: oid for oid, _, ref in lines}
         for ref in wanted:
@@ -72,11 +79,13 @@ class Repository:
         """Brings what a ref of the remote names now, with some history. Returns the commit. oid: for its object format."""
         await self._ready("sha256" if len(oid) == 64 else "sha1")
         try:
-            await self._git.run(
-                *("fetch", "--quiet", f"--depth={self._limits.depth}", "--no-tags", "--no-write-fetch-head"),
-                *("--no-recurse-submodules", "--no-auto-maintenance", "--", self._remote.url, f"+{ref}:{_FETCHED}"),
-                within_s=self._limits.fetch_s,
-            )
+            async with self._enter() as variables:
+                await self._git.run(
+                    *("fetch", "--quiet", f"--depth={self._limits.depth}", "--no-tags", "--no-write-fetch-head"),
+                    *("--no-recurse-submodules", "--no-auto-maintenance", "--", self._remote.url, f"+{ref}:{_FETCHED}"),
+                    within_s=self._limits.fetch_s,
+                    variables=variables,
+                )
         except GitFailed as error:
             if await asyncio.to_thread(self._is_full):
                 raise GitFailed(f"a fetch brings more than {self._limits.bytes // 2**20} MiB") from error

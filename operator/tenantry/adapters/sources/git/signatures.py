@@ -23,11 +23,14 @@ _ANY = re.compile(rb"^gpgsig(?:-sha256)? -----BEGIN (?:SSH|PGP) SIGNATURE-----$"
 
 
 class Signatures:
-    """Verifies commits. keys: a file of SSH allowed signers, or of armored OpenPGP public keys; read whenever it is used."""
+    """Verifies commits. keys: a file of SSH allowed signers, or of armored OpenPGP public keys; read whenever it is used.
 
-    def __init__(self, repository: Repository, keys: Path) -> None:
+    shown: how people know that file, by its path where `""`."""
+
+    def __init__(self, repository: Repository, keys: Path, shown: str = "") -> None:
         self._repository = repository
         self._keys = keys
+        self._shown = shown or str(keys)
 
     async def refusal(self, commit: str) -> str:
         """Why a commit is not to be taken, `""` when it is signed by one of the keys. Raises OSError (the file)."""
@@ -37,12 +40,12 @@ class Signatures:
             return "it is not signed"
         openpgp = keys.lstrip().startswith(ARMOR)
         if openpgp == bool(_SSH.search(header)):
-            return f"it is signed by another kind of key than those of {self._keys}"
+            return f"it is signed by another kind of key than those of {self._shown}"
         try:
             await (self._openpgp(commit, keys) if openpgp else self._ssh(commit))
         except GitFailed as error:
             log.warning("a signature was not verified", commit=commit, error=str(error))
-            return f"its signature is not of a key of {self._keys}, or does not hold"
+            return f"its signature is not of a key of {self._shown}, or does not hold"
         return ""
 
     async def _ssh(self, commit: str) -> None:

@@ -14,6 +14,7 @@ import structlog
 
 from tenantry.adapters.sources.documents import Admit, declare, gathered, line_of, whole, with_packages
 from tenantry.adapters.sources.git.command import GitFailed, GitLimits
+from tenantry.adapters.sources.git.entering import Enter, as_configured
 from tenantry.adapters.sources.git.packages import GitPackages
 from tenantry.adapters.sources.git.repository import APPLIED, READ, Repository
 from tenantry.adapters.sources.git.signatures import Signatures
@@ -38,8 +39,9 @@ log = structlog.get_logger(__name__)
 class GitSettings:
     """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none.
 
-    sops: opens what is encrypted there; signers: who must have signed the commit, None for no matter who. settled: the commit
-    of which nothing was left to approve, where the folder is new and cannot tell.
+    sops: opens what is encrypted there; signers: a file of who must have signed the commit, None for no matter who, and how
+    people know that file; settled: the commit of which nothing was left to approve, where the folder is new and cannot tell;
+    enter: how the remote is entered.
     """
 
     interval_s: float = 60.0
@@ -47,7 +49,9 @@ class GitSettings:
     authorization: str = ""
     sops: Sops = field(default_factory=Sops)
     signers: Path | None = None
+    signers_shown: str = ""
     settled: str = ""
+    enter: Enter = as_configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,11 @@ class GitSource:
         self._now = now
         self._interval_s, self._settled = settings.interval_s, settings.settled
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
-        self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.authorization)
-        self._signatures = Signatures(self._repository, settings.signers) if settings.signers else None
+        self.repository = self._repository = Repository(
+            folder / "repository", url, settings.limits, settings.authorization, settings.enter
+        )
+        shown = settings.signers_shown
+        self._signatures = Signatures(self._repository, settings.signers, shown) if settings.signers else None
         self._packages = GitPackages(self._repository, packages, folder / "packages")
         self._files: dict[str, _File] = {}
         self._good: Tree | None = None
