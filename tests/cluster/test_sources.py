@@ -1,0 +1,108 @@
+"""Sources on a real API server, followed by the operator as a process, with the release's own rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.control_plane import Cluster
+from tests.cluster.running import Audit, Kube, Platform, condition, object_, until
+from tests.cluster.test_operator import home, kube, platform
+from tests.scenario.repositories import Remote, served_over_http
+
+__all__ = ["home", "kube", "platform"]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
+OPEN = {"TENANTRY_OUTBOUND__HTTP": "true", "TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"}
+API = "apiVersion: tenantry.dev/v1alpha1\n"
+
+
+def region(name: str) -> str:
+    return f"{API}kind: Region\nmetadata: {{name: {name}}}\nspec: {{displayName: {name}}}\n"
+
+
+def tenant(name: str) -> str:
+    return f"{API}kind: Tenant\nmetadata: {{name: {name}}}\nspec: {{displayName: {name}}}\n"
+
+
+def package(name: str, namespace: str) -> str:
+    return f"{API}kind: Package\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec: {{app: crm, version: '{name[-1]}'}}\n"
+
+
+@pytest.fixture
+def source(kube: Kube) -> Iterator[str]:
+    """A name, whose Source goes with the test."""
+    yield "platform"
+    kube("delete", "source", "platform", "-n", NAMESPACE, "--ignore-not-found", "--wait=false")
+
+
+def told(kube: Kube, name: str, namespace: str) -> tuple[str, dict[str, Any]]:
+    """The reason of Ready, and the status."""
+    found = kube.get("source", name, namespace)
+    return condition(found)["reason"], found.get("status", {})
+
+
+def test_a_push_becomes_objects_and_what_left_is_pruned_over_a_restart(
+    platform: Platform, kube: Kube, source: str, tmp_path: Path
+) -> None:
+    remote = Remote.at(tmp_path / "platform.git")
+    remote.commit(
+        {"a/crm.yaml": package("crm-1", "tenant-gitted"), "b/acme.yaml": tenant("gitted"), "c/r.yaml": region("git-eu")}
+    )
+    with platform.leader():
+        kube.apply(object_("Source", source, NAMESPACE, url=f"file://{remote.folder}", branch="main", interval="1s"))
+        kube.ready(f"source/{source}", NAMESPACE)
+        _, status = told(kube, source, NAMESPACE)
+        assert (status["revision"], status["documents"]) == (remote.git("rev-parse", "main"), 3)
+        found = kube.get("package", "crm-1", "tenant-gitted")["metadata"]
+        assert found["labels"]["tenantry.dev/source"] == f"{NAMESPACE}.{source}"
+        assert found["annotations"]["tenantry.dev/source-file"] == "a/crm.yaml:1"
+        assert source in kube("get", "sources", "-n", NAMESPACE)
+        remote.commit({"c/r.yaml": region("git-eu").replace("displayName: git-eu", "displayName: Europe")})
+        until(lambda: kube.get("region", "git-eu")["spec"]["displayName"] == "Europe", "applied")
+        good = remote.commit({"c/r.yaml": None})
+        until(lambda: "git-eu" not in kube.names("regions"), "pruned")
+        remote.commit({"d/bad.yaml": region("bad").replace("displayName: bad", "displayNam: bad")})
+        until(lambda: told(kube, source, NAMESPACE)[0] == "SourceBroken", "refused")
+        _, status = told(kube, source, NAMESPACE)
+        assert (status["revision"], status["problems"][0].partition(" ")[0]) == (good, "d/bad.yaml:4:")
+    remote.commit({"d/bad.yaml": None, "a/crm.yaml": None})
+    with platform.leader():
+        until(lambda: "crm-1" not in kube.names("packages", "tenant-gitted"), "pruned by another process")
+        kube("delete", "source", source, "-n", NAMESPACE, "--timeout=30s")
+        labels = kube.get("tenant", "gitted")["metadata"].get("labels", {})
+        assert "tenantry.dev/source" not in labels
+        kube("delete", "tenant", "gitted", "--timeout=60s")
+
+
+def test_a_tenant_s_source_writes_as_that_tenant_and_nowhere_else(
+    platform: Platform, kube: Kube, own: Cluster, home: str, tmp_path: Path
+) -> None:
+    remote = Remote.at(tmp_path / "served" / "own.git")
+    remote.commit({"crm.yaml": package("crm-1", home)})
+    with platform.leader(**OPEN), served_over_http(remote.folder.parent) as served:
+        kube.ready(f"tenant/{home.removeprefix('tenant-')}")
+        audit = Audit(own)
+        kube.apply(object_("Source", "own", home, url=f"{served.url}/own.git", branch="main", interval="1s"))
+        kube.ready("source/own", home)
+        assert writers(audit, home, "crm-1") == {f"system:serviceaccount:{home}:tenantry-admin"}
+        remote.commit({"crm.yaml": package("crm-2", home), "other.yaml": package("crm-3", "default")})
+        until(lambda: told(kube, "own", home)[0] == "SourceBroken", "refused")
+        reason = f"other.yaml:3: metadata.namespace: a Source in {home} applies there only"
+        assert told(kube, "own", home)[1]["problems"] == [reason]
+        assert kube.names("packages", home) == ["crm-1"]
+        remote.commit({"other.yaml": None})
+        until(lambda: kube.names("packages", home) == ["crm-2"], "applied, and pruned")
+
+
+def writers(audit: Audit, namespace: str, name: str) -> set[str]:
+    """Who created that object."""
+    creations = (event for event in audit.read() if event["verb"] == "create" and "objectRef" in event)
+    return {
+        event.get("impersonatedUser", event["user"])["username"]
+        for event in creations
+        if (event["objectRef"].get("namespace"), event["objectRef"].get("name")) == (namespace, name)
+    }
