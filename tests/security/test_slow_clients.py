@@ -194,7 +194,7 @@ async def test_two_hundred_dawdlers_are_closed_and_nobody_notices(tmp_path: Path
 
 @pytest.mark.slow
 async def test_two_hundred_dawdlers_are_closed_within_fifteen_seconds_as_it_is_shipped(tmp_path: Path) -> None:
-    await _dawdlers(tmp_path, within=20.0)
+    await _dawdlers(tmp_path, within=15.0)
 
 
 async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def read(path: Path) -> Backup:
             ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
             backup = Backup(ref, parse_time(about["takenAt"]), documents)
     except (tarfile.TarError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise _refused(path, f"is no backup: {error}") from error
+        raise _refused(path, f"is no backup: {_first_line(error)}") from error
     kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
     if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
         raise _refused(path, f"is no backup: {RESOURCES} must hold an Environment and its contents")
@@ -200,3 +200,8 @@ def _private(path: str, flags: int) -> int:
 
 def _refused(path: Path, reason: str) -> Invalid:
     return Invalid((Problem(str(path), reason),))
+
+
+def _first_line(error: Exception) -> str:
+    """tarfile tells of each compression that it tried in a line of its own."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")

@@ -176,9 +176,9 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
 
 
 def _loses(version: str, steps: Sequence[MigrationStep], *, changed: bool) -> str:
-    since = ", which is not the list that is allowed" if changed else ""
+    what = "other data than is allowed" if changed else "data"
     leave = f"Allow it with spec.allowDropsFor: {version!r}, or this list and no other with {f'{version}@{losses_of(steps)}'!r}"
-    return f"installing {version} loses data{since}: {list_of(steps)}. {leave}"
+    return f"installing {version} loses {what}: {list_of(steps)}. {leave}"
 
 
 def _extra(app: App, held: EngineApp) -> tuple[str, ...]:
