@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tests.bench import logins, p14, p15, p16, p17, reads, start, transfers
+from tests.bench import from_git, logins, p14, p15, p16, p17, reads, start, transfers
 from tests.bench.row import Row, Scale
 
 BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
@@ -16,6 +16,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
     "p14": p14.measure,
     "p15": p15.measure,
     "p16": p16.measure,
+    "git": from_git.measure,
     "p17": p17.measure,
     "p18": start.measure,
 }

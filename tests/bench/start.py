@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tenantry.bootstrap import FOLLOWED, Platform
+from tenantry.bootstrap.embedded import Platform
+from tenantry.bootstrap.seat import FOLLOWED
 from tenantry.cli.serving import loop_factory, tune_collector
 from tests.bench.row import Row, Scale, told
 from tests.bench.served import platform
@@ -92,7 +93,7 @@ async def _start_here(state: Path, url: str, since: float) -> dict[str, Any]:
         "seconds": seconds,
         "opened": opened,
         "writes": writes,
-        "memory": _resident(),
+        "memory": resident(),
         "json": sum(sizes),
         "objects": len(sizes),
     }
@@ -104,7 +105,7 @@ async def _version(running: Platform) -> int:
     return int((await running.store.list("Region"))[1])
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024

@@ -230,6 +230,10 @@ IN_YAML = {
     "tabs for indentation": Hostile(yaml("a:\n\tb: 1\n"), "z.yaml:2: "),
     "a directive for another version": Hostile(yaml("%YAML 9.9\n---\na: 1\n"), "z.yaml:1: "),
     "infinity": Hostile(yaml("a: .inf\n"), "z.yaml:1: .inf is no JSON number"),
+    "a number that no JSON of 64 bits holds": Hostile(
+        yaml(NEW.replace("displayName: new", f"displayName: {'9' * 30}")), "z.yaml:"
+    ),
+    "half of a character, escaped": Hostile(yaml(NEW.replace("displayName: new", '"displayName": "\\ud800"')), "z.yaml:"),
     "a number of 5,000 digits": Hostile(yaml(f"a: {'9' * 5000}\n"), "z.yaml:"),
     "an exponent without end": Hostile(yaml("a: 1e999999999\n"), "z.yaml:1: the number is too large"),
     "60,000 documents in a file": Hostile(yaml("a: 1\n---\n" * 60_000), "z.yaml:"),

@@ -181,7 +181,7 @@ class Platform:
 
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""
-        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget)
+        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version)
         self.source = feed = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
         if opened.declarations is not None:
             admit = self.admission.admit

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from sys import intern
+from typing import Any, NamedTuple
 
-from tenantry.model.resource import Document, Ref, ref_of
+import orjson
+
+from tenantry.model.resource import Document, Ref, kept_json, ref_of
 from tenantry.model.verdicts import Problem
 
 
@@ -27,16 +30,32 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes; sealed: encrypted there."""
+    """One document of a source, admitted: with its schema's defaults. digest: of its file's bytes; sealed: encrypted there.
 
-    document: Document
+    It is kept as JSON: a source holds all of its documents for as long as it runs, and trees of values take ten times the room.
+    """
+
+    raw: bytes
+    ref: Ref
     place: Place
     digest: str = ""
     sealed: bool = False
-    ref: Ref = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ref", ref_of(self.document))
+    @classmethod
+    def of(cls, document: Document, place: Place, digest: str = "", sealed: bool = False) -> Declared:
+        """Raises what orjson raises for what is no JSON."""
+        kind, namespace, name = ref_of(document)
+        return cls(kept_json(document), Ref(intern(kind), intern(namespace), name), place, digest, sealed)
+
+    def with_document(self, document: Document) -> Declared:
+        """The same place with another document."""
+        return Declared.of(document, self.place, self.digest, self.sealed)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Made anew at each call: the caller's own."""
+        document: dict[str, Any] = orjson.loads(self.raw)
+        return document
 
 
 @dataclass(frozen=True)
@@ -102,7 +121,7 @@ class Tree:
         """Secrets that stand in a repository as anybody can read them."""
         if self.revision is None:
             return ()
-        return tuple(each for each in self.documents if each.document["kind"] == "Secret" and not each.sealed)
+        return tuple(each for each in self.documents if each.ref.kind == "Secret" and not each.sealed)
 
     def origin(self, file: str) -> Origin | None:
         """Where a file was last changed; None where no repository tells."""

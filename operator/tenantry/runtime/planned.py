@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tenantry.model.changes import Change, loses_data
-from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.resource import Document, Ref
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Verdict
 from tenantry.runtime.pruning import Kept
@@ -142,9 +142,9 @@ def stamp_of(document: Document | None) -> str:
 
 def declared_digest(tree: Tree) -> str:
     """Of what a source declares, wherever it stands. Blocks: secrets go in by a slow hash, for people see what it is part of."""
-    documents = sorted((each.document for each in tree.documents), key=ref_of)
-    secret = [each for each in documents if each["kind"] == "Secret"]
-    plain = orjson.dumps([each for each in documents if each["kind"] != "Secret"], option=orjson.OPT_SORT_KEYS)
+    declared = sorted(tree.documents, key=lambda each: each.ref)
+    secret = [each.document for each in declared if each.ref.kind == "Secret"]
+    plain = orjson.dumps([each.document for each in declared if each.ref.kind != "Secret"], option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(plain)
     if secret:
         digest.update(hashlib.scrypt(orjson.dumps(secret, option=orjson.OPT_SORT_KEYS), salt=digest.digest(), **_SLOW))

@@ -11,17 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from tenantry.model.resource import (
-    CREDENTIAL_LABEL,
-    DELETION_CONFIRMED,
     FINALIZER,
-    PRUNE,
     REQUESTED_BY,
     SOURCE,
-    SOURCE_AUTHOR,
-    SOURCE_COMMIT,
     SOURCE_FILE,
     Document,
     Held,
@@ -32,6 +27,7 @@ from tenantry.model.resource import (
 from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import Store
+from tenantry.runtime.declaring import Write, created, replaced, requester
 from tenantry.runtime.pruning import Budget, Kept, decide_pruning
 
 T = TypeVar("T")
@@ -42,26 +38,12 @@ ORDER = (
 """The kinds that a source may declare, in order of dependency."""
 
 AT_ONCE = 64
-_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
-"""Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
-_PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
-_FILLED_IN = {"Package": ("sha256",)}
-"""Fields that others fill in where the declaration leaves them out."""
 
 
 class Lists(Protocol):
     """The listing half of Feed."""
 
     async def list(self, kind: str) -> tuple[Iterable[Document], str]: ...
-
-
-@dataclass(frozen=True)
-class Write:
-    """A document to create (version `""`) or to replace, and whence it comes."""
-
-    document: Document
-    declared: Declared
-    version: str = ""
 
 
 class Wait(NamedTuple):
@@ -82,6 +64,11 @@ class SyncPlan:
     kept: tuple[Kept, ...] = ()
     waiting: tuple[tuple[Wait, Write | None], ...] = ()
     problems: tuple[SourceProblem, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Is anything to be written?"""
+        return bool(self.creates or self.replaces or self.deletes)
 
 
 @dataclass(frozen=True)
@@ -149,7 +136,7 @@ def _decide(
     if ref.kind not in ORDER:
         return _problem(declared, "kind", f"a source cannot declare objects of kind {ref.kind}")
     if current is None:
-        write = Write(_created(declared, source, origin), declared)
+        write = Write(created(declared, source, origin), declared)
         if not ref.namespace or ref.namespace in namespaces:
             return write
         return Wait(ref, f"namespace {ref.namespace} does not exist yet", ref.namespace), write
@@ -159,7 +146,7 @@ def _decide(
         return _problem(declared, "metadata.name", f"{ref} belongs to the source {holder} ({file}), which keeps it")
     if current["metadata"].get("deletionTimestamp"):
         return Wait(ref, "an object of that name is still being deleted"), None
-    return _replaced(declared, current, source, origin)
+    return replaced(declared, current, source, origin)
 
 
 def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> set[str]:
@@ -167,75 +154,6 @@ def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> se
     there = {ref.name for ref in existing if ref.kind == "Namespace"}
     leaving = {name for name in there if existing[Ref("Namespace", "", name)]["metadata"].get("deletionTimestamp")}
     return (there | {ref.name for ref in declared if ref.kind == "Namespace"}) - leaving
-
-
-def _created(declared: Declared, source: str, origin: Origin | None) -> Document:
-    given = declared.document["metadata"]
-    metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
-    metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
-    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place), **_told(origin)}
-    return {**_head(declared.document), "metadata": metadata, **_body(declared.document)}
-
-
-def _told(origin: Origin | None) -> dict[str, str]:
-    """What an object shows of the commit that it comes from."""
-    if origin is None:
-        return {}
-    author = {SOURCE_AUTHOR: origin.author} if origin.author else {}
-    return {SOURCE_COMMIT: origin.commit, **author, REQUESTED_BY: _requester(origin)}
-
-
-def _requester(origin: Origin) -> str:
-    return f"git:{origin.author}" if origin.author else "git"
-
-
-def _replaced(declared: Declared, current: Document, source: str, origin: Origin | None) -> Write | None:
-    """The write that brings the object to its declaration, or None. That its line or its file's commit moved is no reason."""
-    wanted, held = _created(declared, source, origin), current["metadata"]
-    labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
-    annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
-    body = _completed(current, wanted)
-    stands = _standing(annotations, held.get("annotations", {}))
-    if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
-        return None
-    metadata = {**held, "labels": labels, "annotations": annotations}
-    return Write({**_head(wanted), "metadata": metadata, **body}, declared, held["resourceVersion"])
-
-
-def _standing(annotations: Mapping[str, str], held: Mapping[str, str]) -> Mapping[str, str]:
-    """The annotations as they would be, had neither the object's line nor its file's commit moved since it was written."""
-    stood = held.get(SOURCE_FILE, "")
-    if stood.rpartition(":")[0] != annotations[SOURCE_FILE].rpartition(":")[0]:
-        return annotations
-    stands = {**annotations, SOURCE_FILE: stood}
-    if SOURCE_COMMIT in held and SOURCE_COMMIT in annotations:
-        kept = {name: held[name] for name in _PROVENANCE if name in held}
-        return {**{name: value for name, value in stands.items() if name not in _PROVENANCE}, **kept}
-    return stands
-
-
-def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    return {**{key: value for key, value in held.items() if key not in _OURS}, **wanted}
-
-
-def _completed(current: Document, wanted: Document) -> dict[str, Any]:
-    """The declared body, with what others fill in; a Namespace's body is the API server's own."""
-    if wanted["kind"] == "Namespace":
-        return _body(current)
-    body = _body(wanted)
-    for field in _FILLED_IN.get(wanted["kind"], ()):
-        if field in current["spec"] and field not in body["spec"]:
-            body["spec"] = {**body["spec"], field: current["spec"][field]}
-    return body
-
-
-def _head(document: Document) -> dict[str, Any]:
-    return {"apiVersion": document["apiVersion"], "kind": document["kind"]}
-
-
-def _body(document: Document) -> dict[str, Any]:
-    """The declared part."""
-    return {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
 def _label(document: Document, name: str) -> str:
@@ -258,12 +176,33 @@ def _in_order_of_deletion(owned: Mapping[Ref, Document]) -> list[tuple[Ref, Docu
     return sorted(owned.items(), key=lambda item: -_rank(item[0].kind))
 
 
-class Syncer:
-    """Carries out the syncs of one source. finalized: the kinds whose objects are born with our finalizer."""
+class _AtRest(NamedTuple):
+    """A sync that found nothing to write. version: of the store, before it looked."""
 
-    def __init__(self, store: Store, lists: Lists, source: str, finalized: Container[str], budget: Budget | None = None) -> None:
+    tree: Tree
+    version: str
+    found: Synced
+
+
+class Syncer:
+    """Carries out the syncs of one source. finalized: the kinds whose objects are born with our finalizer.
+
+    version: another one whenever anything was written. The same tree over the same version needs no second look.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        lists: Lists,
+        source: str,
+        finalized: Container[str],
+        budget: Budget | None = None,
+        version: Callable[[], str] | None = None,
+    ) -> None:
         self._store = store
         self._lists = lists
+        self._version = version
+        self._at_rest: _AtRest | None = None
         self.source = source
         self._finalized = finalized
         self._budget = budget or Budget()
@@ -277,13 +216,18 @@ class Syncer:
     async def sync(self, tree: Tree) -> Synced:
         """Brings the store to the tree, as far as it can be now. Raises what listing raises; refusals are in the result."""
         async with self._lock:
+            version, self._tree = self._version() if self._version else "", tree
+            if self._at_rest is not None and (tree, version) == self._at_rest[:2]:
+                return self._at_rest.found
             plan = decide_sync(tree, await self._existing(), self.source, self._approvals, self._budget)
-            self._tree, self._kept, self._waiting = tree, plan.kept, {}
+            self._kept, self._waiting = plan.kept, {}
             done = await self._write((*plan.creates, *plan.replaces))
             deleted = await self._by_kind(self._delete_one, plan.deletes, lambda held: held.ref.kind)
             self._await_namespaces(write for _, write in plan.waiting)
             waits = tuple(wait for wait, _ in plan.waiting)
-            return _joined((Synced(kept=plan.kept, waiting=waits, problems=plan.problems), done, deleted))
+            found = Synced(kept=plan.kept, waiting=waits, problems=plan.problems)
+            self._at_rest = _AtRest(tree, version, found) if version and not plan.writes else None
+            return _joined((found, done, deleted))
 
     async def resume(self, *namespaces: str) -> Synced:
         """Creates what waited for namespaces that are there now; costs nothing when nothing did."""
@@ -297,6 +241,7 @@ class Syncer:
 
     def approve(self) -> tuple[Kept, ...]:
         """Lets the next sync prune what is kept now, and tells what that is. What is kept later needs an approval of its own."""
+        self._at_rest = None
         approved = tuple(kept for kept in self._kept if kept.approvable)
         self._approvals |= {kept.held.uid for kept in approved}
         return approved
@@ -359,7 +304,7 @@ class Syncer:
         metadata = document["metadata"]
         annotations = metadata.get("annotations", {})
         origin = self._tree.origin(annotations.get(SOURCE_FILE, "").rpartition(":")[0])
-        by = _requester(origin) if origin else annotations.get(REQUESTED_BY)
+        by = requester(origin) if origin else annotations.get(REQUESTED_BY)
         if held_of(document) != held or annotations.get(REQUESTED_BY) == by:
             return held  # what has changed meanwhile is refused by the deletion itself
         marked = {**document, "metadata": {**metadata, "annotations": {**annotations, REQUESTED_BY: by}}}

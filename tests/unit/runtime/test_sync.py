@@ -44,7 +44,7 @@ def namespace(name: str) -> dict[str, Any]:
 
 
 def tree(*documents: Document, file: str = "a.yaml", problems: tuple[SourceProblem, ...] = ()) -> Tree:
-    declared = (Declared(each, Place(file, 10 * number + 1, number)) for number, each in enumerate(documents))
+    declared = (Declared.of(each, Place(file, 10 * number + 1, number)) for number, each in enumerate(documents))
     return Tree(tuple(declared), problems)
 
 
@@ -313,6 +313,39 @@ async def test_a_sync_of_many_where_one_changed_touches_one(store: Counting) -> 
     assert store.writes == []
     await subject.sync(tree(*every[:7], tenant("t7", displayName="new"), *every[8:]))
     assert store.writes == [("replace", "t7")]
+
+
+async def test_at_rest_the_store_is_not_looked_through_until_something_was_written(store: Counting) -> None:
+    looks: list[str] = []
+
+    class Lists:
+        async def list(self, kind: str) -> Any:
+            looks.append(kind)
+            return await store.store.list(kind)
+
+    subject = Syncer(store, Lists(), "default", (), version=lambda: store.store.version)
+    wanted = tree(tenant("acme"), tenant("other"))
+    await subject.sync(wanted)
+    await subject.sync(wanted)
+    looks.clear()
+    assert await subject.sync(wanted) == Synced()
+    assert looks == []
+
+    mine = await store.store.get(Ref("Tenant", "", "acme"))
+    await store.store.replace({**mine, "spec": {"displayName": "mine"}}, mine["metadata"]["resourceVersion"])
+    assert (await subject.sync(wanted)).changed == (Ref("Tenant", "", "acme"),)
+    assert (await subject.sync(wanted)) == Synced()
+    assert (await subject.sync(tree(tenant("acme")))).pruned == (Ref("Tenant", "", "other"),)
+
+
+async def test_what_was_approved_is_pruned_though_the_store_is_at_rest(store: Counting) -> None:
+    every = [tenant(f"t{number}") for number in range(20)]
+    subject = Syncer(store, store.store, "default", (), version=lambda: store.store.version)
+    await subject.sync(tree(*every))
+    for _ in range(2):
+        assert len((await subject.sync(tree(every[0]))).kept) == 19
+    assert len(subject.approve()) == 19
+    assert len((await subject.sync(tree(every[0]))).pruned) == 19
 
 
 async def test_a_restarted_syncer_finds_nothing_to_do(store: Counting) -> None:

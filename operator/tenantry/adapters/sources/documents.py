@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+import orjson
 
 from tenantry.adapters.sources.packages import Refused, tenants_of
 from tenantry.adapters.sources.read import Lines, Unreadable, read
@@ -24,6 +25,8 @@ SUFFIXES = (".yaml", ".yml")
 MANIFEST = "app.yaml"
 MOST_FILES = 50_000
 LARGEST_TREE = 256 * 2**20
+AT_A_TIME = 2**14
+"""Bytes of YAML that are parsed before they are admitted."""
 MOST_PROBLEMS = 100
 """Of one file: what is wrong beyond these is not looked for."""
 
@@ -33,17 +36,30 @@ def declare(
 ) -> tuple[Declared, ...]:
     """The documents of files, each a name and its bytes, decrypted; what is wrong with them is added to the problems.
 
-    All files are read, then all parsed, then all admitted: measured a third faster than one file after the other.
+    Files are parsed, then admitted, some at a time: faster than one after the other, and what is parsed takes much room.
     """
-    parsed = [(name, data, _parsed(name, data, sops, problems)) for name, data in list(contents)]
     documents: list[Declared] = []
-    for name, data, parts in parsed:
-        sound, wrong = _all_admitted(data, parts, admit)
-        documents += sound
-        problems += wrong
-        if len(wrong) > MOST_PROBLEMS:
-            problems[-1] = whole(name, f"has more than {MOST_PROBLEMS} problems")
+    for batch in _batches(contents):
+        parsed = [(name, data, _parsed(name, data, sops, problems)) for name, data in batch]
+        for name, data, parts in parsed:
+            sound, wrong = _all_admitted(data, parts, admit)
+            documents += sound
+            problems += wrong
+            if len(wrong) > MOST_PROBLEMS:
+                problems[-1] = whole(name, f"has more than {MOST_PROBLEMS} problems")
     return tuple(documents)
+
+
+def _batches(contents: Iterable[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
+    batch: list[tuple[str, bytes]] = []
+    size = 0
+    for name, data in contents:
+        batch.append((name, data))
+        size += len(data)
+        if size >= AT_A_TIME:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[list[Declared], list[SourceProblem]]:
@@ -53,7 +69,7 @@ def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[lis
     wrong: list[SourceProblem] = []
     for place, value, sealed in parts:
         try:
-            sound.append(Declared(_admitted(value, admit), place, digest, sealed))
+            sound.append(_kept(_admitted(value, admit), place, digest, sealed))
         except Invalid as error:
             for problem in error.problems[: MOST_PROBLEMS + 1 - len(wrong)]:
                 wrong.append(at(place, problem, _line(lines, place, problem.field)))
@@ -67,12 +83,11 @@ async def with_packages(
 ) -> tuple[Declared, ...]:
     """The documents with the sha256 of every package that a path names; what is refused is left out, and told."""
     documents = tuple(documents)
-    tenants = tenants_of(each.document for each in documents)
+    tenants = tenants_of(each.document for each in documents if each.ref.kind == "Tenant")
     filled = []
     for each in documents:
         try:
-            package = each.document["kind"] == "Package"
-            filled.append(replace(each, document=await fill(each, tenants)) if package else each)
+            filled.append(each.with_document(await fill(each, tenants)) if each.ref.kind == "Package" else each)
         except Refused as error:
             problems += [at(each.place, p, locate(each.place, p.field)) for p in error.problems]
     return tuple(filled)
@@ -136,6 +151,13 @@ def _parts(data: bytes, name: str) -> Iterator[Part]:
                 yield Part(place._replace(line=lines.locate(raw.number, number, ""), item=number), item)
         else:
             yield Part(place, value)
+
+
+def _kept(document: Document, place: Place, digest: str, sealed: bool) -> Declared:
+    try:
+        return Declared.of(document, place, digest, sealed)
+    except orjson.JSONEncodeError as error:
+        raise Invalid((Problem("", f"cannot be written as JSON: {error}"),)) from error
 
 
 def _admitted(value: Any, admit: Admit) -> Document:

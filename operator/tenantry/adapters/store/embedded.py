@@ -171,6 +171,11 @@ class EmbeddedStore(Verbs):
     _codec: Codec
     _log: EventLog
 
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """Of the newest committed write, of whatever kind."""
+
     @abstractmethod
     async def submit(self, request: Request, caller: Caller | None) -> Document:
         """Carries the request out, durably, with that caller's rights (None: the platform's own)."""

@@ -59,6 +59,10 @@ class MemoryStore(EmbeddedStore):
         self._ledger.found()
         self._log = EventLog(self._ledger.version, events_kept, self._codec.decode)
 
+    @property
+    def version(self) -> str:
+        return str(self._ledger.version)
+
     async def submit(self, request: Request, caller: Caller | None) -> Document:
         self._ledger.begin(self._ledger.version)
         document, entry = self._ledger.perform(request, caller)

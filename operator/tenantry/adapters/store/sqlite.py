@@ -192,6 +192,10 @@ class SqliteStore(EmbeddedStore):
             self._loop.call_soon(self._hand_over)
         return await answer
 
+    @property
+    def version(self) -> str:
+        return str(self._version)
+
     async def inside(self, namespace: str) -> list[Ref]:
         return await self._read(self._read_rows.inside, namespace)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.git.command import GitLimits
@@ -298,6 +301,44 @@ async def test_a_look_that_is_cancelled_ends_its_processes(elsewhere: Elsewhere)
         with pytest.raises(asyncio.CancelledError):
             await look
         await asyncio.wait_for(closed.wait(), 5)
+
+
+def children() -> set[str]:
+    """The processes of which this one is the parent, those that have ended and were not waited for among them."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(stat.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_loop_that_ends_during_a_command_leaves_no_process_and_no_warning(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda what: told.append(repr(what.exc_value)))
+    before = children()
+
+    async def ends() -> None:
+        asked = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        look = asyncio.ensure_future(elsewhere(f"git+http://127.0.0.1:{server.sockets[0].getsockname()[1]}/x@main").read())
+        await asyncio.wait_for(asked.wait(), 5)
+        assert children() - before, "git runs"
+        assert not look.done()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ends())
+    gc.collect()
+    assert (children() - before, told) == (set(), [])
 
 
 async def test_a_repository_is_fetched_over_http(remote: Remote, elsewhere: Elsewhere) -> None:

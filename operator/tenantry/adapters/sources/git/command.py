@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -93,13 +95,14 @@ class Git:
 
         Raises GitFailed. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
         """
-        process = await self._start(arguments, into, variables or {})
         try:
-            async with asyncio.timeout(within_s):
-                printed, said, _ = await asyncio.gather(
-                    _read(process.stdout, most), _read(process.stderr, _MOST_ERRORS, cut=True), _write(process.stdin, given)
-                )
-                code = await process.wait()
+            process = self._start(arguments, given, into, variables or {})
+        except OSError as error:
+            raise GitFailed(f"git {arguments[0]} cannot be started: {error.strerror}") from error
+        try:
+            async with asyncio.timeout(within_s), _piped(process.stdout) as out, _piped(process.stderr) as errors:
+                printed, said = await asyncio.gather(_read(out, most), _read(errors, _MOST_ERRORS, cut=True))
+                code = await asyncio.to_thread(process.wait)
         except TimeoutError:
             raise GitFailed(f"git {arguments[0]} took longer than {within_s:.0f} s") from None
         finally:
@@ -108,22 +111,33 @@ class Git:
             raise GitFailed(_sentence(arguments[0], said, code))
         return printed
 
-    async def _start(
-        self, arguments: tuple[str, ...], into: IO[bytes] | None, variables: Mapping[str, str]
-    ) -> asyncio.subprocess.Process:
+    def _start(
+        self, arguments: tuple[str, ...], given: bytes, into: IO[bytes] | None, variables: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Raises GitFailed. Not by uvloop: it forks with all of our memory, which takes ten times as long, and stands still."""
         if not self._program:
             raise GitFailed("the git command is not installed")
         configured = [part for name, value in _CONFIGURED.items() for part in ("-c", f"{name}={value}")]
-        return await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", _LIMITED, "sh", str(self._limits.bytes // 512 + 1), str(MOST_MEMORY // 1024)),
-            *(self._program, f"--git-dir={self._repository}", "--no-pager", "--literal-pathspecs", *configured, *arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=into if into is not None else asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**self._environment, **variables},
-            cwd="/",
-            start_new_session=True,
-        )
+        with _holding(given) as stdin:
+            return subprocess.Popen(  # noqa: S603 - every part of the command line is ours, or stands after `--`
+                [
+                    *("/bin/sh", "-c", _LIMITED, "sh", str(self._limits.bytes // 512 + 1), str(MOST_MEMORY // 1024)),
+                    *(
+                        self._program,
+                        f"--git-dir={self._repository}",
+                        "--no-pager",
+                        "--literal-pathspecs",
+                        *configured,
+                        *arguments,
+                    ),
+                ],
+                stdin=stdin,
+                stdout=into if into is not None else subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self._environment, **variables},
+                cwd="/",
+                start_new_session=True,
+            )
 
 
 def _environment(remote: GitUrl, authorization: str) -> Mapping[str, str]:
@@ -152,6 +166,32 @@ def _environment(remote: GitUrl, authorization: str) -> Mapping[str, str]:
     }
 
 
+@contextmanager
+def _holding(given: bytes) -> Iterator[IO[bytes] | int]:
+    """A file to read those bytes from: unlike a pipe nobody has to wait at it."""
+    if not given:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        yield file
+
+
+@asynccontextmanager
+async def _piped(pipe: IO[bytes] | None) -> AsyncIterator[asyncio.StreamReader | None]:
+    """What comes out of a pipe, which is closed in the end."""
+    if pipe is None:
+        yield None
+        return
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        yield reader
+    finally:
+        transport.close()
+
+
 async def _read(stream: asyncio.StreamReader | None, most: int, *, cut: bool = False) -> bytes:
     """All that it brings. cut: what is more than `most` is left out; else it raises GitFailed."""
     taken = bytearray()
@@ -162,22 +202,13 @@ async def _read(stream: asyncio.StreamReader | None, most: int, *, cut: bool = F
     return bytes(taken)
 
 
-async def _write(stream: asyncio.StreamWriter | None, given: bytes) -> None:
-    assert stream is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # it ended early: its exit code says why
-        for start in range(0, len(given), _CHUNK):
-            stream.write(given[start : start + _CHUNK])
-            await stream.drain()
-    stream.close()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ends it with all that it has started, unless it has ended by itself."""
+async def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends it with all that it has started, unless it has ended by itself; it is no zombie then, also when this is cancelled."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await asyncio.shield(process.wait())
+    await asyncio.shield(asyncio.to_thread(process.wait))
 
 
 def _sentence(command: str, said: bytes, code: int) -> str:

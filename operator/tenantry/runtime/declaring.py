@@ -1,0 +1,107 @@
+"""What an object is to be by its declaration: the document that is created, or that takes the place of what is there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenantry.model.resource import (
+    CREDENTIAL_LABEL,
+    DELETION_CONFIRMED,
+    PRUNE,
+    REQUESTED_BY,
+    SOURCE,
+    SOURCE_AUTHOR,
+    SOURCE_COMMIT,
+    SOURCE_FILE,
+    Document,
+)
+from tenantry.model.tree import Declared, Origin
+
+_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
+"""Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
+_PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
+_FILLED_IN = {"Package": ("sha256",)}
+"""Fields that others fill in where the declaration leaves them out."""
+
+
+@dataclass(frozen=True)
+class Write:
+    """A document to create (version `""`) or to replace, and whence it comes."""
+
+    document: Document
+    declared: Declared
+    version: str = ""
+
+
+def created(declared: Declared, source: str, origin: Origin | None) -> Document:
+    """The new object, with its source and its place."""
+    document = declared.document
+    given = document["metadata"]
+    metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
+    metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
+    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place), **_told(origin)}
+    return {**_head(document), "metadata": metadata, **_body(document)}
+
+
+def _told(origin: Origin | None) -> dict[str, str]:
+    """What an object shows of the commit that it comes from."""
+    if origin is None:
+        return {}
+    author = {SOURCE_AUTHOR: origin.author} if origin.author else {}
+    return {SOURCE_COMMIT: origin.commit, **author, REQUESTED_BY: requester(origin)}
+
+
+def requester(origin: Origin) -> str:
+    """On whose behalf a commit's changes are made."""
+    return f"git:{origin.author}" if origin.author else "git"
+
+
+def replaced(declared: Declared, current: Document, source: str, origin: Origin | None) -> Write | None:
+    """The write that brings the object to its declaration, or None. That its line or its file's commit moved is no reason."""
+    wanted, held = created(declared, source, origin), current["metadata"]
+    labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
+    annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
+    body = _completed(current, wanted)
+    stands = _standing(annotations, held.get("annotations", {}))
+    if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
+        return None
+    metadata = {**held, "labels": labels, "annotations": annotations}
+    return Write({**_head(wanted), "metadata": metadata, **body}, declared, held["resourceVersion"])
+
+
+def _standing(annotations: Mapping[str, str], held: Mapping[str, str]) -> Mapping[str, str]:
+    """The annotations as they would be, had neither the object's line nor its file's commit moved since it was written."""
+    stood = held.get(SOURCE_FILE, "")
+    if stood.rpartition(":")[0] != annotations[SOURCE_FILE].rpartition(":")[0]:
+        return annotations
+    stands = {**annotations, SOURCE_FILE: stood}
+    if SOURCE_COMMIT in held and SOURCE_COMMIT in annotations:
+        kept = {name: held[name] for name in _PROVENANCE if name in held}
+        return {**{name: value for name, value in stands.items() if name not in _PROVENANCE}, **kept}
+    return stands
+
+
+def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    return {**{key: value for key, value in held.items() if key not in _OURS}, **wanted}
+
+
+def _completed(current: Document, wanted: Document) -> dict[str, Any]:
+    """The declared body, with what others fill in; a Namespace's body is the API server's own."""
+    if wanted["kind"] == "Namespace":
+        return _body(current)
+    body = _body(wanted)
+    for field in _FILLED_IN.get(wanted["kind"], ()):
+        if field in current["spec"] and field not in body["spec"]:
+            body["spec"] = {**body["spec"], field: current["spec"][field]}
+    return body
+
+
+def _head(document: Document) -> dict[str, Any]:
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"]}
+
+
+def _body(document: Document) -> dict[str, Any]:
+    """The declared part."""
+    return {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "status")}
