@@ -71,7 +71,10 @@ class World:
         found: dict[str, Any] | None = None
         try:
             async with asyncio.timeout(WITHIN_S):
-                while found := await self.get(ref.kind, ref.name, ref.namespace):
+                while True:
+                    found = await self.get(ref.kind, ref.name, ref.namespace)
+                    if found is None:
+                        return
                     await asyncio.sleep(0.02)
         except TimeoutError:
             raise AssertionError(f"it does not go: {found}") from None

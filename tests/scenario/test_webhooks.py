@@ -9,11 +9,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from tenantry.api.app import create_app
 from tenantry.api.webhooks import LARGEST, is_signed, repository_path
 from tests.scenario.git_world import ACME, DEV, REGION, World, git_world
 from tests.scenario.repositories import Remote
+from tests.scenario.source_world import SYSTEM, source_world
 from tests.scenario.test_git_source import becomes_true
 
 SECRET = "a secret of a webhook"
@@ -128,3 +131,28 @@ def test_the_names_of_one_repository_are_one(url: str, path: str) -> None:
 @pytest.mark.parametrize("given", [{}, {"x-hub-signature-256": "sha256="}, {"x-gitlab-token": ""}, {"x-hub-signature-256": "é"}])
 def test_an_empty_signature_is_none(given: dict[str, str]) -> None:
     assert not is_signed(given, b"{}", SECRET.encode())
+
+
+async def test_a_push_has_the_sources_looked_at_whose_secret_signs_it(remote: Remote, tmp_path: Path) -> None:
+    async with source_world(tmp_path / "state") as world:
+        transport = httpx.ASGITransport(create_app(world.platform.facade), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
+
+            async def push(secret: str, ref: str = "refs/heads/main") -> int:
+                raw = pushed(remote, ref=ref)
+                answer = await http.post(f"/api/v1{PATH}", content=raw, headers=headers_of("github", raw, secret))
+                return answer.status_code
+
+            assert await push(SECRET) == 404
+            await world.secret("hook", SYSTEM, password=SECRET)
+            await world.secret("short", SYSTEM, password="short")
+            for name, secret in (("listens", "hook"), ("deaf", "short")):
+                webhook = {"secretRef": {"name": secret}}
+                await world.source(f"file://{remote.folder}", name, webhook=webhook, path="eu.yaml")
+                await world.until(name, SYSTEM)
+            tip = remote.commit({"other.yaml": REGION.replace("eu", "us")})
+            assert [await push("another secret, as long"), await push("short"), await push("")] == [401, 401, 401]
+            assert await push(SECRET, "refs/heads/other") == 204
+            assert await push(SECRET) == 202
+            await world.until("listens", SYSTEM, lambda told: told["revision"] == tip)
+            assert (await world.until("deaf", SYSTEM))["revision"] != tip

@@ -24,7 +24,7 @@ from tenantry.api.facade import Facade
 from tenantry.api.front import Front
 from tenantry.api.observing import Counting, Observing
 from tenantry.api.routes import Route, add_routes, describe_paths
-from tenantry.api.webhooks import add_webhook
+from tenantry.api.webhooks import DeclaredWebhooks, Webhooks, add_webhook
 from tenantry.rest.docs import serve_docs
 from tenantry.rest.engine_routes import engine_router
 from tenantry.rest.problems import answer_problems
@@ -57,7 +57,7 @@ def create_app(facade: Facade) -> FastAPI:
     _add_plain(app, "/healthz", observing.healthz)
     _add_plain(app, "/readyz", observing.readyz)
     _add_plain(app, "/metrics", observing.metrics)
-    add_webhook(app, facade.webhook)
+    add_webhook(app, Webhooks(facade.webhook, DeclaredWebhooks(facade.cache, facade.store, facade.secrets, facade.now)))
     answer_problems(app)
     answer_plans(app)
     answer_proposals(app)

@@ -17,7 +17,7 @@ from tenantry.api.front import Front
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.cache import Cache
 
-COUNTED = ("Region", "Tenant", "Environment", "Package", "App", "Identity", "IdentityProvider", "User", "Operation")
+COUNTED = ("Region", "Tenant", "Environment", "Package", "App", "Identity", "IdentityProvider", "User", "Source", "Operation")
 METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

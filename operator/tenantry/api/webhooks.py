@@ -1,64 +1,85 @@
-"""The webhook of a Git source: a signed word that the repository has changed. It brings nothing but the wish to look at once."""
+"""The webhook of Git sources: a signed word that a repository has changed. It brings nothing but the wish to look at once."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+import structlog
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.model.verdicts import Unauthorized
+from tenantry.kinds.source.observe import PURPOSE
+from tenantry.kinds.source.spec import LISTENING, Source
+from tenantry.model.resource import RECONCILE_REQUESTED, Ref, format_time
+from tenantry.model.verdicts import Conflict, Halt, NotFound, Unauthorized
+from tenantry.ports import Secrets, Store
 from tenantry.rest.bodies import invalid, json_response, read_bytes
+from tenantry.runtime.cache import Cache
 
 PATH = "/api/v1/webhooks/git"
+SHORTEST_SECRET = 16
+ATTEMPTS = 8
 LARGEST = 4 * 2**20
 """Bytes of a payload; a push of many commits tells of all of them."""
 _URLS = ("clone_url", "ssh_url", "html_url", "git_url", "git_http_url", "git_ssh_url", "web_url", "url", "homepage")
 _PUSHES = ("push", "Push Hook", "Tag Push Hook")
 _EVENTS = ("x-github-event", "x-gitlab-event", "x-gitea-event", "x-gogs-event")
 
+log = structlog.get_logger(__name__)
+
 
 @dataclass(frozen=True)
 class Webhook:
-    """What the source listens to. repository: its URL; revision: `""` for its default branch; ask: for a look at it, soon."""
+    """What a source listens to. repository: its URL; revision: `""` for its default branch; ask: for a look at it, soon."""
 
     secret: bytes
     repository: str
     revision: str
-    ask: Callable[[], None]
+    ask: Callable[[], Awaitable[None]]
 
 
 class Webhooks:
     """POST of GitHub, GitLab, Gitea and Forgejo. A replay is but another look at the repository."""
 
-    def __init__(self, webhook: Webhook) -> None:
-        self._webhook = webhook
-        self._path = repository_path(webhook.repository)
+    def __init__(self, own: Webhook | None, declared: DeclaredWebhooks) -> None:
+        """own: of the source that `up` was given; declared: of Sources."""
+        self._own = (own,) if own is not None else ()
+        self._declared = declared
 
     async def receive(self, request: Request) -> Response:
-        """202 when the source is looked at, 204 for what is none of its business. Raises Unauthorized, Invalid."""
+        """202 when a source is looked at, 204 for what is none of its business. Raises NotFound (nobody listens), Unauthorized,
+        Invalid."""
+        if not self._own and not self._declared.exist:
+            raise NotFound("no source listens to webhooks here")
         raw = await read_bytes(request, LARGEST)
-        if not is_signed(request.headers, raw, self._webhook.secret):
+        payload = _read(raw)
+        paths = set(_repositories(payload or {}))
+        signed = [each for each in (*self._own, *await self._declared.of(paths)) if is_signed(request.headers, raw, each.secret)]
+        if not signed:
             raise Unauthorized("the signature of the webhook is missing or wrong")
+        if payload is None:
+            raise invalid("body", "must be a JSON object; set the webhook's content type to application/json")
         event = next((request.headers[name] for name in _EVENTS if name in request.headers), "push")
-        payload = _payload(raw)
-        if event not in _PUSHES or not self._concerns(payload):
-            return Response(status_code=204)
-        self._webhook.ask()
-        return json_response({"message": "the source is looked at"}, 202)
+        concerned = [each for each in signed if event in _PUSHES and _concerns(each, payload, paths)]
+        for each in concerned:
+            await each.ask()
+        return json_response({"message": "the source is looked at"}, 202) if concerned else Response(status_code=204)
 
-    def _concerns(self, payload: Mapping[str, Any]) -> bool:
-        """Is it of the source's repository and branch?"""
-        ref, revision = str(payload.get("ref", "")), self._webhook.revision
-        known = not revision or ref in (f"refs/heads/{revision}", f"refs/tags/{revision}")
-        return known and self._path in set(_repositories(payload))
+
+def _concerns(webhook: Webhook, payload: Mapping[str, Any], paths: Container[str]) -> bool:
+    """Is it of the source's repository and branch?"""
+    ref, revision = str(payload.get("ref", "")), webhook.revision
+    known = not revision or ref in (f"refs/heads/{revision}", f"refs/tags/{revision}")
+    return known and repository_path(webhook.repository) in paths
 
 
 def is_signed(headers: Mapping[str, str], raw: bytes, secret: bytes) -> bool:
@@ -77,14 +98,13 @@ def repository_path(url: str) -> str:
     return urlsplit(url).path.strip("/").removesuffix(".git").casefold()
 
 
-def _payload(raw: bytes) -> Mapping[str, Any]:
+def _read(raw: bytes) -> Mapping[str, Any] | None:
+    """None for what is no JSON object."""
     try:
         payload = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise invalid("body", f"is not JSON: {error}; set the webhook's content type to application/json") from None
-    if not isinstance(payload, dict):
-        raise invalid("body", "must be a JSON object")
-    return payload
+    except orjson.JSONDecodeError:
+        return None
+    return payload if isinstance(payload, dict) else None
 
 
 def _repositories(payload: Mapping[str, Any]) -> Iterator[str]:
@@ -94,8 +114,57 @@ def _repositories(payload: Mapping[str, Any]) -> Iterator[str]:
         yield from (repository_path(url) for url in urls if isinstance(url, str))
 
 
-def add_webhook(app: FastAPI, webhook: Webhook | None) -> None:
-    """Adds the route, where there is a secret: without one nobody could be told from anybody."""
-    if webhook is not None:
-        receive = Webhooks(webhook).receive
-        app.add_api_route(PATH, receive, methods=["POST"], include_in_schema=False, response_model=None)
+class DeclaredWebhooks:
+    """The webhooks of Sources: a push has one looked at as a person's `tenantry reconcile` does."""
+
+    def __init__(self, cache: Cache, store: Store, secrets: Secrets, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._store = store
+        self._secrets = secrets
+        self._now = now
+
+    @property
+    def exist(self) -> bool:
+        """Does any Source listen?"""
+        return any(self._cache.names(Source.KIND, by=LISTENING))
+
+    async def of(self, paths: Container[str]) -> list[Webhook]:
+        """Those of the repositories of these paths. One whose secret is missing, or too short, listens to nobody."""
+        found = []
+        listening = [each for each in self._cache.resources(Source.KIND, by=LISTENING) if isinstance(each, Source)]
+        for source in listening:
+            if repository_path(source.spec.url) in paths and (secret := await self._secret(source)):
+                ask = partial(self._ask, source.ref)
+                found.append(Webhook(secret, source.spec.url, source.spec.branch or source.spec.tag or "", ask))
+        return found
+
+    async def _secret(self, source: Source) -> bytes:
+        assert source.spec.webhook is not None, "it is indexed as listening"
+        ref = source.spec.webhook.secret_ref
+        try:
+            revealed = await self._secrets.reveal(source.metadata.namespace, ref.name, ref.key, PURPOSE)
+        except Halt as halt:
+            log.warning("a webhook's secret cannot be read", source=str(source.ref), error=str(halt))
+            return b""
+        secret = revealed.clear.strip().encode()
+        return secret if len(secret) >= SHORTEST_SECRET else b""
+
+    async def _ask(self, source: Ref) -> None:
+        """Raises Conflict when it is written all the time, NotFound."""
+        asked = {RECONCILE_REQUESTED: format_time(self._now())}
+        for attempts_left in reversed(range(ATTEMPTS)):
+            document = await self._store.get(source)
+            metadata = document["metadata"]
+            marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **asked}}
+            try:
+                await self._store.replace({**document, "metadata": marked}, metadata["resourceVersion"])
+            except Conflict:
+                if not attempts_left:
+                    raise
+            else:
+                return
+
+
+def add_webhook(app: FastAPI, webhooks: Webhooks) -> None:
+    """Adds the route."""
+    app.add_api_route(PATH, webhooks.receive, methods=["POST"], include_in_schema=False, response_model=None)

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.directory import Directory
@@ -20,14 +21,12 @@ from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.sources.watch import changes
-from tenantry.api.webhooks import Webhook
+from tenantry.api.webhooks import SHORTEST_SECRET, Webhook
 from tenantry.bootstrap.seat import now
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Declarations
 from tenantry.settings import Git, Settings, variable
-
-SHORTEST_SECRET = 16
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,11 @@ def _webhook(url: GitUrl, settings: Git) -> Callable[[Callable[[], None]], Webho
     if len(secret) < SHORTEST_SECRET:
         reason = f"{settings.webhook_secret} must hold a secret of at least {SHORTEST_SECRET} bytes"
         raise Invalid((Problem(variable("git", "webhook_secret"), reason),))
-    return lambda ask: Webhook(secret, url.url, url.revision, ask)
+    return lambda ask: Webhook(secret, url.url, url.revision, partial(_asked, ask))
+
+
+async def _asked(ask: Callable[[], None]) -> None:
+    ask()
 
 
 def _git(settings: Reading, url: GitUrl) -> GitSettings:

@@ -122,7 +122,7 @@ def test_the_api_writes_tenants_and_else_in_its_own_namespace_alone() -> None:
     wide = [rule for name, rule in of_api if name.startswith("ClusterRole") and writing & set(rule["verbs"])]
     assert [rule["resources"] for rule in wide] == [["tenants"]]
     own = {resource for name, rule in of_api if name.startswith("Role/") for resource in rule["resources"]}
-    assert own == {"operations", "packages", "secrets", "users"}
+    assert own == {"operations", "packages", "secrets", "sources", "users"}
 
 
 def test_the_hook_may_write_only_when_asked_to_release() -> None:

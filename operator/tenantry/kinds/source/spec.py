@@ -24,6 +24,8 @@ Interval = Annotated[
         min_length=2, max_length=6, pattern=r"^[1-9][0-9]{0,4}[smh]$", description="How often the remote is asked: 30s, 5m, 1h."
     ),
 ]
+LISTENING = "listening=true"
+"""The index key of Sources with a webhook that are not suspended."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -140,3 +142,6 @@ class Source(Resource[SourceSpec, SourceStatus]):
 
     spec: SourceSpec
     status: SourceStatus = Field(default_factory=SourceStatus)
+
+    def index_keys(self) -> frozenset[str]:
+        return frozenset({LISTENING} if self.spec.webhook is not None and not self.spec.suspend else ())
