@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.cli.issuing import issuer
 from tenantry.cli.serving import serving
 from tenantry.cli.sockets import listening, url_of

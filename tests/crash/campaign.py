@@ -16,7 +16,7 @@ from typing import Any
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.faults import Crash, Fault, FaultPoint, FaultyStore
 from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
 from tenantry.model.facts import EngineEndpoint

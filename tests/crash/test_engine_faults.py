@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from tenantry.adapters import engine_wire
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
 from tests.crash import story
 from tests.crash.campaign import URL, portrait

@@ -16,7 +16,7 @@ import pytest
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.engine.packages.manifest import Manifest, parse_manifest

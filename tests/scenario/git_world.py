@@ -13,7 +13,7 @@ import httpx
 
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.api.app import create_app
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.hosts.standalone import SourceFeed
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import NotFound

@@ -14,7 +14,7 @@ import httpx
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.api.app import create_app
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, SYSTEM_NAMESPACE
 

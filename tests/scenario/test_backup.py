@@ -18,7 +18,7 @@ import httpx
 import pytest
 import yaml
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.cli.opening import console_of
 from tenantry.engine.packages.build import build
 from tenantry.hosts.local_console import LocalConsole

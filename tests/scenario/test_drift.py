@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.facts import EngineEndpoint, Password

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.engine.packages.build import build
 from tenantry.model.resource import Held, Ref
 from tests.crash.campaign import URL

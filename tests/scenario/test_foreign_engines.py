@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters import engine_wire
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.engine.packages.build import build
 from tenantry.kinds import orphans
 from tenantry.kinds.environment.spec import Environment

@@ -18,7 +18,7 @@ import pytest
 
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.api.writes import refuse_declared
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.cli.opening import console_of
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.hosts.standalone import SourceFeed

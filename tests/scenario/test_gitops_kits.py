@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.crds import UNSEEN
 from tenantry.kinds.operation.spec import conditions_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.engine.packages.build import build
 from tenantry.model.resource import Ref
 from tests.crash.campaign import URL

@@ -13,7 +13,8 @@ from unittest import mock
 
 import pytest
 
-from tenantry.bootstrap import Platform, planning
+from tenantry.bootstrap import planning
+from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.model.resource import SOURCE, Document, Ref

@@ -1,4 +1,4 @@
-"""The platform of a cluster, in two kinds of process: the operator, which acts, and the api, which serves the facade."""
+"""The platform of a cluster: how its processes are connected, and the operator, which acts. The api is in cluster_api."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import httpx
 import structlog
-from obstore.store import from_url
-from starlette.types import ASGIApp
 
-from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
-from tenantry.adapters.blobs_object import ObjectBlobs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import find_credentials
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
-from tenantry.adapters.kubernetes.keys import platform_keys
+from tenantry.adapters.kubernetes.keys import PlatformKeys, platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
@@ -34,22 +29,14 @@ from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
 from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
 from tenantry.adapters.kubernetes.wire import endpoint, received
 from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
-from tenantry.adapters.logs import BlobLogs
-from tenantry.adapters.overlay.packages import NoFetches, NoSources
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
-from tenantry.api.app import create_app
-from tenantry.api.facade import Facade
 from tenantry.bootstrap.fetching import Fetching
-from tenantry.bootstrap.foreign import foreign_rules, planned_engines
-from tenantry.bootstrap.planning import Planner
+from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
-from tenantry.bootstrap.sign_in import trusted
-from tenantry.engine.packages.check import Limits, inspect
-from tenantry.hosts.kopf_host import KopfHost, Watched
+from tenantry.engine.packages.check import inspect
+from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.recorder import Recorder
-from tenantry.hosts.standalone import following
-from tenantry.kinds.admission import Admission
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.spec import Region
@@ -57,9 +44,8 @@ from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, Ref
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
 from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
-from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.first_user import ensure_first_user
@@ -71,7 +57,6 @@ from tenantry.settings import Settings, parse_networks
 ISSUER = "tenantry"
 RETENTION_S = 60.0
 ENGINES_LISTED_S = 30.0
-SWEEP_S = 3600.0
 
 log = structlog.get_logger(__name__)
 
@@ -111,7 +96,8 @@ class Connected:
 
 
 @asynccontextmanager
-async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connected]:
+async def connect(settings: Settings, scratch: Path) -> AsyncIterator[Connected]:
+    """Until the end of the block. Waits for the API server; raises a Halt where it refuses."""
     async with AsyncExitStack() as stack:
         client = Client(find_credentials())
         clusters = Clusters(client)
@@ -120,7 +106,7 @@ async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connect
         cache = Cache(TYPES)
         declared = Declared(cache)
         writing = WritingStore(store, cache)
-        master, signing = await platform_keys(store, ISSUER)
+        master, signing = await _keys(store)
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         transport_for = _by_proxy(settings.cluster.engine_proxy)
@@ -139,6 +125,20 @@ async def _connected(settings: Settings, scratch: Path) -> AsyncIterator[Connect
         mark_key = derive(master, "request")
         feed = KubernetesFeed(client)
         yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer)
+
+
+async def _keys(store: KubernetesStore) -> PlatformKeys:
+    """The platform's keys, as soon as the API server answers: who ended instead would be started less and less often."""
+    pauses = iter(Backoffs())
+    while True:
+        try:
+            return await platform_keys(store, ISSUER)
+        except Halt as halt:
+            # One that has just started refuses everybody until it has read its roles.
+            if isinstance(halt, NotFound) or (not isinstance(halt.verdict, Transient) and not isinstance(halt, Forbidden)):
+                raise
+            log.warning("waits for the API server", error=str(halt))
+        await asyncio.sleep(next(pauses))
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _placement(settings: Settings) -> Placement:
 async def run_operator(settings: Settings) -> None:
     """Stands by, acts while it holds the lease, and lets it go at the end. Raises LeaseLost, Halt; ends when cancelled."""
     with tempfile.TemporaryDirectory(prefix="tenantry-operator-") as folder:
-        async with _connected(settings, Path(folder)) as connected:
+        async with connect(settings, Path(folder)) as connected:
             await _operate(settings, connected, Path(folder))
 
 
@@ -285,59 +285,3 @@ async def _follow_engines(deployer: KubernetesDeployer, runtime: Runtime) -> Non
     """An engine that changed by itself has its environment looked at."""
     async for ref in deployer.changes():
         runtime.wake(Ref("Environment", ref.namespace, ref.name))
-
-
-def _blobs(url: str, folder: Path, check: Check) -> FolderBlobs | ObjectBlobs:
-    """Where packages and logs are kept: a folder by `file:///PATH`, else an object store by its URL. Blocks."""
-    scheme, _, path = url.partition("://")
-    return FolderBlobs(Path(path), check) if scheme == "file" else ObjectBlobs(from_url(url), folder, check)
-
-
-@asynccontextmanager
-async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
-    """The facade over the cluster, its cache complete and followed until the end of the block."""
-    packages = settings.packages
-    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
-    check = partial(inspect, limits=limits)
-    with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
-        blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), check)
-        async with _connected(settings, Path(folder)) as connected:
-            logs = BlobLogs(blobs)
-            cache = connected.cache
-            engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
-            planner = Planner(
-                cache, connected.ports(blobs, logs, NoFetches(), NoSources()), Admission(), Declared(cache).has_engine, engines
-            )
-            facade = Facade(
-                store=connected.writing,
-                cache=cache,
-                packages=blobs,
-                secrets=StoreSecrets(connected.writing, cache.document, connected.fingerprint_key),
-                keys=connected.signing,
-                engines=connected.engines,
-                logs=logs,
-                uploads=Uploads(blobs.incoming, settings.packages.size),
-                preview=connected.deployer.preview,
-                provider=connected.deployer.provider,
-                inspect=check,
-                plan=planner.edit,
-                trusted=trusted(settings),
-                mark_key=connected.mark_key,
-                now=now,
-                engine_wait=settings.engine.wait,
-                token_ttl=settings.tokens.ttl,
-            )
-            async with following(connected.feed, cache, FOLLOWED):
-                sweeping = asyncio.create_task(_sweep(blobs))
-                yield create_app(facade)
-                sweeping.cancel()
-
-
-async def _sweep(blobs: FolderBlobs | ObjectBlobs) -> None:
-    """Removes packages that nobody holds, again and again. A folder does so when the last holder lets go."""
-    while isinstance(blobs, ObjectBlobs):
-        try:
-            await blobs.sweep()
-        except Halt as halt:
-            log.warning("packages not swept", error=str(halt))
-        await asyncio.sleep(SWEEP_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 
 from tenantry.adapters.admin_password import AdminPassword
@@ -15,6 +14,7 @@ from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.logs import configure
 from tenantry.cli.output import write
 from tenantry.cli.serving import serving
+from tenantry.cli.signals import signalled
 from tenantry.cli.sockets import listening, url_of
 from tenantry.engine.access import Served
 from tenantry.engine.packages.check import Limits
@@ -51,14 +51,6 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     finally:
         await engine.close()
         lock.release()
-
-
-async def signalled() -> None:
-    """Returns at SIGINT or SIGTERM."""
-    stop = asyncio.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(each, stop.set)
-    await stop.wait()
 
 
 async def _alone(engine: Engine, data: Path, outbound: Outbound) -> Served:

@@ -31,8 +31,8 @@ def api(
     """Serves the REST facade of a cluster until SIGTERM."""
     import asyncio
 
+    from tenantry.cli.api_pod import serve_api
     from tenantry.cli.configuration import load
-    from tenantry.cli.pods import serve_api
     from tenantry.cli.serving import loop_factory
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -9,7 +9,8 @@ from typing import cast
 
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.api.authentication import Authenticator
-from tenantry.bootstrap import Platform, now
+from tenantry.bootstrap.embedded import Platform
+from tenantry.bootstrap.seat import now
 from tenantry.kinds.user.spec import User
 from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.model.verdicts import NotFound

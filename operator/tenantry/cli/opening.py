@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.git.url import source_of
-from tenantry.bootstrap import FOLLOWED, Platform
 from tenantry.bootstrap.applying import apply_plan
+from tenantry.bootstrap.embedded import Platform
+from tenantry.bootstrap.seat import FOLLOWED
 from tenantry.cli.issuing import issuer
 from tenantry.hosts.console import About, Console
 from tenantry.hosts.local_console import LocalConsole

@@ -1,4 +1,4 @@
-"""The processes of a cluster, from their start to their end."""
+"""The operator of a cluster, from its start to its end. It needs nothing of what serves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 from contextlib import suppress
 
 from tenantry.adapters.kubernetes.lease import LeaseLost
-from tenantry.bootstrap.cluster import open_api, run_operator
-from tenantry.cli.alone import signalled
-from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure, say
+from tenantry.bootstrap.cluster import run_operator
+from tenantry.cli.failing import NOT_DONE, say
 from tenantry.cli.logs import configure, include_libraries
-from tenantry.cli.output import write
-from tenantry.cli.serving import serving, tune_collector
-from tenantry.cli.sockets import listening, url_of
-from tenantry.settings import Settings, parse_address
+from tenantry.cli.serving import tune_collector
+from tenantry.cli.signals import signalled
+from tenantry.settings import Settings
 
 
 async def operate(settings: Settings) -> int:
@@ -34,19 +32,4 @@ async def operate(settings: Settings) -> int:
             raise
         say(f"another may act now: {group.exceptions[0]}")
         return NOT_DONE
-    return 0
-
-
-async def serve_api(settings: Settings, listen: str) -> int:
-    """The facade until a signal. Returns the exit code. Raises Failure, Halt, OSError."""
-    try:
-        host, port = parse_address(listen)
-    except ValueError as error:
-        raise Failure(f"--listen: {error}", BAD_INPUT) from None
-    configure(say)
-    bound = listening(host, port)
-    async with open_api(settings) as app, serving(app, bound):
-        tune_collector()
-        write(f"Ready: {url_of(bound)}")
-        await signalled()
     return 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tenantry.adapters.sources.git.url import source_of
 from tenantry.adapters.store.state_folder import FolderLock
-from tenantry.bootstrap import Platform
+from tenantry.bootstrap.embedded import Platform
 from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure
 from tenantry.cli.logs import configure
 from tenantry.cli.opening import console_of
