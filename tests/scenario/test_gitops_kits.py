@@ -21,7 +21,9 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Wa
 from tenantry.runtime.cache import Seen
 from tenantry.runtime.summary import summarise
 from tests.crash.campaign import URL
+from tests.scenario.git_world import REGION
 from tests.scenario.judging import ArgoCD, Flux, kstatus
+from tests.scenario.repositories import Remote
 from tests.scenario.test_plan_is_apply import BASE, acme, app, environment, identity, package, provider, tenant, user, write
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -29,9 +31,14 @@ PATIENCE_S = 20.0
 LATER = "2026-11-21T10:00:00Z"
 FLUX, ARGO = Flux(), ArgoCD()
 ADMISSION = Admission()
-SUSPENDABLE = ("Tenant", "Environment", "App")
+SUSPENDABLE = ("Tenant", "Environment", "App", "Source")
 Json = dict[str, Any]
 
+GIT = """apiVersion: tenantry.dev/v1alpha1
+kind: Source
+metadata: {{name: platform, namespace: tenantry-system}}
+spec: {{url: 'file://{}', interval: 1h}}
+"""
 TROUBLE: dict[str, str | None] = {
     "umbra": tenant("{slug: acme}").replace("{name: acme}", "{name: umbra}"),
     "asleep": environment("asleep", ", suspend: true"),
@@ -63,7 +70,9 @@ async def _lived(folder: Path) -> tuple[dict[str, Json], list[Json]]:
     platform = await Platform.open(folder, URL, MemoryStore(ADMISSION))
     try:
         platform.cache.listen(note)
-        texts: dict[str, str | None] = dict(BASE)
+        remote = Remote.at(folder / "platform.git")
+        remote.commit({"us.yaml": REGION.replace("eu", "west")})
+        texts: dict[str, str | None] = {**BASE, "git": GIT.format(remote.folder)}
         for number, edits in enumerate(({}, TROUBLE, LATER_ON)):
             texts |= edits
             source = {name: text for name, text in texts.items() if text is not None}
