@@ -154,8 +154,8 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-async def _dawdlers(folder: Path, within: float) -> None:
-    """All plans at once, and beside them one who behaves."""
+async def late(folder: Path, within: float) -> dict[str, float]:
+    """All plans at once, and beside them one who behaves: which are not closed within so many seconds."""
     plans = [(name, plan) for _, (name, plan) in zip(range(CLIENTS), list(PLANS.items()) * 10, strict=False)]
     async with engine_in(folder) as world, httpx.AsyncClient(base_url=f"http://127.0.0.1:{world.port}", timeout=30) as client:
         waits: list[float] = []
@@ -171,12 +171,12 @@ async def _dawdlers(folder: Path, within: float) -> None:
         slowest: dict[str, float] = {}
         for (name, _), seconds in zip(plans, await working, strict=True):
             slowest[name] = max(slowest.get(name, 0.0), seconds if isinstance(seconds, float) else 3 * within)
-        assert {name: seconds for name, seconds in slowest.items() if seconds > within} == {}
         assert sorted(waits)[int(len(waits) * 0.9)] < 1.0
         assert grown < MEMORY
         async with asyncio.timeout(10):
             while [*world.incoming.iterdir()]:  # noqa: ASYNC110 - a folder sets no event
                 await asyncio.sleep(PACE_S)
+    return {name: seconds for name, seconds in slowest.items() if seconds > within}
 
 
 def _header(world: World) -> dict[str, str]:
@@ -189,12 +189,12 @@ async def test_two_hundred_dawdlers_are_closed_and_nobody_notices(tmp_path: Path
     assert len(PLANS) >= 20
     for module, name in ((patience, "HEAD_S"), (patience, "WRITE_S"), (bodies, "PATIENCE_SECONDS")):
         monkeypatch.setattr(module, name, 1.0)
-    await _dawdlers(tmp_path, within=6.0)
+    assert await late(tmp_path, within=6.0) == {}
 
 
 @pytest.mark.slow
 async def test_two_hundred_dawdlers_are_closed_within_fifteen_seconds_as_it_is_shipped(tmp_path: Path) -> None:
-    await _dawdlers(tmp_path, within=15.0)
+    assert await late(tmp_path, within=15.0) == {}
 
 
 async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
