@@ -57,7 +57,7 @@ async def test_a_push_is_applied_and_what_left_is_pruned(world: World, remote: R
     acme = await world.get("Tenant", "acme")
     assert acme is not None
     assert acme["spec"]["displayName"] == "Acme Ltd"
-    assert await world.get("Environment", "dev", "tenant-acme") is None
+    await world.until_gone(Ref("Environment", "tenant-acme", "dev"))
 
 
 async def test_of_a_broken_commit_nothing_is_applied_and_file_and_line_are_told(world: World, remote: Remote, url: str) -> None:
@@ -102,7 +102,7 @@ async def test_a_suspended_one_applies_nothing_until_it_is_resumed(world: World,
     assert world.platform.fetching.sources.look(PLATFORM, source["metadata"]["uid"]) is None
     await world.edit(PLATFORM, suspend=False)
     await world.until("platform", SYSTEM, lambda told: told["revision"] != before)
-    assert await world.get("Environment", "dev", "tenant-acme") is None
+    await world.until_gone(Ref("Environment", "tenant-acme", "dev"))
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Prune"])
@@ -170,3 +170,15 @@ async def test_its_secret_must_be_there_and_be_for_sources(world: World, url: st
     assert reason(await world.until("platform", SYSTEM)) == "SecretMissing"
     await world.secret("git", SYSTEM, "user", password="token")
     assert reason(await world.until("platform", SYSTEM, lambda told: reason(told) != "SecretMissing")) == "SecretNotLabelled"
+
+
+async def test_a_plan_follows_nothing_anew_and_tells_what_would_be_followed(world: World, url: str, tmp_path: Path) -> None:
+    await world.source(url)
+    await world.until("platform", SYSTEM)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    declared = f"{API}kind: Source\nmetadata: {{name: more, namespace: {SYSTEM}}}\nspec: {{url: '{url}', path: c}}\n"
+    (folder / "more.yaml").write_text(declared)
+    planned = await world.platform.plan_source(folder, "default")
+    assert [str(change) for _, change in planned.effects] == [f"source more: follow {url}"]
+    assert planned.verdicts == ()

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_object import ObjectBlobs
 from tenantry.adapters.logs import BlobLogs
-from tenantry.adapters.overlay.packages import NoFetches, NoSources
+from tenantry.adapters.overlay.packages import NoFetches, PlannedSources
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
@@ -50,7 +50,11 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
             planner = Planner(
-                cache, connected.ports(blobs, logs, NoFetches(), NoSources()), Admission(), Declared(cache).has_engine, engines
+                cache,
+                connected.ports(blobs, logs, NoFetches(), PlannedSources()),
+                Admission(),
+                Declared(cache).has_engine,
+                engines,
             )
             facade = Facade(
                 store=connected.writing,

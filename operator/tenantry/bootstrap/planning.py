@@ -15,7 +15,7 @@ import orjson
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
-from tenantry.adapters.overlay.packages import NoFetches, NoLogs, NoSources, OverlayPackages
+from tenantry.adapters.overlay.packages import NoFetches, NoLogs, OverlayPackages, PlannedSources
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.store.memory import MemoryStore
@@ -96,7 +96,7 @@ class Planner:
             packages=packages,
             logs=NoLogs(),
             fetcher=NoFetches(),
-            sources=NoSources(),
+            sources=PlannedSources(self.ports.sources.owned),
         )
         planned = await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
         found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import pytest
 
-from tenantry.adapters.overlay.packages import NoSources
+from tenantry.adapters.overlay.packages import PlannedSources
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.spec import Identity
@@ -248,7 +248,7 @@ class Surroundings:
     packages: Mapping[tuple[str, str], PackageFacts] = field(default_factory=dict)
     deployed: Mapping[EngineRef, EngineFacts] = field(default_factory=dict)
     provider: str = "Local"
-    sources: SourceView = field(default_factory=NoSources)
+    sources: SourceView = field(default_factory=PlannedSources)
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
         return self.secrets.get((namespace, name, key, for_kind), MISSING)

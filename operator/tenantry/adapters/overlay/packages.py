@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tenantry.model.facts import PackageFacts
@@ -44,23 +45,32 @@ class NoFetches:
         return
 
 
-class NoSources:
-    """ports.Sources: a plan tells which repositories would be followed, and asks nobody for them."""
+class PlannedSources:
+    """ports.Sources: a plan tells which repositories would be followed, asks nobody for them, and takes all to be applied.
+
+    owned: how many objects are really the Source's.
+    """
+
+    def __init__(self, owned: Callable[[Ref], int] = lambda source: 0) -> None:
+        self._owned = owned
+        self._followed: dict[Ref, Followed] = {}
+        self._left: set[Ref] = set()
 
     def look(self, source: Ref, uid: str) -> Followed | None:
-        return None
+        followed = self._followed.get(source)
+        return followed if followed is not None and followed.order.uid == uid else None
 
     def owned(self, source: Ref) -> int:
-        return 0
+        return 0 if source in self._left else self._owned(source)
 
     async def follow(self, order: SyncOrder) -> None:
-        return
+        self._followed[order.source] = Followed(order)
 
     async def stop(self, source: Ref, uid: str) -> None:
-        return
+        self._followed.pop(source, None)
 
     async def leave(self, order: SyncOrder, prune: bool) -> None:
-        return
+        self._left.add(order.source)
 
 
 class NoLogs:
