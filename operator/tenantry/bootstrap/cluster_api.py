@@ -49,13 +49,8 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
             logs = BlobLogs(blobs)
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
-            planner = Planner(
-                cache,
-                connected.ports(blobs, logs, NoFetches(), PlannedSources()),
-                Admission(),
-                Declared(cache).has_engine,
-                engines,
-            )
+            ports = connected.ports(blobs, logs, NoFetches(), PlannedSources())
+            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines)
             facade = Facade(
                 store=connected.writing,
                 cache=cache,
