@@ -265,10 +265,12 @@ class Kept:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._stopping = threading.Event()
+        self.starts = 0
 
     def run(self) -> None:
         """Until `stop`; in a thread of its own."""
         while not self._stopping.is_set():
+            self.starts += 1
             with self._platform.operator("kept") as operator:
                 while operator.process.poll() is None and not self._stopping.wait(AGAIN_S):
                     pass

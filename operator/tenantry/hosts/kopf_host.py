@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 RELIST_SETTLES_S = 2.0
 """A list anew comes as one event an object: the complete list is asked for once they have come."""
 STOPS_WITHIN_S = 10.0
+PAGE = 200
+"""Objects a request of a list: a whole one of many objects is several times its size in memory, all kinds at once."""
 
 
 class Watched(NamedTuple):
@@ -249,6 +251,9 @@ def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.queueing.worker_limit = None
+    # At the start there is a worker for each object: what it holds goes as soon as it has nothing more to do.
+    settings.queueing.idle_timeout = 0.1
+    settings.watching.chunk_size = PAGE
     settings.watching.server_timeout = 290
     settings.watching.client_timeout = 320
     settings.watching.connect_timeout = 5

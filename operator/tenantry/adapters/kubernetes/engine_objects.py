@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
@@ -85,6 +86,8 @@ class FollowedObjects:
         self._seen: dict[str, int] = {}
         """By kind: up to which version its watch has told everything."""
         self._complete = asyncio.Event()
+        self._listing = asyncio.Lock()
+        """One kind at a time: pages of all of them at once would be the most that the process ever holds."""
 
     @property
     def complete(self) -> bool:
@@ -133,7 +136,8 @@ class FollowedObjects:
         while True:
             try:
                 if kind not in self._seen:
-                    await self._list(api_version, kind, changed)
+                    async with self._listing:
+                        await self._list(api_version, kind, changed)
                 async for change in self._client.stream(path, watch_query(SELECTOR, self._seen[kind])):
                     if change["type"] == "ERROR":
                         raise refusal(change["object"].get("code", 500), change["object"])
@@ -183,7 +187,7 @@ class FollowedObjects:
 
     def _take(self, document: Document, changed: asyncio.Queue[EngineRef] | None = None) -> None:
         version = _version(document)
-        inside, name = self._held[_place(document)], (document["kind"], document["metadata"]["name"])
+        inside, name = self._held[_place(document)], (sys.intern(document["kind"]), sys.intern(document["metadata"]["name"]))
         held = inside.get(name)
         if held is not None and version <= held.version:
             return
