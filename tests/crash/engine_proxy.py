@@ -8,8 +8,8 @@ import re
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,7 +18,8 @@ import httpx
 
 SLOW_S = 0.2
 _READ = 1 << 16
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=/)p-\d+")
+_OTHERWISE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=/)p-\d+|(?<=/e/acme/)dev(elop)?(?=/)")
+"""What another run may spell otherwise: ids, and the slug of an environment that is given another."""
 _NONSENSE = (b"<html>It works!</html>", b"null", b"[]", b'{"data": 5}', b'{"data": [5]}', b"\xff\xfe{}", b"", b"{")
 
 
@@ -40,7 +41,7 @@ _DONE = (EngineFault.LATE, EngineFault.LOST, EngineFault.SLOW, EngineFault.GARBL
 
 @dataclass(frozen=True)
 class Strike:
-    """Which requests are struck. key: `METHOD path`, ids as `*`; nth: from 1; times: how many, one after the other."""
+    """Which requests are struck. key: `METHOD path`, what may change as `*`; nth: from 1; times: how many, in turn."""
 
     key: str
     nth: int
@@ -69,6 +70,16 @@ class EngineProxy:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             server.close()
 
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Strikes nothing, and counts nothing, for those who only look on."""
+        kept = self.strike, list(self.asked), Counter(self._seen)
+        self.strike = None
+        try:
+            yield
+        finally:
+            self.strike, self.asked, self._seen = kept
+
     @property
     def changes(self) -> list[str]:
         """Of the requests, those that are to change something."""
@@ -84,7 +95,7 @@ class EngineProxy:
             writer.close()
 
     async def _treat(self, request: h11.Request, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        key = f"{request.method.decode()} {_ID.sub('*', request.target.decode())}"
+        key = f"{request.method.decode()} {_OTHERWISE.sub('*', request.target.decode())}"
         self.asked.append(key)
         self._seen[key] += 1
         hit = self.strike is not None and self.strike.hits(key, self._seen[key])

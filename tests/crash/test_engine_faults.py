@@ -10,7 +10,9 @@ import asyncio
 import os
 import random
 import re
+import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +23,7 @@ import pytest
 from tenantry.adapters import engine_wire
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
+from tenantry.model.verdicts import Stalled
 from tests.crash import story
 from tests.crash.campaign import URL, portrait
 from tests.crash.engine_proxy import EngineFault, EngineProxy, Strike
@@ -35,7 +38,9 @@ SAMPLE = 2
 READS = 4
 """Of the requests that only read, so many are struck by each fault."""
 CONVERGES_S = 30.0
-PATIENCE_S = 0.5
+CONTROLLED = 3
+"""So many places are struck while a control is switched off."""
+PATIENCE_S = 2.0
 """What the operator waits for an engine here, instead of 10 s and more."""
 
 
@@ -64,7 +69,8 @@ class Ours:
                     story.write(source, chapter)
                     await _told(platform, approve=chapter == "delete")
                     await _rests(platform, proxy)
-                    portraits.append(await portrait(platform))
+                    with proxy.at_rest():
+                        portraits.append(await portrait(platform))
                 await through.aclose()
         finally:
             await platform.close()
@@ -178,18 +184,17 @@ class Reference:
     def places(self) -> list[Strike]:
         """Every change by every fault, and some reads; some faults last for three requests."""
         chosen = random.Random(SEED)
-        changes, reads = (
-            self._each(each) for each in (self.proxy.changes, [k for k in self.proxy.asked if k.startswith("GET ")])
-        )
+        made = Counter(self.proxy.changes)
+        changes = [
+            (key, nth) for key in sorted(made) for nth in range(1, made[key] + 1) if nth == 1 or not key.startswith("PUT ")
+        ]
+        # How often it looks differs from run to run, and how many edits come together.
+        reads = [(key, 1) for key in sorted({*self.proxy.asked} - {*self.proxy.changes})]
         places = []
         for fault in EngineFault:
             for key, nth in [*changes, *chosen.sample(reads, min(READS, len(reads)))]:
                 places.append(Strike(key, nth, fault, chosen.choice([1, 1, 3])))
         return places
-
-    @staticmethod
-    def _each(asked: list[str]) -> list[tuple[str, int]]:
-        return [(key, nth) for key, count in sorted(Counter(asked).items()) for nth in range(1, count + 1)]
 
 
 @pytest.fixture(autouse=True)
@@ -215,6 +220,8 @@ async def _check(host: str, strike: Strike, reference: Reference, folder: Path) 
         portraits = await HOSTS[host].tell(folder, proxy)
     except TimeoutError:
         raise AssertionError(f"has not converged in {CONVERGES_S} s; {replay}") from None
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {replay}") from error
     assert proxy.struck, f"was not struck; {replay}"
     assert portraits == reference.portraits, replay
 
@@ -235,3 +242,39 @@ async def test_a_sample_of_places(host: str, tmp_path: Path) -> None:
     assert len(reference.places()) >= 80
     for number, strike in enumerate(random.Random(SEED).sample(reference.places(), SAMPLE)):
         await _check(host, strike, reference, tmp_path / f"{number}")
+
+
+def _no_end_of_a_wait(patch: pytest.MonkeyPatch) -> None:
+    for name in ("FOREIGN_S", "FOREIGN_LONG_S"):
+        patch.setattr(engine_wire, name, 1e6)
+    for timeout in (engine_wire.TIMEOUT, engine_wire.LONG_TIMEOUT):
+        patch.setattr(timeout, "read", None)
+
+
+def _no_other_try(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine_wire, "Transient", Stalled)
+
+
+@pytest.mark.slow
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("off", "fault"),
+    [(_no_end_of_a_wait, EngineFault.TIME_OUT), (_no_other_try, EngineFault.RESET), (_no_other_try, EngineFault.GARBLED)],
+    ids=["the end of a wait", "another try after no answer", "another try after a wrong answer"],
+)
+@pytest.mark.parametrize("host", HOSTS)
+async def test_without_a_control_it_fails(
+    host: str, off: Callable[[pytest.MonkeyPatch], None], fault: EngineFault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reference = await _reference(host, tmp_path)
+    off(monkeypatch)
+    monkeypatch.setattr(sys.modules[__name__], "CONVERGES_S", 5.0)
+    changes = [each for each in reference.places() if each.fault is fault and not each.key.startswith("GET ")]
+    failed = []
+    for number, strike in enumerate(random.Random(SEED).sample(changes, CONTROLLED)):
+        try:
+            await _check(host, strike, reference, tmp_path / f"{number}")
+        except AssertionError:
+            failed.append(strike.key)
+    print(f"{len(failed)} of {CONTROLLED}: {failed}")
+    assert failed

@@ -10,7 +10,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from tenantry.adapters.engine_wire import LONG_TIMEOUT, Json, Wire
@@ -85,16 +85,16 @@ class PlainEngine:
     ) -> None:
         """Of an engine of others nobody knows what it lists."""
         path = f"/admin/apps/{_safe(app)}/install/{_safe(version)}"
-        await self._wire.call("POST", path, LONG_TIMEOUT, params=_drops(allow_drops))
+        await self._wire.perform("POST", path, LONG_TIMEOUT, params=_drops(allow_drops))
 
     async def uninstall(self, app: str) -> None:
-        await self._wire.call("POST", f"/admin/apps/{_safe(app)}/uninstall", LONG_TIMEOUT)
+        await self._wire.perform("POST", f"/admin/apps/{_safe(app)}/uninstall", LONG_TIMEOUT)
 
     async def drop_data(self, app: str) -> None:
-        await self._wire.call("POST", f"/admin/apps/{_safe(app)}/drop-data", LONG_TIMEOUT)
+        await self._wire.perform("POST", f"/admin/apps/{_safe(app)}/drop-data", LONG_TIMEOUT)
 
     async def delete_version(self, app: str, version: str) -> None:
-        await self._wire.call("DELETE", f"/admin/apps/{_safe(app)}/{_safe(version)}")
+        await self._wire.perform("DELETE", f"/admin/apps/{_safe(app)}/{_safe(version)}")
 
     async def download(self, app: str, version: str) -> Download:
         """By variant A, and where the engine does not have that by B."""
@@ -115,7 +115,7 @@ class PlainEngine:
         return replace(made, fingerprint=password.fingerprint)
 
     async def set_password(self, username: str, password: Password) -> None:
-        await self._wire.call("PUT", f"/admin/identities/{_safe(username)}", json={"password": _clear(password)})
+        await self._wire.perform("PUT", f"/admin/identities/{_safe(username)}", json={"password": _clear(password)})
         if username in self._ids:
             self._marks[self._ids[username]] = password.fingerprint
 
@@ -123,7 +123,7 @@ class PlainEngine:
         self._refuse_roles(roles)
 
     async def delete_identity(self, username: str) -> None:
-        await self._wire.call("DELETE", f"/admin/identities/{_safe(username)}")
+        await self._wire.perform("DELETE", f"/admin/identities/{_safe(username)}")
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
         self._refuse_roles_of(settings)
@@ -136,22 +136,18 @@ class PlainEngine:
         """A secret that nobody declares stays: such an engine may have one that we know nothing of."""
         self._refuse_roles_of(settings)
         body = _settings_body(settings) | _plain_secret_body(client_secret or Password())
-        await self._wire.call("PUT", f"/admin/idps/external/{_safe(id_)}", json=body)
+        await self._wire.perform("PUT", f"/admin/idps/external/{_safe(id_)}", json=body)
         if client_secret is not None:
             self._marks[id_] = client_secret.fingerprint
 
     async def delete_identity_provider(self, id_: str) -> None:
-        await self._wire.call("DELETE", f"/admin/idps/external/{_safe(id_)}")
+        await self._wire.perform("DELETE", f"/admin/idps/external/{_safe(id_)}")
         self._marks.pop(id_, None)
 
     async def _send(self, path: str, package: Path, query: dict[str, str]) -> PackageFacts:
-        await self._post_file(path, package, query)
-        return await asyncio.to_thread(self._inspect, package)
-
-    async def _post_file(self, path: str, package: Path, query: dict[str, str]) -> Json:
         with await asyncio.to_thread(package.open, "rb") as file:
-            files = {"file": (package.name, file, "application/octet-stream")}
-            return await self._wire.call("POST", path, LONG_TIMEOUT, params=query, files=files)
+            await self._wire.perform("POST", path, LONG_TIMEOUT, params=query, files=_form(package, file))
+        return await asyncio.to_thread(self._inspect, package)
 
     async def _fetch(self, path: str, name: str) -> Download:
         """Into the scratch folder, under the name of its content."""
@@ -192,7 +188,8 @@ class OwnEngine(PlainEngine):
         return tuple(self._wire.parsed(_step, item) for item in items)
 
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
-        answer = await self._post_file(f"{EXTENSION}/preview", package, {})
+        with await asyncio.to_thread(package.open, "rb") as file:
+            answer = await self._wire.call("POST", f"{EXTENSION}/preview", LONG_TIMEOUT, files=_form(package, file))
         return self._wire.parsed(lambda body: tuple(_step(item) for item in body["data"]), answer)
 
     async def install(
@@ -203,7 +200,7 @@ class OwnEngine(PlainEngine):
             return
         path = f"{EXTENSION}/apps/{_safe(app)}/install/{_safe(version)}"
         body = {"allow_drops": allow_drops, "listed": [step_body(step) for step in listed]}
-        await self._wire.call("POST", path, LONG_TIMEOUT, json=body)
+        await self._wire.perform("POST", path, LONG_TIMEOUT, json=body)
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities"))
@@ -216,10 +213,10 @@ class OwnEngine(PlainEngine):
         return self._wire.parsed(_identity, await self._wire.call("POST", f"{EXTENSION}/identities", json=body))
 
     async def set_password(self, username: str, password: Password) -> None:
-        await self._wire.call("PUT", f"{EXTENSION}/identities/{_safe(username)}", json=_password_body(password))
+        await self._wire.perform("PUT", f"{EXTENSION}/identities/{_safe(username)}", json=_password_body(password))
 
     async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
-        await self._wire.call("PUT", f"{EXTENSION}/identities/{_safe(username)}", json={"roles": grants_body(roles)})
+        await self._wire.perform("PUT", f"{EXTENSION}/identities/{_safe(username)}", json={"roles": grants_body(roles)})
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
         body = _extended_settings_body(settings) | _client_secret_body(client_secret)
@@ -227,7 +224,11 @@ class OwnEngine(PlainEngine):
 
     async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
         body = _extended_settings_body(settings) | (_client_secret_body(client_secret) if client_secret else {})
-        await self._wire.call("PUT", f"{EXTENSION}/idps/{_safe(id_)}", json=body)
+        await self._wire.perform("PUT", f"{EXTENSION}/idps/{_safe(id_)}", json=body)
+
+
+def _form(package: Path, file: BinaryIO) -> dict[str, Any]:
+    return {"file": (package.name, file, "application/octet-stream")}
 
 
 def _safe(part: str) -> str:

@@ -70,6 +70,12 @@ class Wire:
             raise _garbage(self._base, "its answer is not an object")
         return value
 
+    async def perform(self, method: str, path: str, timeout: httpx.Timeout = TIMEOUT, **request: Any) -> None:
+        """What changes something, and is answered with nothing but success. Raises Halt, also for any other answer."""
+        answer = await self.call(method, path, timeout, **request)
+        if answer.get("success") is not True:
+            raise _garbage(self._base, f"{method} {path} does not tell success, but {answer.get('message', 'nothing')!s}")
+
     async def data(self, path: str) -> list[Any]:
         """The list that the engine answers in `data`. Raises Halt."""
         items = (await self.call("GET", path)).get("data")
