@@ -72,7 +72,7 @@ def test_what_runs_becomes_yaml_without_what_the_server_adds(on: tuple[str, str]
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("plan", "."), "plan speaks to a state folder"),
+        (("plan", "."), "name its api by TENANTRY_SERVER"),
         (("token",), "POST /api/v1/auth/token"),
         (("get", "tenant", "nobody"), "nobody"),
     ],

@@ -14,6 +14,7 @@ from tenantry.api.blobs import add_blobs
 from tenantry.api.cloud.environments import Environments
 from tenantry.api.cloud.operations import Operations
 from tenantry.api.cloud.packages import PackageBytes
+from tenantry.api.cloud.plans import Plans
 from tenantry.api.cloud.regions import Regions
 from tenantry.api.cloud.sign_in import SignIn
 from tenantry.api.cloud.tenants import Tenants
@@ -49,6 +50,7 @@ def create_app(facade: Facade) -> FastAPI:
         "tenants": Tenants(front).routes(),
         "users": Users(front).routes(),
         "packages": PackageBytes(front).routes(),
+        "plans": Plans(front).routes(),
     }
     for tag, routes in rooms.items():
         add_routes(app, API, tag, routes)

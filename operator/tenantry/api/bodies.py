@@ -151,6 +151,30 @@ class PlanResponse(BaseModel):
     digest: str
 
 
+class PlanKept(BaseModel):
+    """What left its source, and would stay."""
+
+    object: str
+    reason: str
+    approvable: bool
+
+
+class PlanStep(BaseModel):
+    """One change, taken apart."""
+
+    sign: str
+    object: str
+    text: str
+
+
+class SourcePlanResponse(PlanResponse):
+    """What applying a source would do. problems: why it is refused."""
+
+    problems: list[str]
+    kept: list[PlanKept]
+    steps: list[PlanStep]
+
+
 class PackageBody(BaseModel):
     """A stored package. size in bytes."""
 

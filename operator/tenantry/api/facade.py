@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tenantry.api.trusted import Trusted
 from tenantry.api.webhooks import Webhook
-from tenantry.model.facts import PackageFacts
+from tenantry.model.facts import Caller, PackageFacts
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.tokens import Claims
 from tenantry.rest.uploads import Uploads
@@ -39,7 +39,8 @@ class Facade:
     """The facade's dependencies.
 
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
-    means here; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
+    means here; plan_bundle: what a client's source (rest.plan_bundle) would do, with its caller's rights, in one namespace or
+    (`""`) in all; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
     trusted: verifies the tokens of other issuers than the platform; write_back: the source that takes what callers write;
     webhook: of the source that is to be told of pushes.
     """
@@ -56,6 +57,7 @@ class Facade:
     provider: str
     inspect: Callable[[Path], PackageFacts]
     plan: Callable[[Edit], Awaitable[Planned]]
+    plan_bundle: Callable[[Path, Caller, str], Awaitable[Planned]]
     mark_key: bytes
     now: Callable[[], datetime]
     trusted: Trusted | None = None

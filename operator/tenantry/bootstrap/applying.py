@@ -9,10 +9,11 @@ from pathlib import Path
 from tenantry.adapters.sources.git.url import is_git_url, source_of
 from tenantry.bootstrap.embedded import Platform
 from tenantry.bootstrap.sources import Readable
+from tenantry.hosts.approving import check_holds, moved
 from tenantry.hosts.console import Approved
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Forbidden
-from tenantry.runtime.planned import Planned, declared_digest, stamp_of
+from tenantry.runtime.planned import declared_digest, stamp_of
 
 
 async def apply_plan(platform: Platform, approved: Approved) -> None:
@@ -22,13 +23,13 @@ async def apply_plan(platform: Platform, approved: Approved) -> None:
     if followed is not None and (_whole(followed.location), followed.syncer.source) != (_whole(approved.source), approved.name):
         raise Forbidden(f"the source {followed.syncer.source} is followed here, from {followed.location}: change it there")
     planned = await platform.plan_source(source, approved.name)
-    _check(planned, approved)
+    check_holds(approved, planned.digest, tuple(map(str, planned.steps)), planned.problems)
     tree = await platform.open_source(source).read()
     if await asyncio.to_thread(declared_digest, tree) != planned.declared:
-        raise _moved("the source has changed meanwhile")
+        raise moved("the source has changed meanwhile")
     for ref, stamp in planned.stamps:
         if stamp_of(platform.cache.document(ref)) != stamp:
-            raise _moved(f"{ref} has changed meanwhile")
+            raise moved(f"{ref} has changed meanwhile")
     if followed is not None:
         await followed.take(tree)
     else:
@@ -39,25 +40,6 @@ async def apply_plan(platform: Platform, approved: Approved) -> None:
 
 def _whole(location: str) -> str:
     return location if is_git_url(location) else str(Path(location).resolve())
-
-
-def _check(planned: Planned, approved: Approved) -> None:
-    """Raises Forbidden, naming what differs, unless it is the plan that was looked at."""
-    if planned.digest == approved.digest:
-        return
-    now = tuple(map(str, planned.steps))
-    new, gone = ([line for line in one if line not in other] for one, other in ((now, approved.changes), (approved.changes, now)))
-    if planned.problems:
-        raise _moved(planned.problems[0])
-    if new:
-        raise _moved(f"now it would also do: {new[0].strip()}")
-    if gone:
-        raise _moved(f"now it would not do: {gone[0].strip()}")
-    raise _moved("the source, or an object that it changes, is not as it was")
-
-
-def _moved(why: str) -> Forbidden:
-    return Forbidden(f"the plan does not hold any more: {why}; make it anew by `tenantry plan`, and look at it again")
 
 
 def _fixed(location: str, tree: Tree) -> Readable:

@@ -22,7 +22,7 @@ from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.cluster import Declared, connect
 from tenantry.bootstrap.foreign import planned_engines
-from tenantry.bootstrap.planning import Planner
+from tenantry.bootstrap.planning import Planner, budget_of
 from tenantry.bootstrap.seat import FOLLOWED, now
 from tenantry.bootstrap.sign_in import trusted
 from tenantry.engine.packages.check import Limits, inspect
@@ -64,6 +64,7 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 provider=connected.deployer.provider,
                 inspect=check,
                 plan=planner.edit,
+                plan_bundle=lambda file, caller, namespace: planner.bundle(file, caller, namespace, budget_of(settings)),
                 trusted=trusted(settings),
                 mark_key=connected.mark_key,
                 now=now,

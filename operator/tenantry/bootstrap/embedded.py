@@ -33,7 +33,7 @@ from tenantry.api.facade import Facade
 from tenantry.api.webhooks import Webhook
 from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
-from tenantry.bootstrap.planning import Planner
+from tenantry.bootstrap.planning import Planner, budget_of
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import trusted, verifier
 from tenantry.bootstrap.sources import Readable, Reading, open_source
@@ -42,7 +42,7 @@ from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
-from tenantry.model.facts import PackageFacts
+from tenantry.model.facts import Caller, PackageFacts
 from tenantry.model.resource import Document
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
@@ -110,6 +110,7 @@ class Platform:
             provider=self.ports.deployer.provider,
             inspect=_inspect(self.settings),
             plan=self.plan,
+            plan_bundle=self.plan_bundle,
             trusted=trusted(self.settings),
             write_back=self.write_back,
             webhook=self.webhook,
@@ -169,6 +170,10 @@ class Platform:
     async def plan_source(self, source: Path | GitUrl, name: str) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""
         return await self._planner.source(source, name, self._budget, Reading.of(self.settings))
+
+    async def plan_bundle(self, file: Path, caller: Caller, namespace: str) -> Planned:
+        """What applying a source would come to that a client has read. Nothing is done."""
+        return await self._planner.bundle(file, caller, namespace, self._budget)
 
     def open_source(self, source: Path | GitUrl) -> Readable:
         """A directory or a repository, to be read: its packages are stored here."""
@@ -239,7 +244,7 @@ class Platform:
 
     @property
     def _budget(self) -> Budget:
-        return Budget(self.settings.prune.objects, self.settings.prune.share)
+        return budget_of(self.settings)
 
     def _admit(self, document: Document) -> Document:
         return self.admission.admit(document, None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,8 +17,9 @@ from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
 from tenantry.adapters.overlay.packages import NoFetches, NoLogs, OverlayPackages, PlannedSources
+from tenantry.adapters.sources.documents import at, gathered
 from tenantry.adapters.sources.git.url import GitUrl
-from tenantry.adapters.sources.packages import PackageFiles
+from tenantry.adapters.sources.packages import PackageFiles, tenants_of
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
@@ -26,13 +28,28 @@ from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.facts import Caller
+from tenantry.model.resource import Document
+from tenantry.model.tree import Declared, Revision, SourceProblem, Tree
+from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Engines
+from tenantry.rest.plan_bundle import Bundle, read_bundle, take_package
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.inventory import CacheLists
 from tenantry.runtime.plan import Edit, Remarks, Settle, WhatIf, plan
 from tenantry.runtime.planned import Planned, declared_digest
 from tenantry.runtime.pruning import Budget
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
+from tenantry.settings import Settings
+
+
+class _AsWhom(NamedTuple):
+    """A tenant's caller, and its tenant's namespace."""
+
+    caller: Caller
+    namespace: str
 
 
 @dataclass(frozen=True)
@@ -60,19 +77,70 @@ class Planner:
             opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, reading)
 
             tree = await opened.read()
+            return await self._applied(packages, tree, name, budget)
 
-            async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
-                syncer = Syncer(what_if.store, what_if.lists, name, FINALIZED, budget)
-                synced = await syncer.sync(tree)
-                waiting: frozenset[str] = frozenset()
-                while syncer.waits_for and syncer.waits_for != waiting:
-                    waiting = syncer.waits_for
-                    await settle()
-                    for namespace in waiting:
-                        await syncer.resume(namespace)
-                return Remarks(tuple(map(str, synced.problems)), synced.kept)
+    async def bundle(self, file: Path, caller: Caller, namespace: str, budget: Budget) -> Planned:
+        """What applying a source would come to that a client has read, with its caller's rights; see rest.plan_bundle.
 
-            return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree))
+        namespace: of a tenant's caller, and all that it is told of; `""` for one of the platform. Raises Invalid.
+        """
+        async with self._packages() as (packages, incoming):
+            bundle = await asyncio.to_thread(read_bundle, file)
+            tree = await asyncio.to_thread(self._admitted, bundle, namespace)
+            await self._take(packages, file, bundle, tree, incoming)
+            as_whom = _AsWhom(caller, namespace) if namespace else None
+            planned = await self._applied(packages, tree, bundle.name, budget, as_whom)
+        return planned.within(namespace) if namespace else planned
+
+    def _admitted(self, bundle: Bundle, namespace: str) -> Tree:
+        """What a bundle declares. Blocks."""
+        documents: list[Declared] = []
+        problems: list[SourceProblem] = []
+        for place, document in bundle.documents:
+            try:
+                documents.append(Declared.of(_placed(self.admission.admit(_mapping(document), None), namespace), place))
+            except Invalid as error:
+                problems += (at(place, problem) for problem in error.problems)
+        tree = gathered(tuple(documents), problems, lambda place, _: place.line)
+        return replace(tree, revision=Revision(bundle.commit) if bundle.commit else None)
+
+    async def _take(self, packages: OverlayPackages, file: Path, bundle: Bundle, tree: Tree, incoming: Path) -> None:
+        """Keeps the packages that came along, for the tenants whose Packages name them."""
+        declared = tenants_of(each.document for each in tree.documents if each.ref.kind == "Tenant")
+        bound = {one.status.namespace.name: one.metadata.name for one in self._tenants() if one.status.namespace}
+        for each in tree.documents:
+            spec = each.document["spec"] if each.ref.kind == "Package" else {}
+            if spec.get("sha256") not in bundle.packages:
+                continue
+            names = {**declared, **bound}
+            tenant = "" if spec.get("shared") else names.get(each.ref.namespace, each.ref.namespace.removeprefix("tenant-"))
+            package = incoming / f"{spec['sha256']}.tapp"
+            await asyncio.to_thread(take_package, file, spec["sha256"], package)
+            facts = await packages.put(tenant, package)
+            if facts.sha256 != spec["sha256"]:
+                raise Invalid((Problem("packages", f"{spec['sha256']} holds bytes of {facts.sha256}"),))
+
+    def _tenants(self) -> Iterator[Tenant]:
+        return (one for one in self.cache.resources(Tenant.KIND) if isinstance(one, Tenant))
+
+    async def _applied(
+        self, packages: OverlayPackages, tree: Tree, name: str, budget: Budget, as_whom: _AsWhom | None = None
+    ) -> Planned:
+        async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
+            store = what_if.store.as_(as_whom.caller) if as_whom else what_if.store
+            lists = CacheLists(what_if.cache, as_whom.namespace) if as_whom else what_if.lists
+            syncer = Syncer(store, lists, name, FINALIZED, budget)
+            synced = await syncer.sync(tree)
+            waiting: frozenset[str] = frozenset()
+            left = [wait for wait in synced.waiting if not wait.namespace]
+            while syncer.waits_for and syncer.waits_for != waiting:
+                waiting = syncer.waits_for
+                await settle()
+                for namespace in waiting:
+                    left += (await syncer.resume(namespace)).waiting
+            return Remarks(tuple(map(str, synced.problems)), synced.kept, tuple(left))
+
+        return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree))
 
     @asynccontextmanager
     async def _packages(self) -> AsyncIterator[tuple[OverlayPackages, Path]]:
@@ -101,3 +169,21 @@ class Planner:
         planned = await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
         found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}
         return planned.of(declared, found)
+
+
+def budget_of(settings: Settings) -> Budget:
+    """What one sync may prune."""
+    return Budget(settings.prune.objects, settings.prune.share)
+
+
+def _mapping(document: Any) -> Document:
+    if not isinstance(document, dict):
+        raise Invalid((Problem("", "must be a mapping with apiVersion, kind and metadata"),))
+    return document
+
+
+def _placed(document: Document, namespace: str) -> Document:
+    """Raises Invalid for what is not in the namespace of a tenant's caller."""
+    if namespace and document["metadata"].get("namespace") != namespace:
+        raise Invalid((Problem("metadata.namespace", f"must be {namespace}: a tenant's ADMIN plans for its tenant alone"),))
+    return document

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.blobs import FolderBlobs
@@ -18,13 +19,18 @@ from tenantry.adapters.kubernetes.credentials import find_credentials
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.overlay.packages import NoLogs
+from tenantry.adapters.sources.git.url import is_git_url
 from tenantry.cli.failing import Failure
 from tenantry.cli.options import ClusterChoice
+from tenantry.cli.planning_over_rest import plan_over_rest
 from tenantry.cli.pushing import push_over_rest
+from tenantry.cli.reading import applied_within, read_through
 from tenantry.engine.packages.check import inspect
-from tenantry.hosts.console import About, Console
+from tenantry.hosts.approving import check_holds
+from tenantry.hosts.console import About, Approved, Console
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.model.facts import PackageFacts
+from tenantry.model.verdicts import Forbidden
 from tenantry.rest.release import release_label
 from tenantry.runtime.planned import Planned
 
@@ -42,7 +48,9 @@ async def cluster_console(choice: ClusterChoice) -> AsyncIterator[Console]:
             packages = PushedPackages(await asyncio.to_thread(FolderBlobs, Path(folder), inspect))
             about = About(release_label(), f"cluster {choice.context or 'of the current context'}", _server() or "kubernetes")
             store, feed = KubernetesStore(client), KubernetesFeed(client)
-            yield LocalConsole(about, store, feed, packages, NoLogs(), _no_plan, _no_token, acts_for="")
+            console = LocalConsole(about, store, feed, packages, NoLogs(), _plan, _no_token, acts_for="")
+            console.applies = partial(_apply_plan, console)
+            yield console
             await packages.push()
     finally:
         await client.close()
@@ -98,8 +106,22 @@ def _token() -> str:
     return os.environ.get("TENANTRY_TOKEN", "")
 
 
-async def _no_plan(*_: object) -> Planned:
-    raise Failure("plan speaks to a state folder; for a cluster ask `kubectl diff`, or REST with ?dryRun=true")
+async def _plan(*_: object) -> Planned:
+    raise Failure("a plan looks into engines, whose keys the platform has: name its api by TENANTRY_SERVER and TENANTRY_TOKEN")
+
+
+async def _apply_plan(console: Console, approved: Approved) -> None:
+    """The plan is made anew by the api; if it holds, the files are applied. Nothing is waited for."""
+    if not _server():
+        await _plan()
+    report = await asyncio.to_thread(plan_over_rest, approved.source, approved.name, _server(), _token())
+    check_holds(approved, report.digest, report.changes, report.problems)
+    if is_git_url(approved.source):
+        raise Forbidden("what a repository declares is applied by who follows it: merge it, or say by -f where it is checked out")
+    if any(step.sign == "-" for step in report.steps):
+        raise Forbidden("the plan prunes, which only does who follows the source: merge it")
+    for each in (await read_through(console, Path(approved.source))).documents:
+        await applied_within(console, each.document, running=True)
 
 
 async def _no_token(username: str, ttl: timedelta) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenantry.cli.failing import BAD_INPUT, NOT_DONE, Failure, say, sentence_of
-from tenantry.cli.options import STATE, State
+from tenantry.cli.options import STATE, Server, State, Token
 from tenantry.cli.output import to_json, to_yaml, write
 from tenantry.cli.source import DEFAULT_SOURCE, SOURCE_HELP, SourceName, located
 
@@ -41,14 +41,14 @@ def plan(
     source_name: SourceName = DEFAULT_SOURCE,
     output: Annotated[PlanFormat, typer.Option("--output", "-o", help="`plan`: a file for `apply --plan`.")] = PlanFormat.TABLE,
     markdown: Annotated[bool, typer.Option("--markdown", help="A comment on a pull request; as -o markdown.")] = False,
+    server: Server = "",
+    token: Token = "",
     state: State = STATE,
 ) -> None:
-    """Tells what `up SOURCE` would change, and does nothing. Exit code 0: no change, 1: changes, 2: an error."""
-    from tenantry.cli.connect import with_console
-
+    """Tells what applying SOURCE would change, and does nothing. Exit code 0: no change, 1: changes, 2: an error."""
     where = located(source)
     try:
-        report = with_console(state, lambda console: console.plan(where, source_name), fresh=True)
+        report = _planned(where, source_name, server, token, state)
     except Exception as error:
         told = sentence_of(error)
         if told is None:
@@ -58,6 +58,17 @@ def plan(
     if report.problems:
         raise Failure("\n".join(report.problems), BAD_INPUT)
     raise typer.Exit(CHANGES if report.changes else 0)
+
+
+def _planned(where: str, name: str, server: str, token: str, state: Path) -> PlanReport:
+    """By the facade where one is named, else by the platform of the state folder."""
+    if server:
+        from tenantry.cli.planning_over_rest import plan_over_rest
+
+        return plan_over_rest(where, name, server, token)
+    from tenantry.cli.connect import with_console
+
+    return with_console(state, lambda console: console.plan(where, name), fresh=True)
 
 
 def apply_saved(file: Path, source: Path | None, state: Path) -> None:

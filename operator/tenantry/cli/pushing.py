@@ -27,26 +27,27 @@ def push_over_rest(file: Path, facts: PackageFacts, tenant: str, server: str, to
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise Failure(f"{server} cannot be reached: {error}") from error
     if response.is_error:
-        raise Failure(f"{server} refused the package: {_error_of(response)}")
+        raise Failure(f"{server} refused the package: {error_of(response)}")
 
 
 def _tenant_id(client: httpx.Client, base: str, tenant: str) -> str:
     """The id of the tenant of that name, slug or id, as the caller sees it. Raises Failure."""
     me = client.get(f"{base}/auth/me")
     if me.is_error:
-        raise Failure(f"{base} refused the token: {_error_of(me)}")
+        raise Failure(f"{base} refused the token: {error_of(me)}")
     if me.json()["tenantId"]:
         return str(me.json()["tenantId"])  # of an ADMIN: there is no other
     listed = client.get(f"{base}/tenants")
     if listed.is_error:
-        raise Failure(f"{base}/tenants cannot be listed: {_error_of(listed)}")
+        raise Failure(f"{base}/tenants cannot be listed: {error_of(listed)}")
     for each in listed.json():
         if tenant in (each["slug"], each["id"], each["name"]):
             return str(each["id"])
     raise Failure(f"there is no tenant {tenant} at {base}")
 
 
-def _error_of(response: httpx.Response) -> str:
+def error_of(response: httpx.Response) -> str:
+    """What a facade says of a request that it refuses."""
     try:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):

@@ -10,14 +10,14 @@ from typing import Any
 
 from tenantry.model.changes import Change
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Gone, Ready, Verdict
+from tenantry.model.verdicts import Gone, Ready, Verdict, Waiting
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.cycle import Cycle, Ended, Seat
 from tenantry.runtime.planned import Edited, Planned, differing
 from tenantry.runtime.pruning import Kept
 from tenantry.runtime.runtime import Runtime
-from tenantry.runtime.sync import Lists
+from tenantry.runtime.sync import Lists, Wait
 from tenantry.runtime.writing import WritingStore
 
 
@@ -33,10 +33,13 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What an edit did not do. problems: refusals, as sentences; kept: what left its source and stays for now."""
+    """What an edit did not do. problems: refusals, as sentences; kept: what left its source and stays for now; waiting: what
+    could not be written yet, and why.
+    """
 
     problems: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
+    waiting: tuple[Wait, ...] = ()
 
 
 Settle = Callable[[], Awaitable[None]]
@@ -92,7 +95,8 @@ class _Notes:
             self.verdicts[ref] = ended.verdict
 
     def planned(self, remarks: Remarks) -> Planned:
-        verdicts = sorted(self.verdicts.items(), key=lambda item: item[0])
+        waiting = {each.ref: Waiting("NotApplied", each.reason) for each in remarks.waiting}
+        verdicts = sorted((self.verdicts | waiting).items(), key=lambda item: item[0])
         return Planned(tuple(self.edits.values()), tuple(self.effects), tuple(verdicts), remarks.problems, remarks.kept)
 
 

@@ -116,6 +116,16 @@ class Planned:
         stamps = ((ref, stamp_of(held.get(ref))) for ref in sorted(self.concerns))
         return replace(self, declared=declared, stamps=tuple(stamps))
 
+    def within(self, namespace: str) -> Planned:
+        """What of it is in a namespace: all that somebody may be told who has no rights elsewhere."""
+        return replace(
+            self,
+            edits=tuple(each for each in self.edits if each.ref.namespace == namespace),
+            effects=tuple(each for each in self.effects if each[0].namespace == namespace),
+            verdicts=tuple(each for each in self.verdicts if each[0].namespace == namespace),
+            stamps=tuple(each for each in self.stamps if each[0].namespace == namespace),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """`changes`, `verdicts` and `digest`, as REST and `-o json` show them."""
         return {"changes": list(map(str, self.steps)), "verdicts": self._verdict_bodies(), "digest": self.digest}
