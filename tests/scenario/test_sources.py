@@ -105,6 +105,7 @@ async def test_a_suspended_one_applies_nothing_until_it_is_resumed(world: World,
     await world.until_gone(Ref("Environment", "tenant-acme", "dev"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["Retain", "Prune"])
 async def test_a_deleted_one_leaves_its_objects_or_takes_them_along(world: World, url: str, policy: str) -> None:
     await world.source(url, deletionPolicy=policy)
@@ -124,6 +125,7 @@ async def test_a_deleted_one_leaves_its_objects_or_takes_them_along(world: World
         assert "tenantry.dev/source-file" not in region["metadata"]["annotations"]
 
 
+@pytest.mark.slow
 async def test_what_another_source_has_stays_there(world: World, remote: Remote, url: str) -> None:
     await world.source(url)
     await world.until("platform", SYSTEM)
@@ -133,6 +135,7 @@ async def test_what_another_source_has_stays_there(world: World, remote: Remote,
     assert "Region/eu belongs to the source tenantry-system.platform (c/region.yaml:1)" in status["problems"][0]
 
 
+@pytest.mark.slow
 async def test_a_restart_goes_on_and_notices_what_was_rewritten_meanwhile(tmp_path: Path, remote: Remote, url: str) -> None:
     async with source_world(tmp_path / "state") as world:
         await world.source(url)
@@ -156,6 +159,7 @@ async def test_while_the_remote_is_away_all_stays_and_it_says_since_when(world: 
     assert reason(await world.synced()) == "Succeeded"
 
 
+@pytest.mark.slow
 async def test_only_commits_that_are_signed_by_its_keys_are_taken(world: World, remote: Remote, url: str) -> None:
     key = "ann@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE6dv0hF8FZl5vE3s0kXJq0fQ3GmG3J1pRvmVnTTd2Yo\n"
     await world.source(url, verify={"keys": key})

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -56,20 +56,20 @@ class Entry:
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[Mapping[str, str]]:
         """The connection goes to the very address that was checked. Raises GitFailed."""
-        address = await self._address() if self.rules is not None else ""
+        addresses = await self._addresses() if self.rules is not None else ()
         if self.remote.scheme == "ssh":
             with tempfile.TemporaryDirectory(prefix="tenantry-git-") as folder:
-                yield {"GIT_SSH_COMMAND": await asyncio.to_thread(self._ssh, Path(folder), address)}
+                yield {"GIT_SSH_COMMAND": await asyncio.to_thread(self._ssh, Path(folder), addresses[:1])}
         else:
             closed = _NO_PROXY if self.rules is not None else {}
-            yield {**closed, **_configured(dict(self._http(address)))}
+            yield {**closed, **_configured(self._http(addresses))}
 
-    async def _address(self) -> str:
+    async def _addresses(self) -> tuple[str, ...]:
         if self.remote.scheme != "ssh" and await asyncio.to_thread(_git_version) < KNOWS_RESOLVED:
             raise GitFailed(f"git {'.'.join(map(str, KNOWS_RESOLVED))} or newer is needed, which connects where it is told to")
         host, port = self._host
         try:
-            return (await addresses_of(host, port, self.rules or Rules()))[0]
+            return await addresses_of(host, port, self.rules or Rules())
         except Refused as error:
             raise GitFailed(error.verdict.message) from error
         except (OSError, UnicodeError) as error:
@@ -80,17 +80,18 @@ class Entry:
         parts = urlsplit(self.remote.url)
         return parts.hostname or "", parts.port or _PORTS[self.remote.scheme]
 
-    def _http(self, address: str) -> Mapping[str, str]:
+    def _http(self, addresses: Sequence[str]) -> Mapping[str, str]:
         settings = {}
         if self.secret:
             base = "/".join(self.remote.url.split("/", 3)[:3])
             settings[f"http.{base}/.extraHeader"] = f"Authorization: {basic(self.secret)}"
-        if address:
+        if addresses:
             host, port = self._host
-            settings["http.curloptResolve"] = f"{host}:{port}:{f'[{address}]' if ':' in address else address}"
+            told = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+            settings["http.curloptResolve"] = f"{host}:{port}:{told}"
         return settings
 
-    def _ssh(self, folder: Path, address: str) -> str:
+    def _ssh(self, folder: Path, addresses: Sequence[str]) -> str:
         """The command. It knows no configuration, agent or keys but these, where somebody else's remote is entered. Blocks."""
         options = []
         if self.rules is not None or self.secret:
@@ -99,7 +100,7 @@ class Entry:
         if self.rules is not None or self.known_hosts:
             hosts = _written(folder / "known_hosts", self.known_hosts)
             options += ["-o", f"UserKnownHostsFile={hosts}", "-o", "GlobalKnownHostsFile=/dev/null"]
-        if address:
+        for address in addresses:
             host, port = self._host
             options += ["-o", f"HostName={address}", "-o", f"HostKeyAlias={host if port == 22 else f'[{host}]:{port}'}"]
         return " ".join((SSH, *map(shlex.quote, options)))
