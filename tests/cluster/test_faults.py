@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -23,7 +24,7 @@ KILLS = 15
 WRITES_BETWEEN = 40
 """At most, between two kills."""
 SETTLES_S = 120.0
-AWAY_S = 15.0
+AWAY_S = float(os.environ.get("TENANTRY_TEST_ETCD_AWAY_S", "15"))
 """Longer than a leader may be without its lease."""
 
 
