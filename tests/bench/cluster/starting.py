@@ -103,9 +103,9 @@ def _stock(at: Place) -> Iterator[int | None]:
 
 
 def _writes(ours: Counts, floor: Counts, count: int) -> Row:
-    """events: what people are told beside, which the floor does not count."""
-    events = sum(told for (_, resource), told in ours.items() if resource == "events")
-    per, least = ((ours.total() - events) / count, floor.total() / count)
+    """Of neither are what people are told by events, and how many environments the Region tells: those are beside."""
+    beside = sum(told for (_, resource), told in ours.items() if resource in ("events", "regions/status"))
+    per, least = ((ours.total() - beside) / count, floor.total() / count)
     ratio, gate = per / least, (least + 2) / least
     kinds = Counter({resource: 0 for _, resource in ours})
     for counts, sign in ((ours, 1), (floor, -1)):
