@@ -315,6 +315,22 @@ async def test_a_deleted_environment_lets_go_of_its_engine(
     assert engine.apps["crm"].columns == {"contacts.id", "contacts.email"}  # its data stays, as that of any deleted app
 
 
+async def test_what_leaves_its_source_with_its_password_is_taken_out_of_the_engine_first(
+    engine: ForeignEngine, declared: Declared
+) -> None:
+    async with declared.platform() as platform:
+        await platform.converged()
+        assert platform.source is not None
+        rest = (object_("Region", "eu", declared.region), object_("Tenant", "acme", "{}"))
+        (declared.folder / "platform.yaml").write_text("---".join(rest))
+        await platform.source.sync()
+        platform.source.syncer.approve()
+        await platform.source.sync()
+        await until(lambda: platform.cache.entry(Ref("Secret", ACME, "engine")) is None, platform)
+        assert platform.cache.resource(Ref("Environment", ACME, "old")) is None
+    assert holds(engine) == ({"crm": ""}, ["admin"], [])
+
+
 @pytest.mark.slow
 async def test_an_environment_whose_credential_is_gone_is_released_after_a_while(
     engine: ForeignEngine, declared: Declared, monkeypatch: pytest.MonkeyPatch

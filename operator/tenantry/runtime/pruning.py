@@ -55,6 +55,17 @@ def decide_pruning(
     return tuple(held for each in candidates if (held := held_of(each)) not in stays), tuple(kept)
 
 
+def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> frozenset[Ref]:
+    """The Secrets by which engines of others are entered, while something is still to be taken out of those."""
+    leaving = {held.ref for held in deletes}
+    deleted = (
+        (ref.namespace, document["spec"].get("engine", {}).get("external"))
+        for ref, document in existing.items()
+        if ref.kind == "Environment" and (ref in leaving or document["metadata"].get("deletionTimestamp"))
+    )
+    return frozenset(Ref("Secret", namespace, foreign["adminSecretRef"]["name"]) for namespace, foreign in deleted if foreign)
+
+
 def _prunable(document: Document) -> bool:
     metadata = document["metadata"]
     return not metadata.get("deletionTimestamp") and metadata.get("annotations", {}).get(PRUNE) != DISABLED

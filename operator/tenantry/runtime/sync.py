@@ -28,7 +28,7 @@ from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
-from tenantry.runtime.pruning import Budget, Kept, decide_pruning
+from tenantry.runtime.pruning import Budget, Kept, decide_pruning, still_needed
 
 T = TypeVar("T")
 ORDER = (
@@ -105,12 +105,14 @@ def decide_sync(
     ]
     gone = [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
     deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree))
+    needed = still_needed(deletes, existing)
+    later = tuple((Wait(held.ref, "goes when its engine is left"), None) for held in deletes if held.ref in needed)
     return SyncPlan(
         creates=tuple(each for each in decided if isinstance(each, Write) and not each.version),
         replaces=tuple(each for each in decided if isinstance(each, Write) and each.version),
-        deletes=deletes,
+        deletes=tuple(held for held in deletes if held.ref not in needed),
         kept=kept,
-        waiting=tuple(each for each in decided if isinstance(each, tuple)),
+        waiting=(*(each for each in decided if isinstance(each, tuple)), *later),
         problems=(*tree.problems, *tree.held, *(each for each in decided if isinstance(each, SourceProblem))),
     )
 

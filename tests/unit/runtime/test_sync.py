@@ -13,7 +13,7 @@ from tenantry.model.resource import FINALIZER, Document, Ref, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import NotFound, Problem
 from tenantry.runtime.pruning import Budget
-from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, decide_sync
+from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, Wait, decide_sync
 
 ADMISSION = Admission()
 BROKEN = (SourceProblem("z.yaml", 3, Problem("", "is broken")),)
@@ -553,3 +553,16 @@ def test_nothing_is_pruned_without_approval_after(now: Tree, reason: str) -> Non
 def test_where_nothing_can_be_read_nothing_is_said_to_have_left() -> None:
     plan = decide(tree(problems=BROKEN), stored(tenant("a")))
     assert plan == SyncPlan(problems=BROKEN)
+
+
+def test_the_password_of_a_foreign_engine_goes_when_that_is_left() -> None:
+    external = {"external": {"url": "https://e.example", "adminSecretRef": {"name": "engine"}}}
+    space = stored(namespace("tenant-acme"))
+    secrets = stored(*(document("Secret", name, "tenant-acme", stringData={"password": "x"}) for name in ("engine", "other")))
+    left = stored(environment("old", engine=external))
+    first = decide(tree(namespace("tenant-acme")), space, secrets, left)
+    assert sorted(deleted(first)) == ["old", "other"]
+    assert [wait for wait, _ in first.waiting] == [Wait(Ref("Secret", "tenant-acme", "engine"), "goes when its engine is left")]
+    leaving = stored(environment("old", engine=external), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert deleted(decide(tree(namespace("tenant-acme")), space, secrets, leaving)) == ["other"]
+    assert sorted(deleted(decide(tree(namespace("tenant-acme")), space, secrets))) == ["engine", "other"]
