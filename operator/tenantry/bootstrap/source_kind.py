@@ -39,6 +39,9 @@ TENANT_KINDS = frozenset({"Secret", "Environment", "Package", "App", "Identity",
 """What a tenant's ADMIN may declare in its namespace."""
 TENANT_PART = 8
 """A tenant's fetch brings at most that part of what one of the platform's may."""
+TENANT_YAML = 2**20
+TENANT_ENTRIES = 20_000
+"""What the platform's own process reads of a tenant's tree takes its memory, which is everybody's."""
 
 
 class BoundPackages(PackageFiles):
@@ -108,6 +111,8 @@ class SourceRepositories:
         """Blocks."""
         git = self.settings.git
         limits = GitLimits(git.timeout.total_seconds(), self._most(order), git.depth)
+        if order.tenant:
+            limits = replace(limits, entries=TENANT_ENTRIES, yaml=TENANT_YAML, packages=2 * limits.bytes)
         # The platform's keys open nothing for a tenant: it may have copied what they seal from elsewhere.
         sops = Sops() if order.tenant else Sops(self.settings.sops.key_file)
         settings = GitSettings(order.interval_s, limits, sops=sops, settled=order.settled, enter=entry.enter)

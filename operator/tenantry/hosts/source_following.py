@@ -27,7 +27,7 @@ from tenantry.runtime.pruning import DISABLED, Budget, Kept
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
 
-TENANT_READS = 4
+TENANT_READS = 8
 """Repositories of tenants that are read at once, one of each tenant."""
 TENANT_SOURCES = 5
 """Sources that a tenant has at a time: each keeps a copy of its repository here."""

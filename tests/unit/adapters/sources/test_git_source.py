@@ -438,3 +438,22 @@ async def test_a_package_may_name(remote: Remote, opened: Opened, path: str, tol
     else:
         assert problems(tree) == []
         assert len(tree.documents[0].document["spec"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"yaml": 300}, "with it the files hold more than 0 MiB"),
+        ({"entries": 3}, "the tree holds more than 3 files"),
+        ({"packages": 10}, "'crm': with it the packages hold more than 0 MiB"),
+    ],
+    ids=["yaml", "entries", "packages"],
+)
+async def test_of_more_than_a_source_may_hold_nothing_is_taken(
+    remote: Remote, opened: Opened, limits: dict[str, int], why: str
+) -> None:
+    remote.commit({"a.yaml": tenant("acme"), "b.yaml": PACKAGE.replace("PATH", "crm"), "crm/app.yaml": MANIFEST})
+    assert not (await opened().read()).problems
+    remote.commit({"c.yaml": tenant("umbra")})
+    tree = await opened(**limits).read()
+    assert why in str((*tree.problems, *tree.held)[0])

@@ -64,11 +64,17 @@ class GitFailed(Exception):  # noqa: N818 - what becomes of it is the caller's t
 
 @dataclass(frozen=True)
 class GitLimits:
-    """fetch_s: how long asking a remote may take; bytes: how much one fetch may bring; depth: commits of history."""
+    """fetch_s: how long asking a remote may take; bytes: how much one fetch may bring; depth: commits of history.
+
+    entries: files of a tree; yaml: bytes of its YAML; packages: bytes of all package sources that one commit names.
+    """
 
     fetch_s: float = 120.0
     bytes: int = 2**30
     depth: int = 50
+    entries: int = 500_000
+    yaml: int = 2**28
+    packages: int = 2**36
 
 
 class Git:

@@ -24,12 +24,17 @@ _TOGETHER = 16 * 2**20
 class GitPackages:
     """Stores the packages that documents of a revision name by path."""
 
-    def __init__(self, repository: Repository, packages: PackageFiles, folder: Path) -> None:
-        """folder: where sources are written; it is its own."""
+    def __init__(self, repository: Repository, packages: PackageFiles, folder: Path, most: int) -> None:
+        """folder: where sources are written; it is its own; most: bytes of all that one revision names."""
         self._repository = repository
         self._packages = packages
         self._folder = folder
         self._used: set[str] = set()
+        self._most, self._total = most, 0
+
+    def begin(self) -> None:
+        """A revision is read: what was named before does not count."""
+        self._total = 0
 
     async def filled(self, package: Document, file: str, files: Mapping[str, Entry], tenants: Mapping[str, str]) -> Document:
         """The Package with the sha256 of what its path names, seen from its file; others as they are. Raises Refused, GitFailed.
@@ -42,6 +47,9 @@ class GitPackages:
         check_relative(path)
         target = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
         source = _named(path, target, files)
+        self._total += sum(entry.size for entry in source.values())
+        if self._total > self._most:
+            raise refused(f"{path!r}: with it the packages hold more than {self._most // 2**20} MiB")
         written = await self._written("app" if target == "." else posixpath.basename(target), source)
         return await self._packages.made(package, written, tenants)
 

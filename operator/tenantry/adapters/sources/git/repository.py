@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from tenantry.adapters.sources.git.command import Git, GitFailed, GitLimits
+from tenantry.adapters.sources.git.command import MOST_OUTPUT, Git, GitFailed, GitLimits
 from tenantry.adapters.sources.git.entering import Enter, as_configured
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.model.tree import Origin
@@ -21,7 +21,6 @@ READ = "refs/tenantry/read"
 APPLIED = "refs/tenantry/applied"
 """The last revision of which nothing is left to approve."""
 _FETCHED = "refs/tenantry/fetched"
-MOST_ENTRIES = 500_000
 _LARGEST_ENTRY = 200
 """Bytes that a listing's entry may take on average."""
 ASK_S = 30.0
@@ -129,11 +128,11 @@ class Repository:
 
     async def entries(self, tree: str) -> list[Entry]:
         """All files, links and submodules below a tree."""
-        most = MOST_ENTRIES * _LARGEST_ENTRY
+        most = self._limits.entries * _LARGEST_ENTRY
         printed = await self._git.run("ls-tree", "-r", "-z", "-l", "--full-tree", tree, most=most)
         found = await asyncio.to_thread(lambda: list(_entries(printed)))
-        if len(found) > MOST_ENTRIES:
-            raise GitFailed(f"the tree holds more than {MOST_ENTRIES:,} files")
+        if len(found) > self._limits.entries:
+            raise GitFailed(f"the tree holds more than {self._limits.entries:,} files")
         return found
 
     async def blobs(self, sizes: Mapping[str, int]) -> dict[str, bytes]:
@@ -154,6 +153,7 @@ class Repository:
             *("log", f"--max-count={self._limits.depth}", "--name-only", "--no-renames", "-z", "--no-show-signature"),
             *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--encoding=UTF-8"),
             *("--format=%x00%H%x00%an <%ae>", commit, "--", *([path] if path else [])),
+            most=min(MOST_OUTPUT, 4 * self._limits.entries * _LARGEST_ENTRY),
         )
         edges = await asyncio.to_thread(self._edges)
         return await asyncio.to_thread(_origins, printed, edges)

@@ -99,13 +99,14 @@ class GitSource:
         self._admit = admit
         self._now = now
         self._interval_s, self._settled = settings.interval_s, settings.settled
+        self._largest = settings.limits.yaml
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self.repository = self._repository = Repository(
             folder / "repository", url, settings.limits, settings.authorization, settings.enter
         )
         shown = settings.signers_shown
         self._signatures = Signatures(self._repository, settings.signers, shown) if settings.signers else None
-        self._packages = GitPackages(self._repository, packages, folder / "packages")
+        self._packages = GitPackages(self._repository, packages, folder / "packages", settings.limits.packages)
         self._files: dict[str, _File] = {}
         self._good: Tree | None = None
         self._root: _Root | None = None
@@ -241,7 +242,7 @@ class GitSource:
             return None, Tree(problems=(root,))
         if self._good is not None and root == self._root:
             return root, replace(self._good, revision=await self._revision(commit))
-        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only)
+        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only, self._largest)
         if found.problems:
             return root, Tree(problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
         await self._read_files(root, found)
@@ -280,6 +281,7 @@ class GitSource:
         async def fill(each: Declared, tenants: Mapping[str, str]) -> Document:
             return await self._packages.filled(each.document, each.place.file.removeprefix(root.prefix), found.files, tenants)
 
+        self._packages.begin()
         files = [self._files[name] for name in sorted(self._files)]
         problems = [problem for file in files for problem in file.problems]
         documents = tuple(each for file in files for each in file.documents)

@@ -31,8 +31,11 @@ class Listed:
     problems: tuple[SourceProblem, ...]
 
 
-def listed(entries: Iterable[Entry], only: str = "") -> Listed:
-    """Reads the entries of a source's tree; hidden files and folders are left out. only: the one YAML file to read."""
+def listed(entries: Iterable[Entry], only: str = "", largest: int = LARGEST_TREE) -> Listed:
+    """Reads the entries of a source's tree; hidden files and folders are left out.
+
+    only: the one YAML file to read; largest: bytes that all of them may hold.
+    """
     files: dict[str, Entry] = {}
     problems: list[SourceProblem] = []
     for entry in entries:
@@ -47,7 +50,7 @@ def listed(entries: Iterable[Entry], only: str = "") -> Listed:
             files[name] = entry
     yaml = {only: files[only]} if only in files else dict(_yaml(files)) if not only else {}
     problems += _both(files)
-    problems += _too_much(yaml)
+    problems += _too_much(yaml, largest)
     return Listed(yaml, files, tuple(problems))
 
 
@@ -117,7 +120,7 @@ def _both(files: Mapping[str, Entry]) -> Iterator[SourceProblem]:
         yield whole(name, "is a file and a folder at once")
 
 
-def _too_much(yaml: Mapping[str, Entry]) -> Iterator[SourceProblem]:
+def _too_much(yaml: Mapping[str, Entry], largest: int) -> Iterator[SourceProblem]:
     total, folded = 0, dict[str, str]()
     if len(yaml) > MOST_FILES:
         yield whole(".", f"holds more than {MOST_FILES:,} YAML files")
@@ -126,8 +129,8 @@ def _too_much(yaml: Mapping[str, Entry]) -> Iterator[SourceProblem]:
         if entry.size > LARGEST_FILE:
             yield whole(name, f"is larger than {LARGEST_FILE // 2**20} MiB")
         total += entry.size
-        if total > LARGEST_TREE:
-            yield whole(name, f"with it the files hold more than {LARGEST_TREE // 2**20} MiB")
+        if total > largest:
+            yield whole(name, f"with it the files hold more than {largest // 2**20} MiB")
             return
         other = folded.setdefault(name.casefold(), name)
         if other != name:
