@@ -1,0 +1,186 @@
+"""Following Sources beside the passes: what fails is told and can be begun again; nothing waits for a slow remote."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.hosts.source_following import Opened, SourceFollowing
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import TYPES
+from tenantry.model.resource import Ref
+from tenantry.model.syncing import SyncOrder
+from tenantry.model.tree import Revision, Tree
+from tenantry.model.verdicts import Invalid, Problem, Stalled, Transient
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.writing import WritingStore
+
+SOURCE = Ref("Source", "tenantry-system", "platform")
+TIP = "4f0c2b9d1e7700000000000000000000000000aa"
+
+
+@dataclass
+class Remotes:
+    """hosts.source_following.Repositories. reads: what each read does; the last one again and again."""
+
+    reads: list[Callable[[], Any]] = field(default_factory=list)
+    opened: int = 0
+    under_way: int = 0
+    most: int = 0
+    discarded: list[str] = field(default_factory=list)
+    begun: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+
+    async def open(self, order: SyncOrder) -> Opened:
+        self.opened += 1
+        return Opened(self._read, self._changes, self._applied)
+
+    async def discard(self, uid: str) -> None:
+        self.discarded.append(uid)
+
+    async def _read(self) -> Tree:
+        read = self.reads.pop(0) if len(self.reads) > 1 else self.reads[0]
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        self.begun.put_nowait(None)
+        try:
+            answer = read()
+            return await answer if asyncio.iscoroutine(answer) else answer
+        finally:
+            self.under_way -= 1
+
+    async def _changes(self) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    async def _applied(self, tree: Tree) -> None:
+        return
+
+
+def fails(error: Exception) -> Callable[[], Any]:
+    def read() -> Any:
+        raise error
+
+    return read
+
+
+def empty() -> Tree:
+    return Tree(revision=Revision(TIP))
+
+
+async def never() -> Tree:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@dataclass
+class Kit:
+    """A following whose news are counted."""
+
+    following: SourceFollowing
+    remotes: Remotes
+    cache: Cache
+    store: WritingStore
+    news: asyncio.Queue[Ref]
+
+    async def told(self) -> Any:
+        async with asyncio.timeout(5):
+            return self.following.look(await self.news.get(), "u1")
+
+
+@pytest.fixture
+async def kit() -> AsyncIterator[Kit]:
+    cache, remotes, news = Cache(TYPES), Remotes([empty]), asyncio.Queue[Ref]()
+    store = WritingStore(MemoryStore(Admission()), cache)
+    following = SourceFollowing(store, cache, remotes, frozenset(), news.put_nowait)
+    yield Kit(following, remotes, cache, store, news)
+    await following.aclose()
+    assert remotes.under_way == 0
+
+
+def order(name: str = "platform", **other: Any) -> SyncOrder:
+    plain = {"uid": "u1", "url": "https://h.example/r", "revision": "", "path": "", "interval_s": 60.0}
+    return SyncOrder(SOURCE._replace(name=name), **(plain | other))
+
+
+async def test_what_was_read_is_told_under_the_order_that_it_was_read_for(kit: Kit) -> None:
+    await kit.following.follow(order())
+    facts = await kit.told()
+    assert (facts.order, facts.revision, facts.settled, facts.failure) == (order(), TIP, TIP, None)
+    assert kit.following.look(SOURCE, "another incarnation") is None
+
+
+async def test_another_request_reads_again_and_another_setting_opens_again(kit: Kit) -> None:
+    await kit.following.follow(order())
+    await kit.told()
+    await kit.following.follow(order())
+    await kit.following.follow(order(asked="now"))
+    assert (await kit.told()).order == order(asked="now")
+    assert kit.remotes.opened == 1
+    await kit.following.follow(order(path="deploy"))
+    assert (await kit.told()).order == order(path="deploy")
+    assert kit.remotes.opened == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (OSError(28, "No space left on device"), Transient("DiskFailed", "[Errno 28] No space left on device")),
+        (KeyError("a bug"), Transient("InternalError", "'a bug'")),
+        (Invalid((Problem("spec.url", "is none"),)), Stalled("Invalid", "spec.url: is none")),
+    ],
+    ids=["a full disk", "a bug", "a refusal"],
+)
+async def test_a_failure_is_told_and_following_can_be_begun_again(kit: Kit, error: Exception, failure: Any) -> None:
+    kit.remotes.reads = [fails(error), empty]
+    await kit.following.follow(order())
+    facts = await kit.told()
+    assert (facts.failure, facts.ended) == (failure, None)
+    await kit.following.follow(order())
+    assert (await kit.told()).failure is None
+
+
+async def test_a_slow_remote_is_waited_for_by_nobody_and_ends_when_it_is_stopped(kit: Kit) -> None:
+    kit.remotes.reads = [never, empty]
+    async with asyncio.timeout(5):
+        await kit.following.follow(order("slow"))
+        await kit.remotes.begun.get()
+        await kit.following.follow(order())
+        assert (await kit.told()).order == order()
+        await kit.following.stop(SOURCE._replace(name="slow"), "u1")
+    assert kit.remotes.under_way == 0
+    assert kit.remotes.discarded == ["u1"]
+
+
+async def test_a_tenant_reads_one_at_a_time(kit: Kit) -> None:
+    kit.remotes.reads = [never]
+    for number in range(3):
+        await kit.following.follow(order(f"own-{number}", tenant="acme"))
+    await kit.following.follow(order("theirs", tenant="umbra"))
+    async with asyncio.timeout(5):
+        await kit.remotes.begun.get()
+        await kit.remotes.begun.get()
+    assert (kit.remotes.opened, kit.remotes.most) == (4, 2)
+
+
+async def test_a_suspended_source_and_one_that_is_gone_are_followed_no_longer(kit: Kit) -> None:
+    document = {
+        "apiVersion": "tenantry.dev/v1alpha1",
+        "kind": "Source",
+        "metadata": {"name": "platform", "namespace": "tenantry-system", "uid": "u1", "resourceVersion": "1"},
+        "spec": {"url": "https://h.example/r"},
+    }
+    kit.cache.absorb(document)
+    await kit.following.follow(order())
+    await kit.told()
+    metadata = {**document["metadata"], "resourceVersion": "2"}  # type: ignore[dict-item]
+    kit.cache.absorb({**document, "metadata": metadata, "spec": {"url": "https://h.example/r", "suspend": True}})
+    assert kit.following.look(SOURCE, "u1") is None
+    await kit.following.follow(order())
+    assert (await kit.told()).revision == TIP
+    kit.cache.remove({**document, "metadata": {**metadata, "resourceVersion": "3"}})
+    assert kit.following.look(SOURCE, "u1") is None
