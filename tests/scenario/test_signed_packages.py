@@ -157,7 +157,9 @@ def told(folder: Path) -> tuple[str, str]:
     return status.get("installedVersion") or "", "".join(reasons)
 
 
-@pytest.mark.parametrize("over_rest", [False, True], ids=["over the socket", "over REST"])
+@pytest.mark.parametrize(
+    "over_rest", [pytest.param(False, id="over the socket"), pytest.param(True, id="over REST", marks=pytest.mark.slow)]
+)
 def test_the_command_pushes_a_signature_with_its_package(tmp_path: Path, package: bytes, over_rest: bool) -> None:
     (tmp_path / "platform.yaml").write_text(PLATFORM_YAML.format(key=PLATFORM.public))
     (tmp_path / "dev.yaml").write_text(DEV_YAML.format(sha256=hashlib.sha256(package).hexdigest()))
