@@ -114,8 +114,13 @@ async def test_every_object_shows_file_line_commit_and_author(remote: Remote, tm
         assert place(await world.get("Region", "eu")) == ("eu.yaml:1", first, ADA)
         assert place(await world.get("Tenant", "acme")) == ("tenants/acme.yaml:3", first, ADA)
         assert place(await world.get("Environment", "dev", "tenant-acme")) == ("tenants/dev.yaml:1", second, BEN)
-        made = {each["spec"]["action"]: each["spec"]["requestedBy"] for each in await world.console.list("Operation")}
-    assert made == {"CREATE_TENANT": f"git:{ADA}", "CREATE_ENVIRONMENT": f"git:{BEN}"}
+        made = {
+            each["spec"]["action"]: (each["spec"]["requestedBy"], *place(each)) for each in await world.console.list("Operation")
+        }
+    assert made == {
+        "CREATE_TENANT": (f"git:{ADA}", "tenants/acme.yaml:3", first, ADA),
+        "CREATE_ENVIRONMENT": (f"git:{BEN}", "tenants/dev.yaml:1", second, BEN),
+    }
 
 
 async def test_a_change_of_one_file_writes_one_object_and_names_its_author(remote: Remote, tmp_path: Path) -> None:
@@ -353,6 +358,12 @@ def test_the_command_line_from_push_to_trace(remote: Remote, tmp_path: Path) -> 
         assert (traced["file"], traced["commit"], traced["author"]) == ("b.yaml:1", commit, BEN)
         assert traced["requestedBy"] == f"git:{BEN}"
         assert traced["lastOperation"].endswith("CREATE_TENANT SUCCESS")
+        operation = f"operation/{traced['lastOperation'].split()[0]}"
+        chain = json.loads(called("trace", operation, "-o", "json", cwd=tmp_path).stdout)
+        assert [(each["object"].partition("/")[0], each["commit"]) for each in chain] == [
+            ("Operation", commit),
+            ("Tenant", commit),
+        ]
         checked = called("check", cwd=tmp_path).stdout
         assert f"source: default: {remote.url()} at {commit[:12]}, 2 documents, read 20" in checked
         remote.commit({"c.yaml": BROKEN})

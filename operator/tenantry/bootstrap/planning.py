@@ -131,14 +131,12 @@ class Planner:
             lists = CacheLists(what_if.cache, as_whom.namespace) if as_whom else what_if.lists
             syncer = Syncer(store, lists, name, FINALIZED, budget)
             synced = await syncer.sync(tree)
-            waiting: frozenset[str] = frozenset()
-            left = [wait for wait in synced.waiting if not wait.namespace]
-            while syncer.waits_for and syncer.waits_for != waiting:
-                waiting = syncer.waits_for
+            while synced.waiting:
                 await settle()
-                for namespace in waiting:
-                    left += (await syncer.resume(namespace)).waiting
-            return Remarks(tuple(map(str, synced.problems)), synced.kept, tuple(left))
+                synced = await syncer.sync(tree)
+                if not (synced.created or synced.changed or synced.pruned):
+                    break
+            return Remarks(tuple(map(str, synced.problems)), synced.kept, synced.waiting)
 
         return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree))
 

@@ -7,7 +7,11 @@ from tenantry.model.resource import REQUESTED_BY, SOURCE, SOURCE_AUTHOR, SOURCE_
 
 
 async def above(console: Console, document: Document) -> list[Document]:
-    """The objects that it depends on, nearest first: its package, environment, tenant and region."""
+    """The objects that it depends on, nearest first: an Operation's target, its package, environment, tenant and region."""
+    if document["kind"] == "Operation":
+        target = document["spec"]["target"]
+        found = await _named(console, target["kind"], target.get("namespace") or "", target["name"])
+        return [found, *await above(console, found)] if found else []
     chain: list[Document] = []
     spec, namespace = document.get("spec", {}), document["metadata"].get("namespace", "")
     if document["kind"] == "App" and spec.get("version"):

@@ -39,7 +39,8 @@ class EngineSpec:
 class EngineFacts:
     """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
 
-    credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself.
+    credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
+    somebody else has changed, as phrases; spec is None then.
     """
 
     id: str
@@ -52,6 +53,7 @@ class EngineFacts:
     message: str = ""
     spec: EngineSpec | None = None
     credential: str = ""
+    altered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from tenantry.model.resource import (
     API_VERSION,
     RECONCILE_REQUESTED,
     REQUESTED_BY,
+    SOURCE_AUTHOR,
+    SOURCE_COMMIT,
+    SOURCE_FILE,
     SYSTEM_NAMESPACE,
     Document,
     LastOperation,
@@ -66,12 +69,19 @@ def queued_document(
     return {
         "apiVersion": API_VERSION,
         "kind": Operation.KIND,
-        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, **_provenance(resource)},
         "spec": spec,
         "status": _told(
             {"status": "QUEUED", "result": "PENDING", "details": details or describe(action, resource, subject), "logs": ""}
         ),
     }
+
+
+def _provenance(resource: Resource[Any, Any]) -> dict[str, dict[str, str]]:
+    """Where the declaration stands that is carried out, and who put it there: soon it may be another."""
+    held = resource.metadata.annotations
+    told = {name: held[name] for name in (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR) if name in held}
+    return {"annotations": told} if told else {}
 
 
 def describe(action: str, resource: Resource[Any, Any], subject: str = "") -> str:

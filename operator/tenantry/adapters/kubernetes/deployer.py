@@ -27,6 +27,7 @@ from tenantry.adapters.kubernetes.workload import (
     Credentials,
     Placement,
     covers,
+    difference,
     engine_objects,
     labels_of,
     namespace_of,
@@ -105,9 +106,9 @@ class KubernetesDeployer:
         pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await at.objects.pods(namespace_of(ref.id))
         state, message = await self._state(at.client, ref, (namespace, workload), pods)
         spec = spec_of(workload) if workload is not None and state != "DELETING" else None
-        if spec is not None and not await self._intact(at, spec, {"Namespace": namespace, "StatefulSet": workload}):
-            spec = None
-        if workload is not None and stuck_pods(workload, pods):
+        read = {"Namespace": namespace, "StatefulSet": workload}
+        altered = await self._altered(at, spec, read) if spec else ()
+        if altered or (workload is not None and stuck_pods(workload, pods)):
             spec = None
         place = f"{at.cluster}/{namespace_of(ref.id)}"
         slugs = spec.ref if spec else ref
@@ -121,6 +122,7 @@ class KubernetesDeployer:
             created_at=parse_time(namespace["metadata"]["creationTimestamp"]),
             message=message,
             spec=spec,
+            altered=altered,
         )
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
@@ -210,17 +212,17 @@ class KubernetesDeployer:
         refusal = await self._refusal_of_pods(client, ref) if asked else ""
         return ("FAILED", refusal) if refusal else (state, message)
 
-    async def _intact(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> bool:
-        """Is each object as it would be applied now? found: by kind, those that were read already."""
+    async def _altered(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> tuple[str, ...]:
+        """What is not as it would be applied now, as phrases. found: by kind, those that were read already."""
         database = self._declared(spec.ref, spec.database_secret, spec.database_key) if spec.database_secret else ""
         wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
         missing = [document for document in wanted if document["kind"] not in found]
         unwanted = unwanted_objects(spec, at.placement)
         read = await asyncio.gather(*(at.objects.find(document) for document in (*missing, *unwanted)))
-        if any(read[len(missing) :]):
-            return False
         real = {**found, **{document["kind"]: each for document, each in zip(missing, read, strict=False)}}
-        return all(self._as_wanted(real[document["kind"]], document, spec) for document in wanted)
+        left = (f"its {each['kind']} is still there" for each in read[len(missing) :] if each)
+        changed = (each for each in wanted if not self._as_wanted(real[each["kind"]], each, spec))
+        return (*left, *(_alteration(real[each["kind"]], each) for each in changed))
 
     def _as_wanted(self, real: Document | None, wanted: Document, spec: EngineSpec) -> bool:
         if real is None:
@@ -347,6 +349,14 @@ def _named(api_version: str, kind: str, ref: EngineRef) -> Document:
     namespace = namespace_of(ref.id)
     metadata = {"name": namespace} if kind == "Namespace" else {"name": NAME, "namespace": namespace}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _alteration(real: Document | None, wanted: Document) -> str:
+    """How an object is not as it was applied; what a Secret holds is not told."""
+    if real is None:
+        return f"its {wanted['kind']} is not there"
+    where = difference(real, _settled(wanted, real)) if wanted["kind"] != "Secret" else ""
+    return f"its {wanted['kind']} was changed{where and f' at {where}'}"
 
 
 def _belongs(real: Document, ref: EngineRef) -> bool:

@@ -168,6 +168,22 @@ def covers(real: Any, wanted: Any) -> bool:
     return bool(real == wanted)
 
 
+def difference(real: Any, wanted: Any) -> str:
+    """Where the first thing stands that is wanted and not there, such as `spec.replicas`; `""` where all of it is covered."""
+    if not wanted or covers(real, wanted):
+        return ""
+    if isinstance(wanted, Mapping) and isinstance(real, Mapping):
+        # One key at a time: a selector with a key too many is covered but for its whole.
+        key, value = next((key, value) for key, value in wanted.items() if not covers({key: real.get(key)}, {key: value}))
+        below = difference(real.get(key), value)
+        return f"{key}{'.' if below and not below.startswith('[') else ''}{below}"
+    if isinstance(wanted, list | tuple) and isinstance(real, list | tuple) and len(real) == len(wanted):
+        number = next(number for number, value in enumerate(wanted) if not covers(real[number], value))
+        below = difference(real[number], wanted[number])
+        return f"[{number}]{below and f'.{below}'}"
+    return ""
+
+
 def spec_of(stateful_set: Document) -> EngineSpec | None:
     """The spec that the workload was made for."""
     written = (stateful_set["metadata"].get("annotations") or {}).get(SPEC_ANNOTATION)

@@ -248,7 +248,7 @@ def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple
     if engine.spec == wanted:
         return ()
     if engine.spec is None:
-        return ("what the engine is made of was changed",)
+        return engine.altered or ("what the engine is made of was changed",)
     held, declared = asdict(engine.spec), asdict(wanted)
     return tuple(
         f"{name} is {held[name] or 'the default'}, declared is {declared[name] or 'the default'}"

@@ -14,6 +14,7 @@ from tenantry.adapters.kubernetes.workload import (
     Credentials,
     Placement,
     covers,
+    difference,
     engine_objects,
     image_of,
     labels_of,
@@ -309,6 +310,23 @@ COVERED = {
 @pytest.mark.parametrize(("real", "wanted", "covered"), COVERED.values(), ids=COVERED)
 def test_whether_all_that_is_wanted_is_there(real: Any, wanted: Any, covered: bool) -> None:
     assert covers(real, wanted) is covered
+
+
+DIFFERENT = {
+    "a value": ({"spec": {"replicas": 3}}, {"spec": {"replicas": 1}}, "spec.replicas"),
+    "a field that is gone": ({"spec": {}}, {"spec": {"replicas": 1}}, "spec.replicas"),
+    "a value in a list": ({"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": 3}]}, "a[1].b"),
+    "an entry that was added": ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}}, "a.b"),
+    "a key that nobody gave": ({"data": {"a": "1", "b": "2"}}, {"data": {"a": "1"}}, "data"),
+    "another type": ({"a": "1"}, {"a": {"b": 1}}, "a"),
+    "something, where nothing is wanted": ({"spec": {"tls": [{}]}}, {"spec": {"tls": []}}, "spec.tls"),
+    "nothing": ({"a": 1, "b": 2}, {"a": 1}, ""),
+}
+
+
+@pytest.mark.parametrize(("real", "wanted", "where"), DIFFERENT.values(), ids=DIFFERENT)
+def test_where_the_first_difference_stands(real: Any, wanted: Any, where: str) -> None:
+    assert difference(real, wanted) == where
 
 
 def test_the_addresses_that_settings_open_are_open_to_the_pod() -> None:
