@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,7 @@ import pytest
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Audit, Kube, Platform, condition, object_, until
+from tests.cluster.test_foreign_engine import secret
 from tests.cluster.test_operator import home, kube, platform
 from tests.scenario.repositories import Remote, served_over_http
 
@@ -96,6 +102,39 @@ def test_a_tenant_s_source_writes_as_that_tenant_and_nowhere_else(
         assert kube.names("packages", home) == ["crm-1"]
         remote.commit({"other.yaml": None})
         until(lambda: kube.names("packages", home) == ["crm-2"], "applied, and pruned")
+
+
+def test_a_signed_push_is_heard_by_the_api_and_has_the_operator_look(
+    platform: Platform, kube: Kube, source: str, home: str, tmp_path: Path
+) -> None:
+    remote = Remote.at(tmp_path / "served" / "own.git")
+    remote.commit({"eu/r.yaml": region("git-hook"), "own/crm.yaml": package("crm-1", home)})
+    hook = {"branch": "main", "interval": "1h", "webhook": {"secretRef": {"name": "hook"}}}
+    with platform.leader(**OPEN), served_over_http(remote.folder.parent) as served:
+        url = f"{served.url}/own.git"
+        kube.ready(f"tenant/{home.removeprefix('tenant-')}")
+        for namespace, name, path in ((NAMESPACE, source, "eu"), (home, "own", "own")):
+            kube.apply(secret(namespace, "hook", "source", f"the secret of {namespace}"))
+            kube.apply(object_("Source", name, namespace, url=url, path=path, **hook))
+            kube.ready(f"source/{name}", namespace)
+        for namespace, name in ((NAMESPACE, source), (home, "own")):
+            tip = remote.commit({"README": namespace})
+            assert pushed(platform.api_url, url, "nobody's secret at all") == 401
+            assert pushed(platform.api_url, url, f"the secret of {namespace}") == 202
+            until(lambda: told(kube, name, namespace)[1]["revision"] == tip, "looked at")  # noqa: B023
+
+
+def pushed(api: str, repository: str, secret: str) -> int:
+    """What the api answers to the word of a push."""
+    raw = json.dumps({"ref": "refs/heads/main", "repository": {"clone_url": repository}}).encode()
+    signature = hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()
+    headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={signature}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{api}/api/v1/webhooks/git", raw, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 def writers(audit: Audit, namespace: str, name: str) -> set[str]:
