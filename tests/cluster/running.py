@@ -88,6 +88,10 @@ class Platform:
         self.pids: dict[str, int] = {}
         """Of the last process of each command."""
 
+    def replica(self, folder: Path) -> Platform:
+        """The same platform with another api; folder: its own."""
+        return Platform(self.kube, self._kubeconfigs, folder, self._proxy)
+
     @contextmanager
     def operator(self, name: str = "", **settings: str) -> Iterator[Operator]:
         """Runs from its start, which may not be its lead yet, to the end of the block."""
