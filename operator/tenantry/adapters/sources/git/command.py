@@ -99,12 +99,9 @@ class Git:
 
         variables: of its environment, besides.
 
-        Raises GitFailed. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
+        Raises GitFailed, OSError. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
         """
-        try:
-            process = self._start(arguments, given, into, variables or {})
-        except OSError as error:
-            raise GitFailed(f"git {arguments[0]} cannot be started: {error.strerror}") from error
+        process = self._start(arguments, given, into, variables or {})
         try:
             async with asyncio.timeout(within_s), _piped(process.stdout) as out, _piped(process.stderr) as errors:
                 printed, said = await asyncio.gather(_read(out, most), _read(errors, _MOST_ERRORS, cut=True))
@@ -120,7 +117,7 @@ class Git:
     def _start(
         self, arguments: tuple[str, ...], given: bytes, into: IO[bytes] | None, variables: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
-        """Raises GitFailed. Not by uvloop: it forks with all of our memory, which takes ten times as long, and stands still."""
+        """Raises GitFailed, OSError. Not by uvloop: it forks with all of our memory, which takes ten times as long."""
         if not self._program:
             raise GitFailed("the git command is not installed")
         configured = [part for name, value in _CONFIGURED.items() for part in ("-c", f"{name}={value}")]
