@@ -59,6 +59,10 @@ class MortalStore(FaultyStore):
         self.inner = store
         self._doom = doom
 
+    @property
+    def version(self) -> str:
+        return self.inner.version
+
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         return await self.inner.list(kind)
 
