@@ -9,11 +9,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_S = 12.0
+HEAD_S = 10.0
 """A request's head is whole this long after its first byte, the first one this long after the connection was made, and the rest
 of a body that nobody waits for this long after its answer."""
 LONGEST_HEAD = 64 * 1024
-WRITE_S = 12.0
+WRITE_S = 10.0
 SLOWEST_BYTES_PER_S = 4 * 1024
 """A client that has not taken an answer's bytes at this rate within WRITE_S is gone."""
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"

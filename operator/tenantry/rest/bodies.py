@@ -20,7 +20,7 @@ from tenantry.rest.problems import problems_of
 
 JSON_LIMIT = 256 * 1024
 """Bytes of a JSON or form body."""
-PATIENCE_SECONDS = 12.0
+PATIENCE_SECONDS = 10.0
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
 
 
@@ -46,7 +46,7 @@ def too_large(field: str, limit: int) -> HTTPException:
 async def body_chunks(request: Request, limit: int, field: str = "body", allowance: int = 0) -> AsyncIterator[bytes]:
     """The body as it arrives, of at most `limit` bytes for `field` and `allowance` beside it.
 
-    Answers 413 above that, and 400 for a sender that after its first 12 s is slower than 16 KiB/s, or stops for 12 s.
+    Answers 413 above that, and 400 for a sender that after its first 10 s is slower than 16 KiB/s, or stops for 10 s.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit + allowance:
