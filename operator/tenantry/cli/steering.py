@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.failing import Failure, say
+from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.options import STATE, Namespace, Object, State
 from tenantry.cli.output import name_of, write
 from tenantry.cli.source import DEFAULT_SOURCE
@@ -66,7 +66,7 @@ async def _reconcile(console: Console, object_: str, namespace: str, wait: bool,
     _, document = await find(console, object_, namespace)
     if wait and not (await console.about()).url:
         raise Failure("nothing runs on this state folder, so nothing would be waited for; start `tenantry up`")
-    if wait and document.get("spec", {}).get("suspend"):
+    if wait and _is_suspended(document):
         raise Failure(f"{name_of(document)} is suspended; `tenantry resume` it first")
     asked = format_time(datetime.now(UTC))
     await console.patch(ref_of(document), {"metadata": {"annotations": {RECONCILE_REQUESTED: asked}}})
@@ -112,6 +112,13 @@ def _ready(document: Document) -> dict[str, str]:
     return next((each for each in conditions if each["type"] == "Ready"), {})
 
 
+def _is_suspended(document: Document) -> bool:
+    from tenantry.model.resource import SUSPEND
+
+    annotations = document["metadata"].get("annotations") or {}
+    return bool(document.get("spec", {}).get("suspend")) or annotations.get(SUSPEND) == "true"
+
+
 def suspend(object_: Object, namespace: Namespace = "", state: State = STATE) -> None:
     """Stops the reconciliation of an object; what runs goes on running."""
     from tenantry.cli.connect import with_console
@@ -128,10 +135,16 @@ def resume(object_: Object, namespace: Namespace = "", state: State = STATE) -> 
 
 async def _suspend(console: Console, object_: str, namespace: str, value: bool) -> None:
     from tenantry.cli.finding import find
-    from tenantry.model.resource import SOURCE, SOURCE_FILE, ref_of
+    from tenantry.kinds.registry import KINDS
+    from tenantry.model.resource import SOURCE, SOURCE_FILE, SUSPEND, ref_of
 
     _, document = await find(console, object_, namespace)
-    await console.patch(ref_of(document), {"spec": {"suspend": value}})
+    if document["kind"] not in KINDS:
+        raise Failure(f"nothing is done to {name_of(document)} that could be suspended", BAD_INPUT)
+    patch: Document = {"metadata": {"annotations": {SUSPEND: "true" if value else None}}}
+    if "suspend" in document.get("spec", {}):
+        patch = {"spec": {"suspend": value}} if value else {"spec": {"suspend": False}, **patch}
+    await console.patch(ref_of(document), patch)
     write(f"{name_of(document)} {'suspended' if value else 'resumed'}")
     metadata = document["metadata"]
     if metadata.get("labels", {}).get(SOURCE):

@@ -12,7 +12,7 @@ import structlog
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
-from tenantry.model.resource import FINALIZER, Ref, Resource
+from tenantry.model.resource import FINALIZER, SUSPEND, Ref, Resource
 from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Verdict
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime import summary
@@ -70,7 +70,7 @@ class Cycle:
         if resource is None or key.kind not in self._kinds:
             return Ended(None)
         if _suspended(resource) and not resource.deleting:
-            return Ended(None)
+            return await _Pass(self, resource, view).rest()
         return await _Pass(self, resource, view).run()
 
 
@@ -105,6 +105,16 @@ class _Pass:
             if isinstance(verdict, Stalled):
                 await self._tell(verdict)
         return Ended(verdict, tuple(self._done))
+
+    async def rest(self) -> Ended:
+        """Of a suspended object: it says so, and nothing else is done."""
+        try:
+            written = summary.suspended(self._resource, self._now())
+            if written != summary.current(self._resource):
+                await self._hands.store.set_status(self._resource.held, written)
+        except Halt as halt:
+            return Ended(halt.verdict)
+        return Ended(None)
 
     async def _phases(self) -> Verdict:
         await self._ensure_finalizer()
@@ -198,4 +208,4 @@ def tenant_of(resource: Resource[Any, Any], cache: Cache) -> str:
 
 
 def _suspended(resource: Resource[Any, Any]) -> bool:
-    return bool(getattr(resource.spec, "suspend", False))
+    return bool(getattr(resource.spec, "suspend", False)) or resource.metadata.annotations.get(SUSPEND) == "true"

@@ -15,11 +15,12 @@ from tenantry.model.resource import (
     SOURCE_AUTHOR,
     SOURCE_COMMIT,
     SOURCE_FILE,
+    SUSPEND,
     Document,
 )
 from tenantry.model.tree import Declared, Origin
 
-_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
+_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND)
 """Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
 _PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
 _FILLED_IN = {"Package": ("sha256",)}

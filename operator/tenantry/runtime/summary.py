@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from tenantry.model.resource import (
     DRIFTED,
     RECONCILE_REQUESTED,
+    SUSPENDED,
     Condition,
     LastOperation,
     Resource,
@@ -37,6 +38,14 @@ def summarise(
             "last_handled_reconcile_at": _handled(resource, verdict),
         }
     )
+    return written.to_json()
+
+
+def suspended(resource: Resource[Any, Any], now: datetime) -> dict[str, Any]:
+    """The status of an object on which nothing is done: as it was, its generation not observed, and that it is suspended."""
+    others = tuple(each for each in resource.status.conditions if each.type != SUSPENDED)
+    told = _stamped(_Told(SUSPENDED, "True", "Suspended", "nothing is done to it until it is resumed"), resource, now)
+    written: Status = resource.status.model_copy(update={"conditions": (*others, told)})
     return written.to_json()
 
 

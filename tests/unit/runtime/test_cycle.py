@@ -20,7 +20,7 @@ from tenantry.kinds.tenant.spec import Tenant, TenantStatus
 from tenantry.model.changes import Change, DropAppData, EnsureNamespace
 from tenantry.model.decision import Decision
 from tenantry.model.facts import Caller, TenantAccess
-from tenantry.model.resource import FINALIZER, Document, Ref, held_of
+from tenantry.model.resource import FINALIZER, SUSPEND, Document, Ref, held_of
 from tenantry.model.verdicts import Conflict, Forbidden, Gone, Halt, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime.cache import Cache
@@ -271,11 +271,37 @@ async def test_a_finalizer_of_others_stays() -> None:
     assert stage.stored["metadata"]["finalizers"] == ["example.com/other"]
 
 
-async def test_a_suspended_object_is_left_alone() -> None:
+async def test_a_suspended_object_is_left_alone_and_says_so() -> None:
     stage = Stage([wants(Ready(), MAKE)])
     await stage.declare(suspend=True)
     assert await stage.run() == Ended(None)
-    assert stage.log == []
+    assert stage.log == ["SetStatus Tenant"]
+    told = stage.stored["status"]["conditions"]
+    assert [(each["type"], each["status"]) for each in told] == [("Suspended", "True")]
+    assert stage.stored["status"]["observedGeneration"] == -1, "what it declares is not done"
+    version = stage.stored["metadata"]["resourceVersion"]
+    assert await stage.run() == Ended(None)
+    assert stage.stored["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.parametrize(("written", "suspended"), [("true", True), ("false", False), ("", False)])
+async def test_an_annotation_suspends_an_object_of_any_kind(written: str, suspended: bool) -> None:
+    stage = Stage([DONE])
+    await stage.declare()
+    await stage.run()
+    await annotated(stage, written)
+    assert (await stage.run() == Ended(None)) is suspended
+    kept = {each["type"]: each["status"] for each in stage.stored["status"]["conditions"]}
+    assert kept == {"Ready": "True"} | ({"Suspended": "True"} if suspended else {})
+    await annotated(stage, "false")
+    await stage.run()
+    assert [each["type"] for each in stage.stored["status"]["conditions"]] == ["Ready"]
+
+
+async def annotated(stage: Stage, value: str) -> None:
+    stored = stage.stored
+    metadata = {**stored["metadata"], "annotations": {**stored["metadata"].get("annotations", {}), SUSPEND: value}}
+    await stage.store.replace({**stored, "metadata": metadata}, stored["metadata"]["resourceVersion"])
 
 
 async def test_a_suspended_object_can_be_deleted() -> None:
