@@ -89,8 +89,8 @@ class EngineProxy:
         try:
             request, body = await _request(reader)
             await self._treat(request, body, reader, writer)
-        except (ConnectionError, h11.RemoteProtocolError):
-            pass  # the client went away
+        except (ConnectionError, h11.RemoteProtocolError, httpx.TransportError):
+            pass  # the client went away, or the engine ends
         finally:
             writer.close()
 
