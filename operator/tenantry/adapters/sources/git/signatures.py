@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -74,18 +75,24 @@ async def _imported(home: Path, keys: bytes) -> None:
     program = shutil.which("gpg")
     if not program:
         raise GitFailed("the gpg command is not installed")
-    process = await asyncio.create_subprocess_exec(
-        *(program, "--batch", "--quiet", "--homedir", str(home), "--import"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GNUPGHOME": str(home)},
-    )
+    process = _importing(program, home)
     try:
-        await asyncio.wait_for(process.communicate(keys), IMPORT_S)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        await asyncio.to_thread(process.communicate, keys, IMPORT_S)
+    except subprocess.TimeoutExpired:
         raise GitFailed(f"gpg did not read the keys within {IMPORT_S:.0f} s") from None
+    finally:
+        process.kill()  # it does nothing to one that has ended
+        await asyncio.shield(asyncio.to_thread(process.wait))
     if process.returncode:
         raise GitFailed("gpg cannot read the keys")
+
+
+def _importing(program: str, home: Path) -> subprocess.Popen[bytes]:
+    """gpg, which waits for keys."""
+    return subprocess.Popen(  # noqa: S603 - every part of the command line is ours
+        [program, "--batch", "--quiet", "--homedir", str(home), "--import"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GNUPGHOME": str(home)},
+    )
