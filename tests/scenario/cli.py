@@ -21,7 +21,7 @@ from tenantry.cli.main import main
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 COMMAND = (sys.executable, "-m", "tenantry.cli.main")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def environment() -> dict[str, str]:

@@ -152,6 +152,13 @@ def test_a_suspended_object_is_suspended_to_argo_cd_and_unfinished_to_kstatus(
     assert (kstatus(document), FLUX.judged(document), ARGO.judged(document)[0]) == ("InProgress", "InProgress", "Suspended")
 
 
+@pytest.mark.parametrize("kind", ["User", "Identity", "Region"])
+def test_what_an_annotation_suspends_is_suspended_to_argo_cd(life: tuple[dict[str, Json], list[Json]], kind: str) -> None:
+    document = told(life[0][kind], Ready())
+    metadata = {**document["metadata"], "annotations": {"tenantry.dev/suspend": "true"}}
+    assert ARGO.judged({**document, "metadata": metadata})[0] == "Suspended"
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
