@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tenantry.adapters.admin_password import AdminPassword
 from tenantry.adapters.keys import MountedKeys
+from tenantry.adapters.local.engine_backups import refuse_half_restored
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.bootstrap.sign_in import verifier
@@ -37,10 +38,11 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         raise Failure(f"--listen: {error}", BAD_INPUT) from None
     configure(say)
     lock = await asyncio.to_thread(FolderLock, data)
+    await asyncio.to_thread(refuse_half_restored, data)
     bound = listening(host, port)
     managed, packages = settings.managed, settings.packages
     limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
-    engine = await Engine.open(data, database_url=database or await asyncio.to_thread(_database, managed), limits=limits)
+    engine = await Engine.open(data, database_url=database or await asyncio.to_thread(database_of, managed), limits=limits)
     try:
         outbound = settings.outbound
         served = await (_managed(engine, data, managed, outbound) if managed.uid else _alone(engine, data, outbound))
@@ -78,7 +80,8 @@ def _password(data: Path, text: str) -> Password:
     return Password(clear=text, fingerprint=fingerprint)
 
 
-def _database(managed: Managed) -> str | None:
+def database_of(managed: Managed) -> str | None:
+    """The URL that the platform gives to its engine, None for SQLite. Blocks. Raises OSError."""
     return managed.database_url.read_text().strip() if managed.database_url else None
 
 

@@ -46,7 +46,7 @@ async def _backup(console: Console, environment: str, namespace: str, out: Path)
 
     _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
     facts = await console.backup(ref_of(document), str(out))
-    write(f"{out}  {_size(facts.size)}")
+    write(f"{out}  {size_text(facts.size)}")
 
 
 def backups(output: Output = Format.TABLE, state: State = STATE) -> None:
@@ -94,10 +94,10 @@ async def _restore(console: Console, archive: str, namespace: str, name: str) ->
 
 
 def _row(facts: BackupFacts) -> tuple[str, ...]:
-    return (facts.id, f"{facts.namespace}/{facts.name}", facts.taken, _size(facts.size), facts.kept_until)
+    return (facts.id, f"{facts.namespace}/{facts.name}", facts.taken, size_text(facts.size), facts.kept_until)
 
 
-def _size(size: int) -> str:
+def size_text(size: int) -> str:
     """As one reads it: 812B, 24.1KiB, 3.0GiB."""
     number, unit = float(size), "B"
     for larger in ("KiB", "MiB", "GiB"):

@@ -9,14 +9,23 @@ from tenantry.engine.records import StoredVersion
 from tenantry.model.facts import EngineApp
 
 
+def is_of_an_engine(table: str) -> bool:
+    """Is a table of that name a record of the engine's, or of one of its apps? Others may share its database."""
+    return table.startswith("_tenantry_") or _is_of_an_app(table)
+
+
+def _is_of_an_app(table: str) -> bool:
+    return "__" in table and not table.startswith("_")
+
+
 def held_apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
     """All of them, by id."""
     stored: dict[str, list[StoredVersion]] = {}
     for one in records.versions(connection):
         stored.setdefault(one.app, []).append(one)
     installed = records.installed(connection)
-    tables = [name for name in sa.inspect(connection).get_table_names() if not name.startswith("_")]
-    prefixes = {name.split("__", 1)[0].replace("_", "-") for name in tables if "__" in name}
+    tables = sa.inspect(connection).get_table_names()
+    prefixes = {name.split("__", 1)[0].replace("_", "-") for name in tables if _is_of_an_app(name)}
     apps = []
     for id_ in sorted({*stored, *prefixes}):
         version = installed.get(id_, ("", ""))[0]

@@ -1,6 +1,7 @@
 """A backup as one tar file: what it is of, what was declared, and the engine's files, databases as consistent copies.
 
-`backup.json`, `resources.yaml`, then `engine/...`. The declarations hold no secret; the engine's files do, as they always have.
+`backup.json`, `resources.yaml` (of an environment), `database/...` (a logical copy, of an engine on PostgreSQL), `engine/...`.
+The declarations hold no secret; the engine's files and its database do, as they always have.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
 
 import orjson
 import yaml
@@ -28,11 +30,17 @@ FORMAT = 1
 ABOUT = "backup.json"
 RESOURCES = "resources.yaml"
 ENGINE = "engine"
+DATABASE = "database"
+SQLITE = "sqlite"
 LARGEST_TEXT = 16 << 20
 """Bytes of what is parsed of an archive."""
 ATTEMPTS = 5
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
+OF_THE_PLACE = ("lock", "incoming", "lost+found")
+"""What a folder holds beside an engine: for the process that serves it, or for the file system."""
+Members = Callable[[Path], Generator[str]]
+"""Writes one member of the logical copy of a database after the other to that file, and tells its name."""
 
 
 @dataclass(frozen=True)
@@ -51,30 +59,32 @@ class _Moved(Exception):  # noqa: N818 - it ends an attempt
 def write(backup: Backup, folder: Path, target: Path) -> None:
     """Writes an archive of the engine's folder by one rename; it is durable on return. Blocks. Raises OSError, sqlite3.Error,
     and a Transient Halt when the files do not stand still for the moment that it takes to list them."""
+    pack({ABOUT: _about(backup), RESOURCES: to_yaml(backup.documents)}, folder, target)
+
+
+def pack(texts: Mapping[str, bytes], folder: Path, target: Path, database: Members | None = None) -> None:
+    """The same with those texts before it, and with the copy of a database that is not in the folder."""
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as scratch:
         unfinished = Path(scratch) / "archive.tar"
         for _ in range(ATTEMPTS):
             try:
-                _write(backup, folder, unfinished, Path(scratch) / "database")
+                _write(texts, folder, unfinished, Path(scratch) / "database", database)
             except _Moved:
                 continue
             unfinished.rename(target)
             sync_folder(target.parent)
             return
-    raise Halt(Transient("EngineBusy", f"the files of the engine of {backup.ref.name} change all the time; try again"))
+    raise Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
 
 
 def read(path: Path) -> Backup:
     """What the archive says of itself. Blocks. Raises Invalid for what is no archive of ours, OSError."""
     try:
-        with tarfile.open(path) as tar:
-            about = orjson.loads(_text(tar, ABOUT))
-            if about["format"] != FORMAT:
-                raise _refused(path, f"format {about['format']} is not known to this release")
+        with _opened(path) as (tar, about):
             documents = tuple(yaml.safe_load_all(_text(tar, RESOURCES)))
             ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
             backup = Backup(ref, parse_time(about["takenAt"]), documents)
-    except (tarfile.TarError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise _refused(path, f"is no backup: {_first_line(error)}") from error
     kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
     if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
@@ -82,13 +92,30 @@ def read(path: Path) -> Backup:
     return backup
 
 
-def unpack(path: Path, folder: Path) -> None:
-    """Unpacks the engine's files into a folder, which it makes; all are durable on return. Blocks. Raises Invalid, OSError."""
+def database_of(path: Path) -> str:
+    """Of what kind the engine's database was: sqlite or postgresql. Blocks. Raises Invalid, OSError."""
+    with _opened(path) as (_, about):
+        return str(about.get("database", SQLITE))
+
+
+@contextmanager
+def members(path: Path) -> Iterator[Callable[[str], BinaryIO]]:
+    """Reads members of the logical copy, by name, KeyError where there is none. Raises Invalid, OSError."""
+    with _opened(path) as (tar, _):
+        yield lambda name: _member(tar, f"{DATABASE}/{name}")
+
+
+def unpack(path: Path, folder: Path, *, database: str = SQLITE) -> None:
+    """Unpacks the engine's files into a folder, which it makes; all are durable on return. Blocks. Raises Invalid, OSError.
+
+    database: of what kind it is to be; with postgresql the archive may hold a logical copy, which is not unpacked.
+    """
     folder.mkdir(mode=0o700)
     try:
         with tarfile.open(path) as tar:
             for member in tar:
-                if member.name not in (ABOUT, RESOURCES):
+                beside = database != SQLITE and member.name.startswith(f"{DATABASE}/")
+                if not beside and member.name not in (ABOUT, RESOURCES):
                     _unpack(path, tar, member, folder)
     except tarfile.TarError as error:
         raise _refused(path, f"is broken: {error}") from error
@@ -110,22 +137,49 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _write(backup: Backup, folder: Path, target: Path, copy: Path) -> None:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, Mapping[str, Any]]]:
+    """A whole archive, and what it says of itself. Raises Invalid, OSError."""
+    try:
+        with tarfile.open(path) as tar:
+            yield tar, _said(path, tar)
+    except tarfile.TarError as error:
+        raise _refused(path, f"is no backup: {_first_line(error)}") from error
+
+
+def _said(path: Path, tar: tarfile.TarFile) -> Mapping[str, Any]:
+    try:
+        about: Mapping[str, Any] = orjson.loads(_text(tar, ABOUT))
+        format_ = about["format"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(path, f"is no backup: {_first_line(error)}") from error
+    if format_ != FORMAT:
+        raise _refused(path, f"format {format_} is not known to this release")
+    if not _ends(tar):
+        raise _refused(path, "is broken: its end is missing")
+    return about
+
+
+def _write(texts: Mapping[str, bytes], folder: Path, target: Path, copy: Path, database: Members | None) -> None:
     with open(target, "wb", opener=_private) as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            _add(tar, ABOUT, _about(backup))
-            _add(tar, RESOURCES, to_yaml(backup.documents))
-            _add_engine(tar, folder, copy)
+            for name, content in texts.items():
+                _add(tar, name, content)
+            _add_engine(tar, folder, copy, database)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path) -> None:
+def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Members | None) -> None:
     """The databases first: their records name files, which are there before the record is, and go after it.
 
     So it is whole unless a file went in between. Raises _Moved then.
     """
     before = set(_files(folder))
+    if database is not None:
+        with closing(database(copy)) as names:
+            for name in names:
+                tar.add(copy, arcname=f"{DATABASE}/{name}", recursive=False)
     databases = [path for path in sorted(before) if _is_database(path)]
     for path in databases:
         copy.unlink(missing_ok=True)
@@ -144,7 +198,8 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path) -> None:
 
 def _files(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
-        hidden = any(part.endswith(_LIVE) for part in path.relative_to(folder).parts)
+        parts = path.relative_to(folder).parts
+        hidden = parts[0] in OF_THE_PLACE or any(part.endswith(_LIVE) for part in parts)
         if not hidden and path.is_file() and not path.is_symlink():
             yield path
 
@@ -174,11 +229,24 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 def _text(tar: tarfile.TarFile, name: str) -> bytes:
-    member = tar.getmember(name)
-    file = tar.extractfile(member)
-    if file is None or member.size > LARGEST_TEXT:
+    if tar.getmember(name).size > LARGEST_TEXT:
         raise ValueError(f"{name} is no file of at most {LARGEST_TEXT} bytes")
-    return file.read()
+    return _member(tar, name).read()
+
+
+def _member(tar: tarfile.TarFile, name: str) -> BinaryIO:
+    file = tar.extractfile(name)
+    if file is None:
+        raise KeyError(f"{name} is no file")
+    return cast(BinaryIO, file)
+
+
+def _ends(tar: tarfile.TarFile) -> bool:
+    """Is the block of zeros there that ends an archive? One that is cut off between two members looks whole but for that."""
+    tar.getmembers()
+    file = cast(BinaryIO, tar.fileobj)
+    file.seek(tar.offset)
+    return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
 
 
 def _unpack(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:

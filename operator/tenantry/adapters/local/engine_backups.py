@@ -1,0 +1,124 @@
+"""Backups of an engine alone: its folder, and where it is on PostgreSQL a logical copy of its tables."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import orjson
+
+from tenantry.adapters.local.archives import (
+    ABOUT,
+    FORMAT,
+    OF_THE_PLACE,
+    SQLITE,
+    database_of,
+    members,
+    pack,
+    sync_folder,
+    unpack,
+)
+from tenantry.adapters.store.state_folder import FolderLock
+from tenantry.engine.logical.dump import dump
+from tenantry.engine.logical.load import check_empty, load
+from tenantry.engine.logical.session import is_postgresql
+from tenantry.model.resource import format_time
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+
+POSTGRESQL = "postgresql"
+_DATABASE_FILE = "engine.db"
+# All are passed over by backups. While the mark is there, the folder and the database may hold half of a restore.
+_MARK = "restoring.tmp"
+_FILES = "restoring.part"
+_UNTOLD = "restoring-mark.tmp"
+
+
+def back_up(data: Path, url: str | None, target: Path) -> None:
+    """Writes an archive of that folder's engine, which may serve. Blocks. Raises Invalid, Halt, OSError, sqlite3.Error."""
+    on_server = is_postgresql(url)
+    refuse_half_restored(data)
+    if not data.is_dir() or not (on_server or (data / _DATABASE_FILE).is_file()):
+        raise _refused(data, "holds no engine: there is nothing to back up")
+    if target.resolve().is_relative_to(data.resolve()):
+        raise _refused(target, "is in the folder that is backed up; write it elsewhere")
+    about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": POSTGRESQL if on_server else SQLITE}
+    text = {ABOUT: orjson.dumps(about, option=orjson.OPT_INDENT_2)}
+    pack(text, data, target, partial(dump, url) if on_server and url else None)
+
+
+def restore(archive: Path, data: Path, url: str | None) -> None:
+    """Puts an engine into an empty folder, and an empty database where it is on one. Blocks. Raises Invalid, Halt, OSError.
+
+    Killed at any point, it can be run again, with the same archive, and no engine starts there before.
+    """
+    kind, wanted = database_of(archive), POSTGRESQL if is_postgresql(url) else SQLITE
+    if kind != wanted:
+        raise _refused(archive, f"is of an engine on {kind} and can be restored on {kind} alone, not on {wanted}")
+    lock = FolderLock(data)
+    try:
+        _restore(archive, data, url)
+    finally:
+        lock.release()
+
+
+def refuse_half_restored(data: Path) -> None:
+    """Raises a Stalled Halt where a restore was interrupted."""
+    if (data / _MARK).exists():
+        raise Halt(Stalled("RestoreUnfinished", f"a restore into {data} was interrupted: run it again", "Operator"))
+
+
+def _restore(archive: Path, data: Path, url: str | None) -> None:
+    mark = _begin(data, url)
+    _clear(data)
+    unpack(archive, data / _FILES, database=SQLITE if url is None else POSTGRESQL)
+    if url is not None:
+        with members(archive) as member:
+            load(url, member, mark)
+    for path in (data / _FILES).iterdir():
+        path.rename(data / path.name)
+    (data / _FILES).rmdir()
+    sync_folder(data)
+    (data / _MARK).unlink()
+    sync_folder(data)
+
+
+def _begin(data: Path, url: str | None) -> str:
+    """Marks the folder, which must be empty, as must be the database. The mark: a new one, or that of the restore before."""
+    mark = data / _MARK
+    if mark.exists():
+        return mark.read_text()
+    there = sorted(path.name for path in _entries(data) if path.name != _UNTOLD)
+    if there:
+        raise _refused(data, f"is not empty: it holds {there[0]}")
+    if url is not None:
+        check_empty(url)
+    told = secrets.token_hex(16)
+    with (data / _UNTOLD).open("w") as file:
+        file.write(told)
+        file.flush()
+        os.fsync(file.fileno())
+    (data / _UNTOLD).rename(mark)
+    sync_folder(data)
+    return told
+
+
+def _clear(data: Path) -> None:
+    """What stands beside the mark is of an interrupted restore."""
+    for path in _entries(data):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != _MARK:
+            path.unlink()
+
+
+def _entries(data: Path) -> Iterator[Path]:
+    return (path for path in data.iterdir() if path.name not in OF_THE_PLACE)
+
+
+def _refused(path: Path, reason: str) -> Invalid:
+    return Invalid((Problem(str(path), reason),))

@@ -1,0 +1,69 @@
+"""A logical copy of an engine's PostgreSQL, of one moment, while the engine serves: what the tables are, and all their rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+
+import orjson
+import psycopg
+from psycopg import sql
+
+from tenantry.engine.logical.catalog import Table, tables
+from tenantry.engine.logical.session import Connection, keep_migrations_out, session
+from tenantry.model.verdicts import Invalid, Problem
+
+TABLES = "tables.json"
+DIGESTS = "digests.json"
+
+
+def rows_of(table: str) -> str:
+    """The name of the member with the rows of a table, as COPY spells them."""
+    return f"rows/{table}.copy"
+
+
+def dump(url: str, scratch: Path) -> Generator[str]:
+    """Writes one member of the copy after the other to that file, each in place of the last, and tells its name. Blocks.
+
+    The last holds the SHA-256 of all before. Raises Invalid where there is no engine, Halt, OSError.
+    """
+    with session(url) as connection:
+        keep_migrations_out(connection)
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        with connection.transaction():
+            yield from _members(connection, scratch)
+
+
+def _members(connection: Connection, scratch: Path) -> Generator[str]:
+    described = tables(connection)
+    if not described.tables:
+        raise Invalid((Problem("database", "holds no tables of an engine: there is nothing to back up"),))
+    digests = {TABLES: _write(scratch, [orjson.dumps(described.model_dump(), option=orjson.OPT_INDENT_2)])}
+    yield TABLES
+    for table in described.tables:
+        digests[rows_of(table.name)] = _write(scratch, _rows(connection, table))
+        yield rows_of(table.name)
+    _write(scratch, [orjson.dumps(digests, option=orjson.OPT_INDENT_2)])
+    yield DIGESTS
+
+
+def copied(table: Table) -> sql.Composed:
+    """The table with its columns in their order, as COPY takes it."""
+    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
+    return sql.SQL("{} ({})").format(sql.Identifier(table.name), columns)
+
+
+def _rows(connection: Connection, table: Table) -> Iterator[bytes | bytearray | memoryview]:
+    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} TO STDOUT").format(copied(table))) as copy:
+        yield from copy
+
+
+def _write(scratch: Path, blocks: Iterable[bytes | bytearray | memoryview]) -> str:
+    digest = hashlib.sha256()
+    with scratch.open("wb") as file:
+        for block in blocks:
+            file.write(block)
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,57 @@
+"""A connection to an engine's PostgreSQL, for COPY: how values are spelled and read does not depend on the server's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from tenantry.engine.database import halt_of
+from tenantry.model.verdicts import Invalid, Problem
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+_SETTINGS = {
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "extra_float_digits": "3",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "0",
+    "TimeZone": "UTC",
+}
+
+
+def is_postgresql(url: str | None) -> bool:
+    """Is the database of that URL a PostgreSQL, and not SQLite in the engine's folder? Raises Invalid for any other."""
+    if url is None:
+        return False
+    try:
+        known = sa.make_url(url).get_backend_name() == "postgresql"
+    except ArgumentError:
+        known = False
+    if not known:
+        raise Invalid((Problem("database", "must be a URL that begins with postgresql://, or absent for SQLite in the folder"),))
+    return True
+
+
+@contextmanager
+def session(url: str) -> Iterator[Connection]:
+    """The connection, outside of a transaction. Blocks. Raises Invalid, Halt."""
+    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    try:
+        with psycopg.connect(plain, autocommit=True) as connection:
+            for name, value in _SETTINGS.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            yield connection
+    except psycopg.Error as error:
+        raise halt_of(DBAPIError(None, None, error)) from error
+
+
+def keep_migrations_out(connection: Connection) -> None:
+    """Until this connection ends, installs wait: before they lock a table, so the data API goes on. See one_at_a_time."""
+    connection.execute("SELECT pg_advisory_lock(hashtextextended('tenantry migration', 0))")
