@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -20,7 +19,7 @@ from tenantry.model.verdicts import Invalid, Problem
 
 Member = Callable[[str], BinaryIO]
 """A member of the copy by its name, to be read once. Raises KeyError where there is none."""
-BLOCK = 1 << 20
+_BLOCK = 1 << 20
 _MARKED = sql.Identifier(records.VERSIONS.name)
 
 
@@ -38,7 +37,7 @@ def load(url: str, member: Member, mark: str) -> None:
             there = names(connection)
             if there and _comment(connection) == comment:
                 return
-            refuse_tables(there)
+            _refuse_tables(there)
             _make(connection, described)
             for table in described.tables:
                 _fill(connection, table, member, digests)
@@ -49,11 +48,10 @@ def load(url: str, member: Member, mark: str) -> None:
 def check_empty(url: str) -> None:
     """Blocks. Raises Invalid where tables of an engine are there, Halt."""
     with session(url) as connection:
-        refuse_tables(names(connection))
+        _refuse_tables(names(connection))
 
 
-def refuse_tables(there: list[str]) -> None:
-    """Raises Invalid for any."""
+def _refuse_tables(there: list[str]) -> None:
     if there:
         raise Invalid((Problem("database", f"is not empty: it holds {len(there)} tables of an engine, {there[0]} among them"),))
 
@@ -73,7 +71,7 @@ def _described(member: Member, digests: dict[str, str]) -> Tables:
         raise _broken(TABLES) from error
     held = {TABLES, *(rows_of(table.name) for table in described.tables)}
     marked = any(table.name == records.VERSIONS.name for table in described.tables)
-    if held != digests.keys() or not marked or not hmac.compare_digest(hashlib.sha256(content).hexdigest(), digests[TABLES]):
+    if held != digests.keys() or not marked or hashlib.sha256(content).hexdigest() != digests[TABLES]:
         raise _broken(TABLES)
     strange = [table.name for table in described.tables if not is_of_an_engine(table.name)]
     if strange:
@@ -118,7 +116,7 @@ def _blocks(member: Member, name: str) -> Iterator[bytes]:
         file = member(name)
     except KeyError as error:
         raise _broken(name) from error
-    while block := file.read(BLOCK):
+    while block := file.read(_BLOCK):
         yield block
 
 
