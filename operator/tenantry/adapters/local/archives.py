@@ -180,7 +180,7 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Member
         with closing(database(copy)) as names:
             for name in names:
                 tar.add(copy, arcname=f"{DATABASE}/{name}", recursive=False)
-    databases = [path for path in sorted(before) if _is_database(path)]
+    databases = [path for path in sorted(before) if path.parent == folder and _is_database(path)]
     for path in databases:
         copy.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
@@ -199,7 +199,8 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Member
 def _files(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         parts = path.relative_to(folder).parts
-        hidden = parts[0] in OF_THE_PLACE or any(part.endswith(_LIVE) for part in parts)
+        # Deeper are the apps' own files, whatever their names.
+        hidden = parts[0] in OF_THE_PLACE or any(part.endswith(_LIVE) for part in parts[:2])
         if not hidden and path.is_file() and not path.is_symlink():
             yield path
 

@@ -40,6 +40,16 @@ def test_what_is_written_is_read_and_unpacked(folder: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tar", "engine", "out"]
 
 
+@pytest.mark.parametrize("name", ["notes.part", "draft.tmp", "old-wal", "parts.part/a.txt", "lock", "sample.db"])
+def test_an_app_s_own_files_are_kept_whatever_their_names(folder: Path, tmp_path: Path, name: str) -> None:
+    content = Path("content") / ("a" * 64) / name
+    (folder / content).parent.mkdir(parents=True)
+    (folder / content).write_bytes(b"SQLite format 3\x00, or so it says")
+    write(BACKUP, folder, tmp_path / "dev.tar")
+    unpack(tmp_path / "dev.tar", tmp_path / "out")
+    assert (tmp_path / "out" / content).read_bytes() == (folder / content).read_bytes()
+
+
 def test_a_copy_of_a_database_that_is_written_all_the_time_is_one_moment_of_it(folder: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(folder / "data.db")) as database:
         database.executescript("PRAGMA journal_mode=WAL; CREATE TABLE a (x); CREATE TABLE b (x);")
