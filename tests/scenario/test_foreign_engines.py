@@ -335,7 +335,7 @@ async def test_what_leaves_its_source_with_its_password_is_taken_out_of_the_engi
 async def test_an_environment_whose_credential_is_gone_is_released_after_a_while(
     engine: ForeignEngine, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orphans, "GRACE", timedelta(seconds=1))
+    monkeypatch.setattr(orphans, "GRACE", timedelta(seconds=4))
     async with declared.platform() as platform:
         await platform.converged()
         before = engine.state()
