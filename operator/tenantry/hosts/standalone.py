@@ -115,6 +115,7 @@ class SourceFeed:
         self._incomplete: asyncio.Queue[None] = asyncio.Queue()
         self._asked = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._unlisten: Callable[[], None] | None = None
 
     def turn(self) -> asyncio.Lock:
         """While it is held the source is neither read nor applied."""
@@ -140,6 +141,7 @@ class SourceFeed:
         _tell_news(before, (self.tree, self.last))
         if self._applied is not None and not self.last.kept and not tree.problems:
             await self._applied(tree)
+        self._listen()
         # One may have appeared while the sync ran.
         for namespace in self.syncer.waits_for:
             if self._cache.entry(Ref("Namespace", "", namespace)) is not None:
@@ -151,7 +153,7 @@ class SourceFeed:
 
     async def run(self) -> None:
         """Follows the source and the namespaces, without end."""
-        unlisten = self._cache.listen(self._seen)
+        unlisten = self._listen()
         each = (self._follow_source(), self._follow_asked(), self._follow_namespaces(), self._try_again())
         works = [asyncio.ensure_future(work) for work in each]
         try:
@@ -160,6 +162,13 @@ class SourceFeed:
             for work in works:  # that one of them fails does not end the others
                 work.cancel()
             unlisten()
+            self._unlisten = None
+
+    def _listen(self) -> Callable[[], None]:
+        """Hears of namespaces from now on: what appears between the first sync and `run` is waited for, too."""
+        if self._unlisten is None:
+            self._unlisten = self._cache.listen(self._seen)
+        return self._unlisten
 
     async def settled(self) -> None:
         """Returns when everything that has appeared so far is taken in, and what failed has been tried again."""

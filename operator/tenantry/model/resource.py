@@ -224,6 +224,11 @@ class Resource(Lenient, Generic[S, T]):
         """The `<name>=<value>` keys by which lists find this object."""
         return frozenset()
 
+    @classmethod
+    def plain_keys(cls, document: Document) -> frozenset[str] | None:
+        """These keys and that of the id by a stored document alone, where a kind tells them so; None: it takes the object."""
+        return None
+
 
 def ref_of(document: Document) -> Ref:
     """The reference of a document. Raises KeyError when kind or metadata.name is missing."""

@@ -189,10 +189,13 @@ class Cache:
         raw, uid = kept_json(document), document["metadata"]["uid"]
         if type_ is None:
             return Entry(raw, version, uid, frozenset(), version)
-        resource = type_.model_validate(document)
-        self._hold(ref, version, resource)
-        keys = resource.index_keys() | {f"id={resource.id}", f"id={uid}"}
-        request = resource.metadata.annotations.get(REQUEST_KEY)
+        keys = type_.plain_keys(document)
+        if keys is None:
+            resource = type_.model_validate(document)
+            self._hold(ref, version, resource)
+            keys = resource.index_keys() | {f"id={resource.id}"}
+        keys |= {f"id={uid}"}
+        request = (document["metadata"].get("annotations") or {}).get(REQUEST_KEY)
         if request:
             keys |= {f"request={request}"}
         return Entry(raw, version, uid, keys, _face(document, type_.UNFOLLOWED))

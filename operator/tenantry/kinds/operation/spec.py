@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, Resource, Status, Time, Value
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, Resource, Status, Time, Value
 
 Action = Literal[
     "CREATE_TENANT", "UPDATE_TENANT", "DELETE_TENANT",
@@ -112,8 +112,12 @@ class Operation(Resource[OperationSpec, OperationStatus]):
     def finished(self) -> bool:
         return self.status.status == "COMPLETED"
 
-    def index_keys(self) -> frozenset[str]:
-        return frozenset({f"target={self.spec.target.uid}", f"tenant={self.spec.tenant}"})
+    @classmethod
+    def plain_keys(cls, document: Document) -> frozenset[str]:
+        """An Operation is read less often than it is written."""
+        spec = document["spec"]
+        target, tenant = spec["target"]["uid"], spec.get("tenant", "")
+        return frozenset({f"id={document['metadata']['name']}", f"target={target}", f"tenant={tenant}"})
 
 
 def conditions_of(status: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -1,0 +1,72 @@
+"""What a source waits for, whenever it appears."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.hosts.standalone import SourceFeed
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import TYPES
+from tenantry.model.resource import Ref
+from tenantry.model.tree import Declared, Place, Tree
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.sync import Syncer
+from tenantry.runtime.writing import WritingStore
+
+DEV = Ref("Environment", "tenant-acme", "dev")
+ENVIRONMENT = {
+    "apiVersion": "tenantry.dev/v1alpha1",
+    "kind": DEV.kind,
+    "metadata": {"name": DEV.name, "namespace": DEV.namespace},
+    "spec": {"region": "eu"},
+}
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DEV.namespace}}
+TREE = Tree((Declared.of(ENVIRONMENT, Place("a.yaml", 1), "digest"),))
+
+
+async def read() -> Tree:
+    return TREE
+
+
+async def never() -> AsyncIterator[None]:
+    await asyncio.Event().wait()
+    yield
+
+
+async def applied(tree: Tree) -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("moment", ["before the sync", "before it runs", "while it runs"])
+async def test_what_waits_for_a_namespace_comes_whenever_that_appears(moment: str) -> None:
+    cache = Cache(TYPES)
+    memory = MemoryStore(Admission())
+    store = WritingStore(memory, cache)
+    feed = SourceFeed("here", read, never(), Syncer(store, memory, "default", ()), cache, applied)
+    if moment == "before the sync":
+        await store.create(NAMESPACE)
+    await feed.sync()
+    if moment == "before it runs":
+        await store.create(NAMESPACE)
+    following = asyncio.create_task(feed.run())
+    if moment == "while it runs":
+        await asyncio.sleep(0)
+        await store.create(NAMESPACE)
+    try:
+        await appears(cache, lambda: cache.entry(DEV) is not None)
+    finally:
+        following.cancel()
+
+
+async def appears(cache: Cache, there: Callable[[], bool]) -> None:
+    changed = asyncio.Event()
+    unlisten = cache.listen(lambda seen: changed.set())
+    async with asyncio.timeout(5):
+        while not there():
+            await changed.wait()
+            changed.clear()
+    unlisten()
