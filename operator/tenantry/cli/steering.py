@@ -113,10 +113,9 @@ def _ready(document: Document) -> dict[str, str]:
 
 
 def _is_suspended(document: Document) -> bool:
-    from tenantry.model.resource import SUSPEND
+    from tenantry.kinds.registry import TYPES
 
-    annotations = document["metadata"].get("annotations") or {}
-    return bool(document.get("spec", {}).get("suspend")) or annotations.get(SUSPEND) == "true"
+    return document["kind"] in TYPES and TYPES[document["kind"]].model_validate(document).suspended
 
 
 def suspend(object_: Object, namespace: Namespace = "", state: State = STATE) -> None:

@@ -146,7 +146,7 @@ class SourceFollowing:
         if seen.ref.kind != Source.KIND or seen.ref not in self._running | self._facts:
             return
         source = self._cache.resource(seen.ref)
-        if isinstance(source, Source) and (not source.spec.suspend or source.deleting):
+        if isinstance(source, Source) and (not source.suspended or source.deleting):
             return
         self._facts.pop(seen.ref, None)
         one = self._running.get(seen.ref)

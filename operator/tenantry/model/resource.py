@@ -214,6 +214,11 @@ class Resource(Lenient, Generic[S, T]):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def suspended(self) -> bool:
+        """Is nothing to be done to it, by its spec or by the annotation that any kind may carry?"""
+        return bool(getattr(self.spec, "suspend", False)) or self.metadata.annotations.get(SUSPEND) == "true"
+
+    @property
     def ready(self) -> bool:
         """True when Ready at its current generation."""
         condition = self.status.condition("Ready")

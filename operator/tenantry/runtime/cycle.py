@@ -12,7 +12,7 @@ import structlog
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
-from tenantry.model.resource import FINALIZER, SUSPEND, Ref, Resource
+from tenantry.model.resource import FINALIZER, Document, Ref, Resource
 from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Verdict
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime import summary
@@ -69,7 +69,7 @@ class Cycle:
         resource = self._cache.resource(key)
         if resource is None or key.kind not in self._kinds:
             return Ended(None)
-        if _suspended(resource) and not resource.deleting:
+        if resource.suspended and not resource.deleting:
             return await _Pass(self, resource, view).rest()
         return await _Pass(self, resource, view).run()
 
@@ -109,9 +109,7 @@ class _Pass:
     async def rest(self) -> Ended:
         """Of a suspended object: it says so, and nothing else is done."""
         try:
-            written = summary.suspended(self._resource, self._now())
-            if written != summary.current(self._resource):
-                await self._hands.store.set_status(self._resource.held, written)
+            await self._tell_status(summary.suspended(self._resource, self._now()))
         except Halt as halt:
             return Ended(halt.verdict)
         return Ended(None)
@@ -183,6 +181,9 @@ class _Pass:
 
     async def _write_status(self, decision: Decision[Any], verdict: Verdict) -> None:
         written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now(), decision.drift)
+        await self._tell_status(written)
+
+    async def _tell_status(self, written: Document) -> None:
         if written != summary.current(self._resource):
             await self._hands.store.set_status(self._resource.held, written)
 
@@ -205,7 +206,3 @@ def tenant_of(resource: Resource[Any, Any], cache: Cache) -> str:
         if bound is not None and bound.name == resource.metadata.namespace:
             return str(tenant.metadata.name)
     return ""
-
-
-def _suspended(resource: Resource[Any, Any]) -> bool:
-    return bool(getattr(resource.spec, "suspend", False)) or resource.metadata.annotations.get(SUSPEND) == "true"

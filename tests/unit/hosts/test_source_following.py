@@ -167,7 +167,12 @@ async def test_a_tenant_reads_one_at_a_time(kit: Kit) -> None:
     assert (kit.remotes.opened, kit.remotes.most) == (4, 2)
 
 
-async def test_a_suspended_source_and_one_that_is_gone_are_followed_no_longer(kit: Kit) -> None:
+@pytest.mark.parametrize(
+    "suspended",
+    [{"spec": {"suspend": True}}, {"metadata": {"annotations": {"tenantry.dev/suspend": "true"}}}],
+    ids=["spec", "annotation"],
+)
+async def test_a_suspended_source_and_one_that_is_gone_are_followed_no_longer(kit: Kit, suspended: dict[str, Any]) -> None:
     document = {
         "apiVersion": "tenantry.dev/v1alpha1",
         "kind": "Source",
@@ -177,8 +182,8 @@ async def test_a_suspended_source_and_one_that_is_gone_are_followed_no_longer(ki
     kit.cache.absorb(document)
     await kit.following.follow(order())
     await kit.told()
-    metadata = {**document["metadata"], "resourceVersion": "2"}  # type: ignore[dict-item]
-    kit.cache.absorb({**document, "metadata": metadata, "spec": {"url": "https://h.example/r", "suspend": True}})
+    metadata = {**document["metadata"], "resourceVersion": "2", **suspended.get("metadata", {})}  # type: ignore[dict-item]
+    kit.cache.absorb({**document, "metadata": metadata, "spec": {"url": "https://h.example/r", **suspended.get("spec", {})}})
     assert kit.following.look(SOURCE, "u1") is None
     await kit.following.follow(order())
     assert (await kit.told()).revision == TIP

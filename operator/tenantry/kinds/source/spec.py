@@ -144,4 +144,4 @@ class Source(Resource[SourceSpec, SourceStatus]):
     status: SourceStatus = Field(default_factory=SourceStatus)
 
     def index_keys(self) -> frozenset[str]:
-        return frozenset({LISTENING} if self.spec.webhook is not None and not self.spec.suspend else ())
+        return frozenset({LISTENING} if self.spec.webhook is not None and not self.suspended else ())
