@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tenantry.adapters.store.state_folder import StateUnwritable, sync_folder
+from tenantry.adapters.store.state_folder import StateUnwritable, make_durable
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import NotFound
 
@@ -121,10 +121,10 @@ class FolderBlobs:
             try:
                 if not pooled.exists():
                     taken.rename(pooled)
-                    sync_folder(self._pool)
+                    make_durable(self._pool)
                 folder.mkdir(mode=0o700, exist_ok=True)
                 path.hardlink_to(pooled)
-                sync_folder(folder)
+                make_durable(folder)
             finally:
                 _drop_unless_linked(pooled)
 
@@ -151,7 +151,7 @@ class FolderBlobs:
                 new.write_bytes(text)
                 _sync(new)
                 new.rename(path)
-                sync_folder(path.parent)
+                make_durable(path.parent)
             finally:
                 new.unlink(missing_ok=True)
 

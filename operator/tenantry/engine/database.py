@@ -40,6 +40,10 @@ _PASSING_STATES = ("08", "25006", "40", "53", "55P03", "57", "58", "XX")
 """No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
 _CANCELLED = "57014"
 
+FILE = "engine.db"
+"""The database in an engine's folder, where it has none elsewhere."""
+MIGRATION = "migration"
+
 
 class Database:
     """Transactions on one database. Blocks; used from worker threads."""
@@ -74,7 +78,7 @@ class Database:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
                 _driver(connection).execute("PRAGMA foreign_keys=OFF")
             with connection.execution_options(tenantry_write=True).begin():
-                one_at_a_time(connection, "migration")
+                one_at_a_time(connection, MIGRATION)
                 yield connection
 
     def close(self) -> None:
@@ -187,10 +191,15 @@ def sequence_of(connection: Connection, table: str, column: str) -> str:
     return str(connection.execute(query, {"table": quoted(table), "column": column}).scalar_one())
 
 
+def lock_name(what: str) -> str:
+    """By which those know each other who do the same, on PostgreSQL."""
+    return f"tenantry {what}"
+
+
 def one_at_a_time(connection: Connection, what: str) -> None:
     """Until this transaction ends, no other process does the same. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": f"tenantry {what}"})
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": lock_name(what)})
 
 
 def keep_others_out(connection: Connection, tables: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tenantry.engine.shelf import sync_folder
 from tenantry.rest.uploads import writing_to_disk
 
 KEY_FILE = "secret.key"
@@ -89,12 +90,4 @@ def _make(path: Path) -> None:
         pass
     finally:
         Path(temporary).unlink()
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tenantry.engine import federation, records
 from tenantry.engine.data.exposure import Exposure, Exposures
-from tenantry.engine.database import Database, limit_time
+from tenantry.engine.database import FILE, Database, limit_time
 from tenantry.engine.federation import FederatedIdentity
 from tenantry.engine.inventory import held_apps
 from tenantry.engine.migration import run
@@ -51,7 +51,7 @@ class Engine:
     """One engine. Its database is made by its first write; nothing is held open between calls."""
 
     def __init__(self, data: Path, database_url: str | None, limits: Limits, created_at: datetime) -> None:
-        self._database = Database(data / "engine.db", database_url)
+        self._database = Database(data / FILE, database_url)
         self._shelf = Shelf(data)
         self._sealing = Sealing(data)
         self._limits = limits

@@ -40,7 +40,7 @@ class Shelf:
                 shutil.copyfile(package, scratch)
                 _sync_file(scratch)
                 scratch.replace(target)
-                _sync_folder(self._packages)
+                sync_folder(self._packages)
             finally:
                 scratch.unlink(missing_ok=True)
 
@@ -115,7 +115,8 @@ def _sync_file(path: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a power cut. Blocks. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

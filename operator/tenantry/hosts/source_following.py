@@ -16,14 +16,14 @@ import structlog
 from tenantry.hosts.standalone import SourceFeed
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
-from tenantry.model.resource import PRUNE, SOURCE, SOURCE_AUTHOR, SOURCE_COMMIT, SOURCE_FILE, SYSTEM_NAMESPACE, Document, Ref
+from tenantry.model.resource import PROVENANCE, SOURCE, SYSTEM_NAMESPACE, Document, Ref
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import Store
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.inventory import CacheLists, owned_by
-from tenantry.runtime.pruning import DISABLED, Budget, Kept
+from tenantry.runtime.pruning import Budget, Kept, is_exempt
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
 
@@ -32,7 +32,6 @@ TENANT_READS = 8
 TENANT_SOURCES = 5
 """Sources that a tenant has at a time: each keeps a copy of its repository here."""
 TENANT_ROLE = "ADMIN"
-_TOLD = (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +121,7 @@ class SourceFollowing:
         await self._stop(order.source)
         kept = await self._prune_all(order) if prune else ()
         for document in tuple(owned_by(self._cache, order.owner, _scope(order.source))):
-            if not prune or _is_exempt(document):
+            if not prune or is_exempt(document):
                 await self._release(document)
         left = self.owned(order.source)
         self._facts[order.source] = Followed(order, ended=_now(), objects=left, kept=kept)
@@ -243,7 +242,7 @@ class SourceFollowing:
         freed = {
             **metadata,
             "labels": {name: value for name, value in metadata["labels"].items() if name != SOURCE},
-            "annotations": {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in _TOLD},
+            "annotations": {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in PROVENANCE},
         }
         with suppress(Conflict, NotFound):
             await self._store.replace({**document, "metadata": freed}, metadata["resourceVersion"])
@@ -252,10 +251,6 @@ class SourceFollowing:
 def _scope(source: Ref) -> str | None:
     """The only namespace that a Source may touch, None for all."""
     return None if source.namespace == SYSTEM_NAMESPACE else source.namespace
-
-
-def _is_exempt(document: Document) -> bool:
-    return (document["metadata"].get("annotations") or {}).get(PRUNE) == DISABLED
 
 
 def _kept(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:

@@ -45,6 +45,8 @@ SOURCE = f"{GROUP}/source"
 SOURCE_FILE = f"{GROUP}/source-file"
 SOURCE_COMMIT = f"{GROUP}/source-commit"
 SOURCE_AUTHOR = f"{GROUP}/source-author"
+PROVENANCE = (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
+"""Where an object's declaration stands, and who put it there."""
 
 Document = Mapping[str, Any]
 """The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,11 +78,11 @@ async def _stream(chunks: AsyncIterator[bytes], parse: Callable[[bytes], list[by
             if sum(map(len, pieces)) >= BUFFER:
                 if writing:
                     await asyncio.shield(writing)
-                writing = asyncio.ensure_future(asyncio.to_thread(_write, file, pieces))
+                writing = asyncio.ensure_future(asyncio.to_thread(write_whole, file, pieces))
                 pieces = []
         if writing:
             await asyncio.shield(writing)
-        writing = asyncio.ensure_future(asyncio.to_thread(_write, file, pieces))
+        writing = asyncio.ensure_future(asyncio.to_thread(write_whole, file, pieces))
         await asyncio.shield(writing)
     finally:
         if writing:
@@ -103,7 +103,8 @@ def _new_file(folder: Path) -> tuple[int, str]:
         return tempfile.mkstemp(".part", "upload-", folder)
 
 
-def _write(file: BinaryIO, pieces: list[bytes]) -> None:
+def write_whole(file: BinaryIO, pieces: Iterable[bytes]) -> None:
+    """Writes all of each piece, however little an unbuffered file takes at a time. Blocks. Raises Halt."""
     with writing_to_disk():
         for piece in pieces:
             rest = memoryview(piece)

@@ -12,11 +12,9 @@ from tenantry.model.changes import Change
 from tenantry.model.decision import Decision
 from tenantry.model.resource import (
     API_VERSION,
+    PROVENANCE,
     RECONCILE_REQUESTED,
     REQUESTED_BY,
-    SOURCE_AUTHOR,
-    SOURCE_COMMIT,
-    SOURCE_FILE,
     SYSTEM_NAMESPACE,
     Document,
     LastOperation,
@@ -80,7 +78,7 @@ def queued_document(
 def _provenance(resource: Resource[Any, Any]) -> dict[str, dict[str, str]]:
     """Where the declaration stands that is carried out, and who put it there: soon it may be another."""
     held = resource.metadata.annotations
-    told = {name: held[name] for name in (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR) if name in held}
+    told = {name: held[name] for name in PROVENANCE if name in held}
     return {"annotations": told} if told else {}
 
 

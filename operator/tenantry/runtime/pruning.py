@@ -66,9 +66,14 @@ def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> f
     return frozenset(Ref("Secret", namespace, foreign["adminSecretRef"]["name"]) for namespace, foreign in deleted if foreign)
 
 
+def is_exempt(document: Document) -> bool:
+    """Did somebody say that it is not to be pruned?"""
+    return (document["metadata"].get("annotations") or {}).get(PRUNE) == DISABLED
+
+
 def _prunable(document: Document) -> bool:
     metadata = document["metadata"]
-    return not metadata.get("deletionTimestamp") and metadata.get("annotations", {}).get(PRUNE) != DISABLED
+    return not metadata.get("deletionTimestamp") and not is_exempt(document)
 
 
 def _confirmed(document: Document) -> bool:

@@ -20,7 +20,7 @@ from tenantry.adapters.fetching.room import Room
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
-from tenantry.rest.uploads import writing_to_disk
+from tenantry.rest.uploads import write_whole, writing_to_disk
 
 FIELD = "spec.source.url"
 
@@ -177,7 +177,4 @@ def _new_file(path: Path) -> BinaryIO:
 
 def _write(file: BinaryIO, digest: hashlib._Hash, chunk: bytes) -> None:
     digest.update(chunk)
-    with writing_to_disk():
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[file.write(rest) :]
+    write_whole(file, [chunk])

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, cast
 import orjson
 import yaml
 
+from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document, format_time, parse_time
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
@@ -72,7 +73,7 @@ def pack(texts: Mapping[str, bytes], folder: Path, target: Path, database: Membe
             except _Moved:
                 continue
             unfinished.rename(target)
-            sync_folder(target.parent)
+            make_durable(target.parent)
             return
     raise Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
 
@@ -120,21 +121,12 @@ def unpack(path: Path, folder: Path, *, database: str = SQLITE) -> None:
     except tarfile.TarError as error:
         raise _refused(path, f"is broken: {error}") from error
     for inner in (folder, *(each for each in folder.rglob("*") if each.is_dir())):
-        sync_folder(inner)
+        make_durable(inner)
 
 
 def to_yaml(documents: Sequence[Document]) -> bytes:
     """Documents as they are kept."""
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, encoding="utf-8")
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -11,9 +11,10 @@ from pathlib import Path
 import structlog
 import yaml
 
-from tenantry.adapters.local.archives import Backup, read, sync_folder, to_yaml, write
+from tenantry.adapters.local.archives import Backup, read, to_yaml, write
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.staging import Staging
+from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, format_time, ref_of
 from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound
@@ -106,9 +107,9 @@ class Backups:
         unfinished = path.with_suffix(".tmp")
         unfinished.touch(mode=0o600)
         unfinished.write_bytes(to_yaml(self._joined(record, documents)))
-        sync_folder(unfinished)
+        make_durable(unfinished)
         unfinished.replace(path)
-        sync_folder(self.folder)
+        make_durable(self.folder)
 
     def _archive(self, record: EngineRecord, documents: Sequence[Document]) -> None:
         folder = self._folders.folder(record.ref.id)

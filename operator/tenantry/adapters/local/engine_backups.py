@@ -20,10 +20,10 @@ from tenantry.adapters.local.archives import (
     database_of,
     members,
     pack,
-    sync_folder,
     unpack,
 )
-from tenantry.adapters.store.state_folder import FolderLock
+from tenantry.adapters.store.state_folder import FolderLock, make_durable
+from tenantry.engine.database import FILE
 from tenantry.engine.logical.dump import dump
 from tenantry.engine.logical.load import check_empty, load
 from tenantry.engine.logical.session import is_postgresql
@@ -31,7 +31,6 @@ from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
 
 POSTGRESQL = "postgresql"
-_DATABASE_FILE = "engine.db"
 # All are passed over by backups. While the mark is there, the folder and the database may hold half of a restore.
 _MARK = "restoring.tmp"
 _FILES = "restoring.part"
@@ -42,7 +41,7 @@ def back_up(data: Path, url: str | None, target: Path) -> None:
     """Writes an archive of that folder's engine, which may serve. Blocks. Raises Invalid, Halt, OSError, sqlite3.Error."""
     on_server = is_postgresql(url)
     refuse_half_restored(data)
-    if not data.is_dir() or not (on_server or (data / _DATABASE_FILE).is_file()):
+    if not data.is_dir() or not (on_server or (data / FILE).is_file()):
         raise _refused(data, "holds no engine: there is nothing to back up")
     if target.resolve().is_relative_to(data.resolve()):
         raise _refused(target, "is in the folder that is backed up; write it elsewhere")
@@ -82,9 +81,9 @@ def _restore(archive: Path, data: Path, url: str | None) -> None:
     for path in (data / _FILES).iterdir():
         path.rename(data / path.name)
     (data / _FILES).rmdir()
-    sync_folder(data)
+    make_durable(data)
     (data / _MARK).unlink()
-    sync_folder(data)
+    make_durable(data)
 
 
 def _begin(data: Path, url: str | None) -> str:
@@ -103,7 +102,7 @@ def _begin(data: Path, url: str | None) -> str:
         file.flush()
         os.fsync(file.fileno())
     (data / _UNTOLD).rename(mark)
-    sync_folder(data)
+    make_durable(data)
     return told
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import orjson
 
-from tenantry.adapters.local.archives import sync_folder, unpack
+from tenantry.adapters.local.archives import unpack
+from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef
 
 _FOR = "for.json"
@@ -35,10 +36,10 @@ class Staging:
         try:
             unpack(archive, unfinished / _FILES)
             self._write_for(unfinished / _FOR, ref)
-            sync_folder(unfinished)
+            make_durable(unfinished)
             self.discard(ref.id)
             unfinished.rename(self._folder / ref.id)
-            sync_folder(self._folder)
+            make_durable(self._folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -57,7 +58,7 @@ class Staging:
             return
         if (held / _FILES).exists():
             (held / _FILES).rename(target)
-            sync_folder(target.parent)
+            make_durable(target.parent)
         self.discard(ref.id)
 
     def discard(self, id_: str) -> None:
@@ -77,4 +78,4 @@ class Staging:
     @staticmethod
     def _write_for(path: Path, ref: EngineRef) -> None:
         path.write_bytes(orjson.dumps({"namespace": ref.namespace, "name": ref.name}))
-        sync_folder(path)
+        make_durable(path)

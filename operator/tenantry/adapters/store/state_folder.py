@@ -117,15 +117,15 @@ def _make_key(folder: Path) -> bytes:
         finally:
             os.close(fd)
         new.rename(folder / KEY_FILE)
-        sync_folder(folder)
+        make_durable(folder)
     except OSError as error:
         raise StateUnwritable(folder, error.strerror or error) from error
     return key
 
 
-def sync_folder(folder: Path) -> None:
-    """Makes a rename or link in that folder survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def make_durable(path: Path) -> None:
+    """Makes a file's bytes, or the names in a folder, survive a power cut. Blocks. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
@@ -144,5 +144,5 @@ def password_file(folder: Path) -> str:
             file.flush()
             os.fsync(file.fileno())
         new.rename(path)
-        sync_folder(folder)
+        make_durable(folder)
     return path.read_text(encoding="utf-8").strip()

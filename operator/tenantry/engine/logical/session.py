@@ -10,7 +10,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import halt_of
+from tenantry.engine.database import MIGRATION, halt_of, lock_name
 from tenantry.model.verdicts import Invalid, Problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -54,4 +54,4 @@ def session(url: str) -> Iterator[Connection]:
 
 def keep_migrations_out(connection: Connection) -> None:
     """Until this connection ends, installs wait: before they lock a table, so the data API goes on. See one_at_a_time."""
-    connection.execute("SELECT pg_advisory_lock(hashtextextended('tenantry migration', 0))")
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (lock_name(MIGRATION),))
