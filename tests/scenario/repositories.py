@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import ssl
 import subprocess
 import threading
 import zlib
@@ -92,16 +93,21 @@ class Remote:
 
 @dataclass
 class Served:
-    """Repositories behind `git http-backend`. authorizations: those that were sent; moved_to: answers by a redirect instead."""
+    """Repositories behind `git http-backend`. authorizations: those that were sent; moved_to: answers by a redirect instead.
+
+    answers: that status instead; wants: the authorization without which it answers 401.
+    """
 
     url: str = ""
+    answers: int = 0
+    wants: str = ""
     authorizations: set[str] = field(default_factory=set)
     moved_to: str = ""
 
 
 @contextmanager
-def served_over_http(folder: Path) -> Iterator[Served]:
-    """Serves the repositories of a folder on loopback."""
+def served_over_http(folder: Path, tls: ssl.SSLContext | None = None) -> Iterator[Served]:
+    """Serves the repositories of a folder on loopback. tls: by https."""
     served = Served()
 
     class Handler(BaseHTTPRequestHandler):
@@ -110,6 +116,12 @@ def served_over_http(folder: Path) -> Iterator[Served]:
             if served.moved_to:
                 self.send_response(302)
                 self.send_header("Location", f"{served.moved_to}{self.path}")
+                self.end_headers()
+                return
+            if served.answers or (served.wants and self.headers.get("Authorization") != served.wants):
+                self.send_response(served.answers or 401)
+                self.send_header("WWW-Authenticate", 'Basic realm="git"')
+                self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
             path, _, query = self.path.partition("?")
@@ -133,6 +145,7 @@ def served_over_http(folder: Path) -> Iterator[Served]:
             self.send_response(next((int(value[:3]) for name, value in fields if name == "Status"), 200))
             for name, value in fields:
                 self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
@@ -143,9 +156,11 @@ def served_over_http(folder: Path) -> Iterator[Served]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    served.url = f"http://127.0.0.1:{server.server_port}"
+    served.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     try:
         yield served
     finally:

@@ -153,7 +153,7 @@ async def test_while_the_remote_is_away_all_stays_and_it_says_since_when(world: 
     before = (await world.until("platform", SYSTEM))["revision"]
     away = remote.folder.rename(remote.folder.with_name("away.git"))
     status = await world.synced()
-    assert (reason(status), status["revision"], status["objects"]) == ("RemoteAway", before, 3)
+    assert (reason(status), status["revision"], status["objects"]) == ("RepositoryNotFound", before, 3)
     assert {each["type"] for each in status["conditions"] if each["status"] == "True"} == {"Reconciling"}
     away.rename(remote.folder)
     assert reason(await world.synced()) == "Succeeded"

@@ -15,6 +15,7 @@ from pathlib import Path
 from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.entering import Entry
+from tenantry.adapters.sources.git.refusals import Means
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl, git_url
 from tenantry.adapters.sources.packages import PackageFiles
@@ -42,6 +43,9 @@ TENANT_PART = 8
 TENANT_YAML = 2**20
 TENANT_ENTRIES = 20_000
 """What the platform's own process reads of a tenant's tree takes its memory, which is everybody's."""
+
+MEANS = Means(*("the Secret of spec.credentials.secretRef",) * 2, "spec.credentials.knownHosts")
+"""What opens the remote of a Source."""
 
 
 class BoundPackages(PackageFiles):
@@ -115,7 +119,7 @@ class SourceRepositories:
             limits = replace(limits, entries=TENANT_ENTRIES, yaml=TENANT_YAML, packages=2 * limits.bytes)
         # The platform's keys open nothing for a tenant: it may have copied what they seal from elsewhere.
         sops = Sops() if order.tenant else Sops(self.settings.sops.key_file)
-        settings = GitSettings(order.interval_s, limits, sops=sops, settled=order.settled, enter=entry.enter)
+        settings = GitSettings(order.interval_s, limits, sops=sops, settled=order.settled, enter=entry.enter, means=MEANS)
         if not order.access.signers:
             return settings
         signers = self._own(order.uid) / "signers"

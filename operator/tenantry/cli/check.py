@@ -155,9 +155,9 @@ async def _look(console: Console) -> list[Finding]:
 
 
 def _looked_at(report: SourceReport) -> str:
-    """Where it is, what of it is applied, and since when it could not be reached."""
+    """Where it is, what of it is applied, and since when it could not be read."""
     revision = f" at {report.revision[:12]}" if report.revision else ""
-    away = f"; it cannot be reached {report.away}" if report.away else ""
+    away = f"; it cannot be read {report.away}" if report.away else ""
     return f"{report.name}: {report.location}{revision}, {report.documents} documents, read {report.synced or 'not yet'}{away}"
 
 

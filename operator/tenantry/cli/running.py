@@ -189,7 +189,7 @@ def _row(document: Document) -> tuple[str, str, str, str]:
 def _held_back(source: SourceFeed) -> Iterator[str]:
     """Why the source is not applied as it is now: what of it is not, what has left it and is not pruned."""
     if source.tree.away and source.tree.revision:
-        yield f"the source cannot be reached {source.tree.away}; {source.tree.revision.commit[:12]} stays"
+        yield f"the source cannot be read {source.tree.away}; {source.tree.revision.commit[:12]} stays"
     for namespace in sorted(source.syncer.waits_for):
         yield f"namespace {namespace} does not exist: what is declared in it is not applied"
     kept = source.last.kept

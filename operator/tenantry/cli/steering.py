@@ -87,7 +87,7 @@ async def _reconcile(console: Console, object_: str, namespace: str, wait: bool,
 async def _sync(console: Console, name: str) -> None:
     report = await console.sync(name)
     if report.away:
-        raise Failure(f"source/{name} cannot be reached {report.away}")
+        raise Failure(f"source/{name} cannot be read {report.away}")
     if report.problems:
         raise Failure("\n".join(report.problems))
     write(f"source/{name} is applied{f' at {report.revision[:12]}' if report.revision else ''}")

@@ -217,6 +217,7 @@ class SourceFollowing:
             documents=len(tree.documents),
             objects=self.owned(one.order.source),
             away=tree.away,
+            refusal=tree.refusal,
             problems=tuple(map(str, last.problems)),
             kept=_kept(last.kept),
             waiting=tuple(f"{wait.ref}: {wait.reason}" for wait in waits),

@@ -76,7 +76,8 @@ class KeptBack:
 
 @dataclass(frozen=True)
 class Followed:
-    """What came of an order. failure: why nothing came of it. away: since when and why the remote cannot be reached.
+    """What came of an order. failure: why nothing came of it. away: since when and why the remote cannot be read.
+    refusal: the reason of a remote that answers and lets nobody in, `""` of one that cannot be reached.
 
     revision: the commit that is applied; documents: how many it declares; objects: how many are the Source's. problems: why
     newer commits, or some of the objects, are not applied, as sentences that name file and line; waiting: what is tried again.
@@ -90,6 +91,7 @@ class Followed:
     documents: int = 0
     objects: int = 0
     away: str = ""
+    refusal: str = ""
     problems: tuple[str, ...] = ()
     kept: tuple[KeptBack, ...] = ()
     waiting: tuple[str, ...] = ()

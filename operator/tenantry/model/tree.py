@@ -101,7 +101,7 @@ class Tree:
     """A source at one moment. `documents` hold nothing of a broken file. `locate` finds a field's line when there is an error.
 
     held: why a newer state of a repository is not taken, `documents` being the last good one; away: since when and why the
-    repository cannot be reached, `""` when it can.
+    repository cannot be read, `""` when it can; refusal: the reason of one that answers and lets nobody in, `""` otherwise.
     """
 
     documents: tuple[Declared, ...] = ()
@@ -109,6 +109,7 @@ class Tree:
     revision: Revision | None = None
     held: tuple[SourceProblem, ...] = ()
     away: str = ""
+    refusal: str = ""
     locate: Callable[[Place, str], int] = field(default=_first_line, compare=False, repr=False)
 
     @property

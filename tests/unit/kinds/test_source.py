@@ -88,6 +88,10 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "all is applied": ({}, Ready(message="3 documents of 4f0c2b9d1e77 are applied")),
     "a broken file": ({"problems": ("a.yaml:3: no", "b")}, Stalled("SourceBroken", "a.yaml:3: no (and 1 more)")),
     "the remote is away": ({"away": "since 1: no"}, Waiting("RemoteAway", "the repository cannot be read since 1: no")),
+    "the remote refuses us": (
+        {"away": "since 1: no", "refusal": "CredentialsRefused"},
+        Waiting("CredentialsRefused", "the repository cannot be read since 1: no"),
+    ),
     "it was never reached": (
         {"away": "since 1: no", "revision": "", "problems": ("url: no",)},
         Waiting("RemoteAway", "the repository cannot be read since 1: no"),

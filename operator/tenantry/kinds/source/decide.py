@@ -122,11 +122,11 @@ def _verdict(source: Source, followed: Followed) -> Verdict:
     if followed.failure is not None:
         return followed.failure
     if followed.away and not followed.revision:
-        return Waiting("RemoteAway", f"the repository cannot be read {followed.away}")
+        return _away(followed)
     if followed.problems:
         return Stalled("SourceBroken", _and_more(followed.problems))
     if followed.away:
-        return Waiting("RemoteAway", f"the repository cannot be read {followed.away}")
+        return _away(followed)
     if followed.kept:
         named = _and_more(tuple(f"{each.object}: {each.reason}" for each in followed.kept))
         let_go = f"; tenantry approve source/{source.metadata.name} -n {source.metadata.namespace}"
@@ -134,6 +134,10 @@ def _verdict(source: Source, followed: Followed) -> Verdict:
     if followed.waiting:
         return Waiting("ObjectsWaiting", _and_more(followed.waiting))
     return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied")
+
+
+def _away(followed: Followed) -> Waiting:
+    return Waiting(followed.refusal or "RemoteAway", f"the repository cannot be read {followed.away}")
 
 
 def _and_more(told: tuple[str, ...]) -> str:

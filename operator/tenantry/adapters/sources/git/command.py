@@ -59,7 +59,11 @@ _SECRET = re.compile(r"//[^/@\s]*@")
 
 
 class GitFailed(Exception):  # noqa: N818 - what becomes of it is the caller's to say
-    """git did not do it. The text is one line that says why."""
+    """git did not do it. The text is one line that says why. said: all that it printed about it, `""` where it did not run."""
+
+    def __init__(self, why: str, said: str = "") -> None:
+        super().__init__(why)
+        self.said = said
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Git:
         finally:
             await _end(process)
         if code:
-            raise GitFailed(_sentence(arguments[0], said, code))
+            raise _failed(arguments[0], said.decode(errors="replace"), code)
         return printed
 
     def _start(
@@ -214,8 +218,8 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     await asyncio.shield(asyncio.to_thread(process.wait))
 
 
-def _sentence(command: str, said: bytes, code: int) -> str:
-    """What git said, as one line: bounded, and with no control character and no credentials in it."""
-    lines = [line for line in _SAID.sub("", said.decode(errors="replace")).splitlines() if line.strip()]
-    text = _SECRET.sub("//...@", " ".join(_CONTROL.sub(" ", "; ".join(lines)).split()))
-    return text[:500] or f"git {command} ended with {code}"
+def _failed(command: str, said: str, code: int) -> GitFailed:
+    """What git said, bounded, and with no control character and no credentials in it: as one line, and line by line."""
+    lines = [_SECRET.sub("//...@", " ".join(_CONTROL.sub(" ", line).split())) for line in _SAID.sub("", said).splitlines()]
+    lines = [line for line in lines if line]
+    return GitFailed("; ".join(lines)[:500] or f"git {command} ended with {code}", "\n".join(lines))

@@ -13,6 +13,7 @@ from tenantry.adapters.sources.documents import SUFFIXES, Admit
 from tenantry.adapters.sources.drafting import Draft, Drafter
 from tenantry.adapters.sources.git.command import GitFailed
 from tenantry.adapters.sources.git.commits import Commits
+from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, refusal_of
 from tenantry.adapters.sources.git.source import GitSource, Latest
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.redeclaring import Committed, Redeclaration
@@ -70,7 +71,7 @@ class GitDeclarations:
                 Transient("RepositorySlow", f"{about}; had it taken the commit even so, the next sync applies it")
             ) from None
         except (GitFailed, OSError) as error:
-            raise _refused(str(error)) from error
+            raise _refused(error) from error
 
     async def _write(self, change: Redeclaration) -> Committed:
         for _ in range(ATTEMPTS):
@@ -151,9 +152,11 @@ def _check_sound(latest: Latest) -> None:
         raise Invalid((Problem("", f"the source is broken, and nothing is committed to it until it is mended: {about}"),))
 
 
-def _refused(reason: str) -> Halt:
+def _refused(error: GitFailed | OSError) -> Halt:
     """What to do next: the repository's owner must allow it, or one tries again."""
-    if any(word in reason.casefold() for word in _REFUSALS):
+    reason, refusal = str(error), refusal_of(error, Means())
+    shut = refusal is not None and refusal.reason != REPOSITORY_NOT_FOUND
+    if shut or any(word in reason.casefold() for word in _REFUSALS):
         return Halt(Stalled("RepositoryRefused", f"the repository refused the commit: {reason}", "Operator"))
     return Halt(
         Transient(

@@ -16,6 +16,7 @@ from tenantry.adapters.sources.documents import Admit, declare, gathered, line_o
 from tenantry.adapters.sources.git.command import GitFailed, GitLimits
 from tenantry.adapters.sources.git.entering import Enter, as_configured
 from tenantry.adapters.sources.git.packages import GitPackages
+from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, Refusal, refusal_of
 from tenantry.adapters.sources.git.repository import APPLIED, READ, Repository
 from tenantry.adapters.sources.git.signatures import Signatures
 from tenantry.adapters.sources.git.tree import LINK, MOST_PROBLEMS, Listed, listed
@@ -41,7 +42,7 @@ class GitSettings:
 
     sops: opens what is encrypted there; signers: a file of who must have signed the commit, None for no matter who, and how
     people know that file; settled: the commit of which nothing was left to approve, where the folder is new and cannot tell;
-    enter: how the remote is entered.
+    enter: how the remote is entered; means: by what, for people.
     """
 
     interval_s: float = 60.0
@@ -52,6 +53,7 @@ class GitSettings:
     signers_shown: str = ""
     settled: str = ""
     enter: Enter = as_configured
+    means: Means = field(default_factory=Means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class GitSource:
         self._now = now
         self._interval_s, self._settled = settings.interval_s, settings.settled
         self._largest = settings.limits.yaml
+        self._means = settings.means
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
         self.repository = self._repository = Repository(
             folder / "repository", url, settings.limits, settings.authorization, settings.enter
@@ -114,22 +117,26 @@ class GitSource:
         self._ref = self._tip = self._commit = self._applied = ""
         self._unread = 0
         self._failures, self._since, self._reason = 0, "", ""
+        self._refusal: Refusal | None = None
 
     async def read(self) -> Tree:
         """What the revision declares; the last good one where it is broken or cannot be reached. It raises for neither."""
         try:
             await self._advance()
-            self._failures, self._since, self._reason = 0, "", ""
+            self._failures, self._since, self._reason, self._refusal = 0, "", "", None
         except (GitFailed, OSError) as error:
             self._failures += 1
             self._since = self._since or format_time(self._now().replace(microsecond=0))
-            self._reason = str(error)
+            self._refusal = refusal_of(error, self._means)
+            self._reason = self._refusal.message if self._refusal else str(error)
         if self._good is None:
             await self._recall()
         away = f"since {self._since}: {self._reason}" if self._failures else ""
+        refusal = self._refusal.reason if self._refusal else ""
         if self._good is None:
-            return Tree(problems=self._held or (whole(str(self._url), f"cannot be fetched: {self._reason}"),), away=away)
-        return replace(self._good, held=self._held, away=away)
+            unread = self._held or (whole(str(self._url), f"cannot be fetched: {self._reason}"),)
+            return Tree(problems=unread, away=away, refusal=refusal)
+        return replace(self._good, held=self._held, away=away, refusal=refusal)
 
     async def applied(self, tree: Tree) -> None:
         """Takes note that a tree is applied, and nothing of it is left to approve."""
@@ -165,7 +172,8 @@ class GitSource:
     async def changes(self) -> AsyncIterator[None]:
         """Yields when the remote is to be asked again, without end: soon after a failure, then less and less often."""
         while True:
-            await asyncio.sleep(pause_s(self._interval_s, self._failures))
+            shut = self._refusal is not None and self._refusal.reason != REPOSITORY_NOT_FOUND
+            await asyncio.sleep(pause_s(self._interval_s, self._failures, shut))
             yield None
 
     async def _advance(self) -> None:
@@ -289,10 +297,15 @@ class GitSource:
         return gathered(await with_packages(documents, fill, locate, problems), problems, locate)
 
 
-def pause_s(interval_s: float, failures: int) -> float:
-    """How long until the remote is asked again, after that many failures in a row."""
+def pause_s(interval_s: float, failures: int, shut: bool = False) -> float:
+    """How long until the remote is asked again, after that many failures in a row.
+
+    shut: it lets us not in, which only a person changes; who knocks often is locked out by many a forge.
+    """
     if not failures:
         return interval_s
+    if shut:
+        return max(interval_s, LAST_RETRY_S)
     return min(FIRST_RETRY_S * 2.0 ** min(failures - 1, 30), max(interval_s, LAST_RETRY_S))
 
 
