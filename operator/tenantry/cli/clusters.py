@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.kubernetes.backups import ClusterBackups
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import find_credentials
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
@@ -29,9 +30,16 @@ from tenantry.engine.packages.check import inspect
 from tenantry.hosts.approving import check_holds
 from tenantry.hosts.console import About, Approved, Console
 from tenantry.hosts.local_console import LocalConsole
-from tenantry.model.facts import PackageFacts
+from tenantry.hosts.standalone import fill
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.registry import TYPES
+from tenantry.model.facts import EngineRef, PackageFacts
+from tenantry.model.resource import Document
 from tenantry.model.verdicts import Forbidden
+from tenantry.ports import Feed
 from tenantry.rest.release import release_label
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.declared import CONTENTS, declared_of
 from tenantry.runtime.planned import Planned
 
 TENANT_PATIENCE_S = 30.0
@@ -48,7 +56,8 @@ async def cluster_console(choice: ClusterChoice) -> AsyncIterator[Console]:
             packages = PushedPackages(await asyncio.to_thread(FolderBlobs, Path(folder), inspect))
             about = About(release_label(), f"cluster {choice.context or 'of the current context'}", _server() or "kubernetes")
             store, feed = KubernetesStore(client), KubernetesFeed(client)
-            console = LocalConsole(about, store, feed, packages, NoLogs(), _plan, _no_token, acts_for="")
+            backups = ClusterBackups(client, partial(_declared, feed))
+            console = LocalConsole(about, store, feed, packages, NoLogs(), _plan, _no_token, acts_for="", archives=backups)
             console.applies = partial(_apply_plan, console)
             yield console
             await packages.push()
@@ -96,6 +105,13 @@ class PushedPackages:
                 if time.monotonic() >= deadline:
                     raise
             await asyncio.sleep(PAUSE_S)
+
+
+async def _declared(feed: Feed, ref: EngineRef) -> Sequence[Document]:
+    cache = Cache(TYPES)
+    for kind in (Environment.KIND, *CONTENTS):
+        await fill(feed, cache, kind)
+    return declared_of(cache, ref)
 
 
 def _server() -> str:

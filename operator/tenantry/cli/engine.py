@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,13 @@ from tenantry.cli.output import write
 
 Data = Annotated[Path, typer.Option("--data", help="The folder that holds everything of the engine.")]
 Database = Annotated[str | None, typer.Option("--database", help="URL of a database; SQLite in the folder where absent.")]
+Scratch = Annotated[
+    Path | None, typer.Option("--scratch", help="With -: where a copy is kept meanwhile; the system's temporary folder.")
+]
+PIPE = "-"
+AGAIN_S = 0.5
+POD_SCRATCH = 3 << 29
+"""Bytes of one database that a pod has room for a copy of. Its /tmp holds a little more, and who fills that up is evicted."""
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +29,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(engine)
     group.command("backup")(backup)
     group.command("restore")(restore)
+    group.command("await", hidden=True)(await_restore)
     app.add_typer(group)
 
 
@@ -49,30 +59,54 @@ def engine(
 
 def backup(
     data: Data,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
     database: Database = None,
+    scratch: Scratch = None,
 ) -> None:
     """Backs one engine up to a file, while it serves."""
-    from tenantry.adapters.local.engine_backups import back_up
+    from tenantry.adapters.local.engine_backups import back_up, database_size, stream_back_up
     from tenantry.cli.alone import database_of
     from tenantry.cli.backups import size_text
     from tenantry.cli.configuration import load
 
+    managed = load().managed
+    url = database or database_of(managed)
+    if str(out) == PIPE:
+        if managed.uid and database_size(data) > POD_SCRATCH:
+            size = size_text(database_size(data))
+            raise Failure(f"the engine's database holds {size}, and its pod has room for a copy of {size_text(POD_SCRATCH)}")
+        return stream_back_up(data, url, sys.stdout.buffer, scratch or Path(tempfile.gettempdir()))
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise Failure(f"{out}: no file can be written there", BAD_INPUT)
-    back_up(data, database or database_of(load().managed), out.absolute())
-    write(f"{out}  {size_text(out.stat().st_size)}")
+    back_up(data, url, out.absolute())
+    return write(f"{out}  {size_text(out.stat().st_size)}")
 
 
 def restore(
-    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A backup of an engine.")],
+    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A backup of an engine; - is standard input.")],
     data: Data,
     database: Database = None,
+    scratch: Scratch = None,
 ) -> None:
     """Puts a backup into an empty folder, and an empty database; run again when it was interrupted."""
+    from tenantry.adapters.local.engine_backups import receive
     from tenantry.adapters.local.engine_backups import restore as restore_engine
     from tenantry.cli.alone import database_of
     from tenantry.cli.configuration import load
 
-    restore_engine(archive, data, database or database_of(load().managed))
+    url = database or database_of(load().managed)
+    if str(archive) == PIPE:
+        receive(sys.stdin.buffer, data, url, scratch or Path(tempfile.gettempdir()))
+    else:
+        restore_engine(archive, data, url)
     write(f"{data}  restored")
+
+
+def await_restore(data: Data) -> None:
+    """Waits until a backup was restored into the folder, without end; what a pod does whose environment is being restored."""
+    import time
+
+    from tenantry.adapters.local.engine_backups import is_restored
+
+    while not is_restored(data):
+        time.sleep(AGAIN_S)

@@ -10,10 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tenantry.adapters.local.backups import Backups
 from tenantry.hosts.console import About, Applied, Approved, KeptBack, PlanReport, SourceReport
 from tenantry.hosts.standalone import SourceFeed
-from tenantry.hosts.undeleting import Undelete
+from tenantry.hosts.undeleting import Archives, Undelete
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import BackupFacts, EngineRef, PackageFacts
@@ -67,8 +66,8 @@ class LocalConsole:
     follows: SourceFeed | None = None
     acts_for: str = OPERATOR
     """On whose behalf its writes are recorded; `""`: the store knows who writes."""
-    archives: Backups | None = None
-    """The backups of this host, where engines run on it."""
+    archives: Archives[Any] | None = None
+    """The backups of the host that its engines run on."""
     applies: Applies = _applies_nothing
 
     def __post_init__(self) -> None:
@@ -206,7 +205,7 @@ class LocalConsole:
         await self.store.create(_born(document, self._marks))
 
     @property
-    def _host_backups(self) -> Backups:
+    def _host_backups(self) -> Archives[Any]:
         if self.archives is None:
             raise _no_backups()
         return self.archives

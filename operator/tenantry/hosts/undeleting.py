@@ -6,21 +6,48 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 from tenantry.adapters.local.archives import Backup
-from tenantry.adapters.local.backups import Backups
 from tenantry.hosts.console import Applied
-from tenantry.model.facts import EngineRef
-from tenantry.model.resource import RESTORING, Document, Ref, format_time, ref_of
+from tenantry.model.facts import BackupFacts, EngineRef
+from tenantry.model.resource import RESTORING, Document, Ref, ref_of
 from tenantry.model.verdicts import AlreadyExists, NotFound
+
+A = TypeVar("A")
+
+
+class Archives(Protocol[A]):
+    """The backups of a host. A: how it names one."""
+
+    async def write(self, ref: EngineRef, target: Path) -> BackupFacts:
+        """Backs an engine up while it runs. Raises NotFound, Halt, OSError."""
+
+    async def kept(self) -> tuple[BackupFacts, ...]:
+        """Those of removed engines, the newest first."""
+
+    async def find(self, given: str) -> A:
+        """The file of that path, or the newest of the environment with that id. Raises NotFound."""
+
+    async def read(self, archive: A) -> Backup:
+        """What it says of itself. Raises Invalid, OSError."""
+
+    def mark(self, archive: A, backup: Backup) -> str:
+        """What the Environment carries while it is restored from there; no two archives have the same."""
+
+    async def stage(self, archive: A, ref: EngineRef) -> None:
+        """What must be there before the Environment is made. Raises AlreadyExists, Invalid, Halt, OSError."""
+
+    async def fill(self, archive: A, ref: EngineRef) -> None:
+        """What can be done only when it is made; returns when the engine has its data. Idempotent. Raises Halt, OSError."""
 
 
 @dataclass
-class Undelete:
+class Undelete(Generic[A]):
     """Makes Environments again. create raises AlreadyExists; patch merges."""
 
-    backups: Backups
+    backups: Archives[A]
     list: Callable[[str], Awaitable[Sequence[Document]]]
     get: Callable[[Ref], Awaitable[Document]]
     create: Callable[[Document], Awaitable[None]]
@@ -32,16 +59,18 @@ class Undelete:
 
         Raises NotFound (the archive, the namespace), AlreadyExists (its id or a name is living), Invalid, OSError.
         """
-        path = await self.backups.find(archive)
-        backup = await self.backups.read(path)
+        found = await self.backups.find(archive)
+        backup = await self.backups.read(found)
         ref = EngineRef(namespace or backup.ref.namespace, name or backup.ref.name, backup.ref.id)
-        mark = f"{ref.id}@{format_time(backup.taken)}"
+        mark = self.backups.mark(found, backup)
         documents = _moved(backup, ref, mark)
         async with self._turn:
             if not await self._begun(ref, mark):
                 await self._check_free(documents, ref)
-                await self.backups.stage(path, ref)
-            applied = tuple([await self._made(document) for document in documents])
+                await self.backups.stage(found, ref)
+            environment = await self._made(documents[0])
+            await self.backups.fill(found, ref)
+            applied = (environment, *[await self._made(document) for document in documents[1:]])
             await self.patch(applied[0].ref, {"metadata": {"annotations": {RESTORING: None}}})
         return applied
 

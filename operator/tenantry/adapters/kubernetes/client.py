@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -16,7 +17,7 @@ from yarl import URL
 
 from tenantry.adapters.kubernetes.credentials import Access, Credentials
 from tenantry.adapters.kubernetes.wire import lines, refusal, told
-from tenantry.model.verdicts import Halt, Transient, Unauthorized
+from tenantry.model.verdicts import Halt, Stalled, Transient, Unauthorized
 
 TRIES = 5
 FIRST_PAUSE_S = 0.1
@@ -26,6 +27,8 @@ REQUEST_S = 30.0
 CONNECT_S = 5.0
 SILENCE_S = 75.0
 """A watch has a bookmark about once a minute; one that is silent for longer is dead."""
+HEARTBEAT_S = 60.0
+"""How long a channel may be silent before it is asked whether it is there."""
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -111,6 +114,33 @@ class Client:
                     yield orjson.loads(line)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _unanswered("WATCH", path, error) from error
+
+    @asynccontextmanager
+    async def channel(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket of that protocol, until the end of the block. Not tried again.
+
+        Raises the Halts of wire.refusal; a Transient one when the server is not reached.
+        """
+        access = await self._credentials.access()
+        options = self._options(access, None, aiohttp.ClientTimeout())
+        for key in ("timeout", "allow_redirects"):
+            del options[key]
+        try:
+            socket = await self._pool.session.ws_connect(
+                _url(access, path), **options | {"params": query}, protocols=(protocol,), heartbeat=HEARTBEAT_S
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status == 401:
+                await self._credentials.renew(access)
+            raise refusal(error.status, {"message": f"{path}: the API server answered {error.status}"}) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unanswered("CONNECT", path, error) from error
+        async with socket:
+            if socket.protocol != protocol:
+                raise Halt(Stalled("ProtocolUnknown", f"{path}: the API server does not speak {protocol}", "Operator"))
+            yield socket
 
     async def close(self) -> None:
         """Ends the connections, also of the clients made by `with_headers`."""

@@ -12,6 +12,7 @@ from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import GROUP, Document
 
 NAME = "engine"
+POD = f"{NAME}-0"
 PORT = 8080
 USER = 65534
 MANAGED_BY = {"app.kubernetes.io/managed-by": "tenantry", "app.kubernetes.io/name": "tenantry-engine"}
@@ -32,6 +33,7 @@ SIZES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "large": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}},
 }
 DEFAULT_SIZE = "small"
+DATA_PATH = "/data"
 KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
 _STARTS_ANEW_S = 10
 
@@ -318,7 +320,7 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "ADMIN_PASSWORD": f"{ADMIN_PATH}/password",
     }
     mounts = [
-        {"name": "data", "mountPath": "/data"},
+        {"name": "data", "mountPath": DATA_PATH},
         {"name": "keys", "mountPath": KEYS_PATH, "readOnly": True},
         {"name": "admin", "mountPath": ADMIN_PATH, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod
@@ -330,7 +332,7 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "name": NAME,
         "image": image_of(placement.image, spec.version),
         "imagePullPolicy": placement.pull_policy,
-        "args": ["engine", "--data", "/data", "--listen", f"0.0.0.0:{PORT}"],
+        "args": ["engine", "--data", DATA_PATH, "--listen", f"0.0.0.0:{PORT}"],
         "env": [*({"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()), *_outbound(placement)],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {key: dict(value) for key, value in SIZES[spec.size or DEFAULT_SIZE].items()},

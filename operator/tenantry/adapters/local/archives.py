@@ -24,7 +24,7 @@ import yaml
 
 from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef
-from tenantry.model.resource import Document, format_time, parse_time
+from tenantry.model.resource import Document, format_time, parse_time, ref_of
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 
 FORMAT = 1
@@ -33,6 +33,7 @@ RESOURCES = "resources.yaml"
 ENGINE = "engine"
 DATABASE = "database"
 SQLITE = "sqlite"
+POSTGRESQL = "postgresql"
 LARGEST_TEXT = 16 << 20
 """Bytes of what is parsed of an archive."""
 ATTEMPTS = 5
@@ -46,11 +47,12 @@ Members = Callable[[Path], Generator[str]]
 
 @dataclass(frozen=True)
 class Backup:
-    """What an archive says of itself. documents: the Environment comes first."""
+    """What an archive says of itself. documents: the Environment comes first; database: sqlite or postgresql."""
 
     ref: EngineRef
     taken: datetime
     documents: tuple[Document, ...]
+    database: str = SQLITE
 
 
 class _Moved(Exception):  # noqa: N818 - it ends an attempt
@@ -65,17 +67,53 @@ def write(backup: Backup, folder: Path, target: Path) -> None:
 
 def pack(texts: Mapping[str, bytes], folder: Path, target: Path, database: Members | None = None) -> None:
     """The same with those texts before it, and with the copy of a database that is not in the folder."""
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as scratch:
-        unfinished = Path(scratch) / "archive.tar"
+    with appearing(target) as unfinished:
         for _ in range(ATTEMPTS):
             try:
-                _write(texts, folder, unfinished, Path(scratch) / "database", database)
+                with _durable(unfinished) as file, tarfile.open(fileobj=file, mode="w") as tar:
+                    _write(texts, folder, tar, unfinished.parent / "database", database)
             except _Moved:
                 continue
-            unfinished.rename(target)
-            make_durable(target.parent)
             return
-    raise Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
+        raise _busy(folder)
+
+
+def stream(texts: Mapping[str, bytes], folder: Path, out: BinaryIO, scratch: Path, database: Members | None = None) -> None:
+    """The same to a pipe. What was written before it raised is no archive, and does not look like one: its end is missing.
+
+    scratch: a folder with room for the largest database or table once more.
+    """
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=scratch) as inner:
+        tar = tarfile.open(fileobj=out, mode="w|")  # noqa: SIM115 - closed, it would get its end though it is none
+        try:
+            _write(texts, folder, tar, Path(inner) / "database", database)
+        except _Moved as error:
+            raise _busy(folder) from error
+        tar.close()
+
+
+def complete(engine: Path, ref: EngineRef, documents: Sequence[Document], target: Path) -> None:
+    """Makes an engine's archive that of its environment, by one rename; it is durable on return. Blocks.
+
+    Raises Invalid, OSError."""
+    with appearing(target) as unfinished, _opened(engine) as (source, about), _durable(unfinished) as file:
+        taken, database = parse_time(about["takenAt"]), str(about.get("database", SQLITE))
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            _add(tar, ABOUT, _about(Backup(ref, taken, (), database)))
+            _add(tar, RESOURCES, to_yaml(documents))
+            for member in source:
+                if member.name not in (ABOUT, RESOURCES):
+                    tar.addfile(member, source.extractfile(member))
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """A file, in a folder of its own beside the target, which becomes the target by one rename when the block ends well."""
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as scratch:
+        unfinished = Path(scratch) / "archive.tar"
+        yield unfinished
+        unfinished.rename(target)
+        make_durable(target.parent)
 
 
 def read(path: Path) -> Backup:
@@ -84,7 +122,7 @@ def read(path: Path) -> Backup:
         with _opened(path) as (tar, about):
             documents = tuple(yaml.safe_load_all(_text(tar, RESOURCES)))
             ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
-            backup = Backup(ref, parse_time(about["takenAt"]), documents)
+            backup = Backup(ref, parse_time(about["takenAt"]), documents, str(about.get("database", SQLITE)))
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise _refused(path, f"is no backup: {_first_line(error)}") from error
     kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
@@ -124,6 +162,17 @@ def unpack(path: Path, folder: Path, *, database: str = SQLITE) -> None:
         make_durable(inner)
 
 
+def mark_of(backup: Backup) -> str:
+    """`<environment id>@<when it was taken>`: no two archives have the same."""
+    return f"{backup.ref.id}@{format_time(backup.taken)}"
+
+
+def joined(documents: Sequence[Document], earlier: Sequence[Document]) -> tuple[Document, ...]:
+    """What is declared, and of what was remembered the rest: an interrupted deletion has removed some of it."""
+    now = {ref_of(each): each for each in documents}
+    return (*now.values(), *(each for each in earlier if ref_of(each) not in now))
+
+
 def to_yaml(documents: Sequence[Document]) -> bytes:
     """Documents as they are kept."""
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, encoding="utf-8")
@@ -152,14 +201,23 @@ def _said(path: Path, tar: tarfile.TarFile) -> Mapping[str, Any]:
     return about
 
 
-def _write(texts: Mapping[str, bytes], folder: Path, target: Path, copy: Path, database: Members | None) -> None:
-    with open(target, "wb", opener=_private) as file:
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for name, content in texts.items():
-                _add(tar, name, content)
-            _add_engine(tar, folder, copy, database)
+def _write(texts: Mapping[str, bytes], folder: Path, tar: tarfile.TarFile, copy: Path, database: Members | None) -> None:
+    for name, content in texts.items():
+        _add(tar, name, content)
+    _add_engine(tar, folder, copy, database)
+
+
+@contextmanager
+def _durable(path: Path) -> Iterator[BinaryIO]:
+    """The file for its owner alone, anew; durable when the block ends well."""
+    with open(path, "wb", opener=_private) as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def _busy(folder: Path) -> Halt:
+    return Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
 
 
 def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Members | None) -> None:
@@ -212,7 +270,8 @@ def _inside(path: Path, folder: Path) -> str:
 def _about(backup: Backup) -> bytes:
     ref = backup.ref
     about = {"format": FORMAT, "id": ref.id, "namespace": ref.namespace, "name": ref.name}
-    return orjson.dumps(about | {"takenAt": format_time(backup.taken)}, option=orjson.OPT_INDENT_2)
+    about |= {"takenAt": format_time(backup.taken), "database": backup.database}
+    return orjson.dumps(about, option=orjson.OPT_INDENT_2)
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import structlog
 import yaml
 
-from tenantry.adapters.local.archives import Backup, read, to_yaml, write
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, database_of, joined, mark_of, read, to_yaml, write
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.staging import Staging
 from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import BackupFacts, EngineRef
-from tenantry.model.resource import Document, format_time, ref_of
-from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound
+from tenantry.model.resource import Document, format_time
+from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound, Problem
 
 KEEP = timedelta(days=30)
 ARCHIVE = ".tar"
@@ -44,7 +44,7 @@ class Backups:
             raise NotFound(f"environment {ref.namespace}/{ref.name} has no engine on this host, so there is nothing to back up")
         backup = Backup(record.ref, datetime.now(UTC), tuple(self._declared(ref)))
         await asyncio.to_thread(write, backup, self._folders.folder(ref.id), target)
-        return await asyncio.to_thread(_facts, target, "")
+        return await asyncio.to_thread(facts_of, target, "")
 
     async def remember(self, record: EngineRecord) -> bool:
         """Before its contents go, keeps what is declared of an environment. False when they are gone already."""
@@ -83,7 +83,17 @@ class Backups:
                 f"this host keeps an engine of environment {ref.namespace}/{ref.name} with id {ref.id}: "
                 "declare the Environment with that spec.id to have it back as it is"
             )
+        if await asyncio.to_thread(database_of, archive) != SQLITE:
+            problem = f"is of an engine on {POSTGRESQL}; engines of this host are on {SQLITE}: restore it on a cluster"
+            raise Invalid((Problem(str(archive), problem),))
         await asyncio.to_thread(self.staging.put, archive, ref)
+
+    def mark(self, archive: Path, backup: Backup) -> str:
+        """`<environment id>@<when it was taken>`."""
+        return mark_of(backup)
+
+    async def fill(self, archive: Path, ref: EngineRef) -> None:
+        """Nothing: what is staged is taken in by the first deploy."""
 
     async def run(self, period_s: float) -> None:
         """Removes what need not be kept any more, now and every period, without end."""
@@ -106,7 +116,7 @@ class Backups:
         path = self._path(record, DECLARED)
         unfinished = path.with_suffix(".tmp")
         unfinished.touch(mode=0o600)
-        unfinished.write_bytes(to_yaml(self._joined(record, documents)))
+        unfinished.write_bytes(to_yaml(self._all(record, documents)))
         make_durable(unfinished)
         unfinished.replace(path)
         make_durable(self.folder)
@@ -115,16 +125,14 @@ class Backups:
         folder = self._folders.folder(record.ref.id)
         target = self._path(record, ARCHIVE)
         if folder.exists() and not target.exists():  # never opened: it holds nothing
-            backup = Backup(record.ref, datetime.now(UTC), tuple(self._joined(record, documents)))
+            backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents))
             write(backup, folder, target)
         self._path(record, DECLARED).unlink(missing_ok=True)
 
-    def _joined(self, record: EngineRecord, documents: Sequence[Document]) -> list[Document]:
-        """What is declared, and of what was remembered the rest: an interrupted deletion has removed some of it."""
+    def _all(self, record: EngineRecord, documents: Sequence[Document]) -> tuple[Document, ...]:
+        """What is declared, with what was remembered of it."""
         path = self._path(record, DECLARED)
-        earlier = yaml.safe_load_all(path.read_bytes()) if path.exists() else ()
-        joined = {ref_of(each): each for each in documents}
-        return [*joined.values(), *(each for each in earlier if ref_of(each) not in joined)]
+        return joined(documents, tuple(yaml.safe_load_all(path.read_bytes())) if path.exists() else ())
 
     def _path(self, record: EngineRecord, suffix: str) -> Path:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,7 +143,7 @@ class Backups:
         for path in _files(self.folder, ARCHIVE):
             try:
                 until = datetime.fromtimestamp(path.stat().st_mtime, UTC) + self._keep
-                found.append(_facts(path, format_time(until.replace(microsecond=0))))
+                found.append(facts_of(path, format_time(until.replace(microsecond=0))))
             except FileNotFoundError:  # swept meanwhile
                 continue
             except (Invalid, OSError) as error:
@@ -143,7 +151,8 @@ class Backups:
         return tuple(sorted(found, key=lambda facts: facts.taken, reverse=True))
 
 
-def _facts(path: Path, kept_until: str) -> BackupFacts:
+def facts_of(path: Path, kept_until: str) -> BackupFacts:
+    """What an archive is. Blocks. Raises Invalid, OSError."""
     backup = read(path)
     ref = backup.ref
     taken = format_time(backup.taken)

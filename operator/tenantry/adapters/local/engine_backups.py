@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
@@ -16,10 +18,13 @@ from tenantry.adapters.local.archives import (
     ABOUT,
     FORMAT,
     OF_THE_PLACE,
+    POSTGRESQL,
     SQLITE,
+    Members,
     database_of,
     members,
     pack,
+    stream,
     unpack,
 )
 from tenantry.adapters.store.state_folder import FolderLock, make_durable
@@ -30,7 +35,6 @@ from tenantry.engine.logical.session import is_postgresql
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
 
-POSTGRESQL = "postgresql"
 # All are passed over by backups. While the mark is there, the folder and the database may hold half of a restore.
 _MARK = "restoring.tmp"
 _FILES = "restoring.part"
@@ -39,15 +43,15 @@ _UNTOLD = "restoring-mark.tmp"
 
 def back_up(data: Path, url: str | None, target: Path) -> None:
     """Writes an archive of that folder's engine, which may serve. Blocks. Raises Invalid, Halt, OSError, sqlite3.Error."""
-    on_server = is_postgresql(url)
-    refuse_half_restored(data)
-    if not data.is_dir() or not (on_server or (data / FILE).is_file()):
-        raise _refused(data, "holds no engine: there is nothing to back up")
+    text = _about(data, url)
     if target.resolve().is_relative_to(data.resolve()):
         raise _refused(target, "is in the folder that is backed up; write it elsewhere")
-    about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": POSTGRESQL if on_server else SQLITE}
-    text = {ABOUT: orjson.dumps(about, option=orjson.OPT_INDENT_2)}
-    pack(text, data, target, partial(dump, url) if on_server and url else None)
+    pack(text, data, target, _copied(url))
+
+
+def stream_back_up(data: Path, url: str | None, out: BinaryIO, scratch: Path) -> None:
+    """The same to a pipe. scratch: a folder with room for the largest database or table once more."""
+    stream(_about(data, url), data, out, scratch, _copied(url))
 
 
 def restore(archive: Path, data: Path, url: str | None) -> None:
@@ -65,10 +69,47 @@ def restore(archive: Path, data: Path, url: str | None) -> None:
         lock.release()
 
 
+def receive(archive: BinaryIO, data: Path, url: str | None, scratch: Path) -> None:
+    """The same out of a pipe. scratch: a folder with room for the archive, which is made."""
+    scratch.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="restore-", suffix=".tar") as held:
+        shutil.copyfileobj(archive, held)
+        held.flush()
+        restore(Path(held.name), data, url)
+
+
+def database_size(data: Path) -> int:
+    """Bytes of the engine's SQLite database, 0 where it has none in the folder. Blocks."""
+    try:
+        return (data / FILE).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def is_restored(data: Path) -> bool:
+    """Holds the folder a whole engine? Blocks."""
+    names = {path.name for path in _entries(data)}
+    return bool(names - {_UNTOLD}) and _MARK not in names
+
+
 def refuse_half_restored(data: Path) -> None:
     """Raises a Stalled Halt where a restore was interrupted."""
     if (data / _MARK).exists():
         raise Halt(Stalled("RestoreUnfinished", f"a restore into {data} was interrupted: run it again", "Operator"))
+
+
+def _about(data: Path, url: str | None) -> dict[str, bytes]:
+    """What the archive says of itself. Raises Invalid, Halt."""
+    on_server = is_postgresql(url)
+    refuse_half_restored(data)
+    if not data.is_dir() or not (on_server or (data / FILE).is_file()):
+        raise _refused(data, "holds no engine: there is nothing to back up")
+    about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": POSTGRESQL if on_server else SQLITE}
+    return {ABOUT: orjson.dumps(about, option=orjson.OPT_INDENT_2)}
+
+
+def _copied(url: str | None) -> Members | None:
+    return partial(dump, url) if url is not None and is_postgresql(url) else None
 
 
 def _restore(archive: Path, data: Path, url: str | None) -> None:
