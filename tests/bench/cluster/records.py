@@ -10,7 +10,6 @@ from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import tenant_objects
-from tenantry.adapters.kubernetes.wire import endpoint
 from tenantry.adapters.kubernetes.workload import NAME, Credentials, Placement, engine_objects, namespace_of, service_url
 from tenantry.adapters.tenancy import MADE_FOR
 from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
@@ -97,7 +96,7 @@ class Records:
             "spec": {**spec, "requestedBy": "system", "steps": steps},
             "status": {**ended, **times, "details": action, "logs": logs, "conditions": [{"type": "Succeeded", **SUCCEEDED}]},
         }
-        await self._client.request("POST", endpoint("Operation").path(SYSTEM_NAMESPACE), query=WRITE, body=document)
+        await self.create(document)
         since = {"observedGeneration": 1, "lastTransitionTime": self._stamp}
         last = {"id": document["metadata"]["name"], "action": action, "by": "", "code": "", **ended}
         condition = {"type": "Ready", "message": "", **SUCCEEDED, **since}
