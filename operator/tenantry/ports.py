@@ -32,6 +32,7 @@ from tenantry.model.facts import (
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
 from tenantry.model.syncing import Followed, SyncOrder
+from tenantry.model.tree import Tree
 
 R = TypeVar("R", bound=Resource[Any, Any])
 O = TypeVar("O")  # noqa: E741 - Observed
@@ -78,6 +79,9 @@ class Declarations(Protocol):
         Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and a
         Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all.
         """
+
+    async def tree(self) -> Tree:
+        """What it declares now. Raises Invalid where it is broken, and a Halt when it cannot be read."""
 
 
 class Event(NamedTuple):

@@ -110,12 +110,12 @@ class Platform:
             yield operator
 
     @contextmanager
-    def api(self) -> Iterator[str]:
+    def api(self, **settings: str) -> Iterator[str]:
         """The facade's URL, once it answers."""
         blobs = self._folder / "blobs"
         blobs.mkdir(exist_ok=True)
         log, listen = self._folder / "api.log", self.api_url.removeprefix("http://")
-        with self._process("api", log, "--listen", listen, TENANTRY_CLUSTER__BLOBS=f"file://{blobs}"):
+        with self._process("api", log, "--listen", listen, TENANTRY_CLUSTER__BLOBS=f"file://{blobs}", **settings):
             until(lambda: _answers(f"{self.api_url}/readyz"), "an answer:", told=log.read_text)
             yield self.api_url
 

@@ -17,7 +17,7 @@ from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.plan import Edit
 from tenantry.runtime.planned import Planned
-from tenantry.runtime.write_back import WriteBack
+from tenantry.runtime.writers import SourceWriters
 from tenantry.runtime.writing import WritingStore
 
 
@@ -41,11 +41,12 @@ class Facade:
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
     means here; plan_bundle: what a client's source (rest.plan_bundle) would do, with its caller's rights, in one namespace or
     (`""`) in all; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
-    trusted: verifies the tokens of other issuers than the platform; write_back: the source that takes what callers write;
+    trusted: verifies the tokens of other issuers than the platform; writers: the sources that take what callers write;
     webhook: of the source that is to be told of pushes.
     """
 
     store: WritingStore
+    writers: SourceWriters
     cache: Cache
     packages: Packages
     secrets: Secrets
@@ -61,7 +62,6 @@ class Facade:
     mark_key: bytes
     now: Callable[[], datetime]
     trusted: Trusted | None = None
-    write_back: WriteBack | None = None
     webhook: Webhook | None = None
     ready: Callable[[], bool] = lambda: True
     engine_wait: timedelta = timedelta(seconds=30)

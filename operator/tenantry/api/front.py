@@ -141,7 +141,4 @@ async def _recorded(record: Coroutine[Any, Any, object]) -> None:
 
 def _desk(facade: Facade) -> Desk:
     """What a source declares is written through it, where it takes writes."""
-    held = facade.write_back
-    if held is None:
-        return Desk(facade.store, facade.cache, facade.packages)
-    return Desk(DeclaringStore.over(facade.store, held), facade.cache, facade.packages, frozenset({held.source}))
+    return Desk(DeclaringStore.over(facade.store, facade.writers), facade.cache, facade.packages, facade.writers)

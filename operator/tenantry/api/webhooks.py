@@ -19,15 +19,15 @@ from starlette.responses import Response
 
 from tenantry.kinds.source.observe import PURPOSE
 from tenantry.kinds.source.spec import LISTENING, Source
-from tenantry.model.resource import RECONCILE_REQUESTED, Ref, format_time
-from tenantry.model.verdicts import Conflict, Halt, NotFound, Unauthorized
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Halt, NotFound, Unauthorized
 from tenantry.ports import Secrets, Store
 from tenantry.rest.bodies import invalid, json_response, read_bytes
+from tenantry.runtime.asking import ask_to_look
 from tenantry.runtime.cache import Cache
 
 PATH = "/api/v1/webhooks/git"
 SHORTEST_SECRET = 16
-ATTEMPTS = 8
 LARGEST = 4 * 2**20
 """Bytes of a payload; a push of many commits tells of all of them."""
 _URLS = ("clone_url", "ssh_url", "html_url", "git_url", "git_http_url", "git_ssh_url", "web_url", "url", "homepage")
@@ -151,18 +151,7 @@ class DeclaredWebhooks:
 
     async def _ask(self, source: Ref) -> None:
         """Raises Conflict when it is written all the time, NotFound."""
-        asked = {RECONCILE_REQUESTED: format_time(self._now())}
-        for attempts_left in reversed(range(ATTEMPTS)):
-            document = await self._store.get(source)
-            metadata = document["metadata"]
-            marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **asked}}
-            try:
-                await self._store.replace({**document, "metadata": marked}, metadata["resourceVersion"])
-            except Conflict:
-                if not attempts_left:
-                    raise
-            else:
-                return
+        await ask_to_look(self._store, source, self._now())
 
 
 def add_webhook(app: FastAPI, webhooks: Webhooks) -> None:

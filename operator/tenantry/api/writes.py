@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ class Desk(NamedTuple):
     store: WritingStore
     cache: Cache
     packages: Packages
-    sources: frozenset[str] = frozenset()
+    sources: Container[str]
     """The sources that take writes: the store commits them."""
 
     def check_free(self, document: Document) -> None:

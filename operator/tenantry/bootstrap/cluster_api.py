@@ -25,6 +25,7 @@ from tenantry.bootstrap.foreign import planned_engines
 from tenantry.bootstrap.planning import Planner, budget_of
 from tenantry.bootstrap.seat import FOLLOWED, now
 from tenantry.bootstrap.sign_in import trusted
+from tenantry.bootstrap.source_writing import SourceWriting
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import following
 from tenantry.kinds.admission import Admission
@@ -51,11 +52,14 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
             ports = connected.ports(blobs, logs, NoFetches(), PlannedSources())
             planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines)
+            secrets = StoreSecrets(connected.writing, cache.document, connected.fingerprint_key)
+            writing = SourceWriting.of(settings, ports, cache, secrets, Path(folder))
             facade = Facade(
                 store=connected.writing,
+                writers=writing.writers,
                 cache=cache,
                 packages=blobs,
-                secrets=StoreSecrets(connected.writing, cache.document, connected.fingerprint_key),
+                secrets=secrets,
                 keys=connected.signing,
                 engines=connected.engines,
                 logs=logs,
@@ -72,7 +76,7 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 token_ttl=settings.tokens.ttl,
             )
             async with following(connected.feed, cache, FOLLOWED):
-                sweeping = asyncio.create_task(_sweep(blobs))
+                sweeping = asyncio.gather(_sweep(blobs), writing.clones.run())
                 yield create_app(facade)
                 sweeping.cancel()
 

@@ -40,10 +40,13 @@ from tenantry.bootstrap.sources import Readable, Reading, open_source
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
+from tenantry.hosts.writing import turn_of
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller, PackageFacts
 from tenantry.model.resource import Document
+from tenantry.model.syncing import owner_of
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
@@ -56,6 +59,7 @@ from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.write_back import WriteBack
+from tenantry.runtime.writers import SourceWriters
 from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
@@ -99,6 +103,7 @@ class Platform:
         """What the REST facade needs."""
         return Facade(
             store=self.writing,
+            writers=SourceWriters(self.cache, self._write_back_of, lambda: self.write_back),
             cache=self.cache,
             packages=self.packages,
             secrets=StoreSecrets(self.writing, self.cache.document, self.fingerprint_key),
@@ -112,7 +117,6 @@ class Platform:
             plan=self.plan,
             plan_bundle=self.plan_bundle,
             trusted=trusted(self.settings),
-            write_back=self.write_back,
             webhook=self.webhook,
             mark_key=self.mark_key,
             now=now,
@@ -189,9 +193,9 @@ class Platform:
         syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version)
         self.source = feed = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
         if opened.declarations is not None:
-            admit = self.admission.admit
-            wait_s = self.settings.git.write_timeout.total_seconds()
-            self.write_back = WriteBack(name, opened.declarations, feed.turn, lambda: feed.tree, admit, feed.ask, wait_s)
+            self.write_back = WriteBack(
+                name, partial(turn_of, feed, opened.declarations, self._write_wait_s), self.admission.admit
+            )
         if opened.webhook is not None:
             self.webhook = opened.webhook(feed.ask)
         return feed
@@ -236,6 +240,14 @@ class Platform:
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
         await self.store.close()
+
+    def _write_back_of(self, source: Source) -> WriteBack:
+        turn = partial(self.fetching.sources.turn, source.ref, self._write_wait_s)
+        return WriteBack(owner_of(source.ref), turn, self.admission.admit)
+
+    @property
+    def _write_wait_s(self) -> float:
+        return self.settings.git.write_timeout.total_seconds()
 
     @property
     def _planner(self) -> Planner:

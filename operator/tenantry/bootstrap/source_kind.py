@@ -14,7 +14,9 @@ from pathlib import Path
 
 from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
-from tenantry.adapters.sources.git.entering import Entry
+from tenantry.adapters.sources.git.commits import Commits
+from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings
+from tenantry.adapters.sources.git.entering import Entry, key_of, unsigned
 from tenantry.adapters.sources.git.refusals import Means
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl, git_url
@@ -28,11 +30,11 @@ from tenantry.hosts.source_following import Opened
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.source.observe import PURPOSE
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import CREDENTIAL_LABEL, Document
+from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref
 from tenantry.model.syncing import Access, SyncOrder
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
-from tenantry.ports import Packages, Secrets
+from tenantry.ports import Declarations, Packages, Secrets
 from tenantry.runtime.cache import Cache
 from tenantry.settings import Settings
 
@@ -80,10 +82,25 @@ class SourceRepositories:
         files = BoundPackages(self.packages, self.work, self.cache)
         settings = await asyncio.to_thread(self._settings, order, entry)
         git = GitSource(entry.remote, self._own(order.uid), self._admit(order), files, now, settings)
-        return Opened(partial(self._read, git, order) if order.tenant else git.read, git.changes, git.applied)
+        read = partial(self._read, git, order) if order.tenant else git.read
+        return Opened(read, git.changes, git.applied, await self._declarations(git, order, settings.sops))
 
     async def discard(self, uid: str) -> None:
         await asyncio.to_thread(shutil.rmtree, self._own(uid), ignore_errors=True)
+
+    async def is_overgrown(self, order: SyncOrder) -> bool:
+        """Have many fetches brought more together than is kept?"""
+        return await asyncio.to_thread(_size, self._own(order.uid)) > 2 * self._most(order)
+
+    async def _declarations(self, git: GitSource, order: SyncOrder, sops: Sops) -> Declarations | None:
+        """Raises a Waiting Halt (the Secret)."""
+        writing, settings = order.writing, self.settings.git
+        if writing is None:
+            return None
+        signer = partial(key_of, await self._secret(writing.signer, writing.key)) if writing.signer else unsigned
+        commits = Commits(git.repository, settings.timeout.total_seconds(), signer)
+        how = WritingSettings(writing.path, writing.review, settings.write_timeout.total_seconds())
+        return GitDeclarations(git, commits, self._admit(order), sops, how)
 
     def _own(self, uid: str) -> Path:
         return self.folder / hashlib.sha256(uid.encode()).hexdigest()[:32]
@@ -91,7 +108,7 @@ class SourceRepositories:
     async def _read(self, git: GitSource, order: SyncOrder) -> Tree:
         """What many fetches have brought together is bounded, too."""
         tree = await git.read()
-        if await asyncio.to_thread(_size, self._own(order.uid)) > 2 * self._most(order):
+        if await self.is_overgrown(order):
             await git.repository.discard()
         return tree
 
@@ -105,11 +122,11 @@ class SourceRepositories:
         rules = rules_of(self.settings.outbound) if order.tenant else None
         if rules is not None:
             _check(url, access, rules)
-        secret = ""
-        if access.secret is not None:
-            found = await self.secrets.reveal(access.secret.namespace, access.secret.name, access.key, PURPOSE)
-            secret = found.clear
-        return Entry(url, secret, access.known_hosts, rules)
+        return Entry(url, await self._secret(access.secret, access.key), access.known_hosts, rules)
+
+    async def _secret(self, ref: Ref | None, key: str) -> str:
+        """Raises a Waiting Halt."""
+        return (await self.secrets.reveal(ref.namespace, ref.name, key, PURPOSE)).clear if ref is not None else ""
 
     def _settings(self, order: SyncOrder, entry: Entry) -> GitSettings:
         """Blocks."""

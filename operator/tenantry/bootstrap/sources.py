@@ -15,7 +15,7 @@ from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings, checked_pattern
-from tenantry.adapters.sources.git.entering import basic
+from tenantry.adapters.sources.git.entering import Entry, key_at, unsigned
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
@@ -68,12 +68,12 @@ def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: Pac
         git.read,
         git.changes,
         git.applied,
-        _declarations(git, source, admit, settings),
+        _declarations(git, admit, settings),
         _webhook(source, settings.git),
     )
 
 
-def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Reading) -> Declarations | None:
+def _declarations(source: GitSource, admit: Admit, settings: Reading) -> Declarations | None:
     git = settings.git
     if git.write_back == "off":
         return None
@@ -82,7 +82,8 @@ def _declarations(source: GitSource, url: GitUrl, admit: Admit, settings: Readin
         raise Invalid((Problem(variable("git", "signing_key"), reason),))
     push_s, whole_s = git.timeout.total_seconds(), git.write_timeout.total_seconds()
     writing = WritingSettings(_pattern(git.write_path), git.write_back == "review", whole_s)
-    return GitDeclarations(source, Commits(source.repository, url, push_s, git.signing_key), admit, settings.sops, writing)
+    signer = partial(key_at, git.signing_key) if git.signing_key else unsigned
+    return GitDeclarations(source, Commits(source.repository, push_s, signer), admit, settings.sops, writing)
 
 
 def _pattern(path: str) -> str:
@@ -110,12 +111,5 @@ async def _asked(ask: Callable[[], None]) -> None:
 def _git(settings: Reading, url: GitUrl) -> GitSettings:
     git = settings.git
     limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
-    authorization = _authorization(git) if url.scheme == "https" else ""
-    return GitSettings(git.interval.total_seconds(), limits, authorization, settings.sops, git.verify)
-
-
-def _authorization(settings: Git) -> str:
-    """The value of the header, `""` for none."""
-    if settings.credentials is None:
-        return ""
-    return basic(settings.credentials.read_text())
+    secret = git.credentials.read_text() if git.credentials is not None and url.scheme == "https" else ""
+    return GitSettings(git.interval.total_seconds(), limits, settings.sops, git.verify, enter=Entry(url, secret).enter)

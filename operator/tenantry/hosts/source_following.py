@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,13 +14,14 @@ from typing import Protocol
 import structlog
 
 from tenantry.hosts.standalone import SourceFeed
+from tenantry.hosts.writing import turn_of
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
 from tenantry.model.resource import PROVENANCE, SOURCE, SYSTEM_NAMESPACE, Document, Ref
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
-from tenantry.ports import Store
+from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.inventory import CacheLists, owned_by
 from tenantry.runtime.pruning import Budget, Kept, is_exempt
@@ -38,11 +39,12 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Opened:
-    """A repository that is ready to be read; see SourceFeed."""
+    """A repository that is ready to be read; see SourceFeed. declarations: where the Source takes writes."""
 
     read: Callable[[], Awaitable[Tree]]
     changes: Callable[[], AsyncIterator[None]]
     applied: Callable[[Tree], Awaitable[None]]
+    declarations: Declarations | None = None
 
 
 class Repositories(Protocol):
@@ -64,6 +66,7 @@ class _One:
     settled: str
     task: asyncio.Task[None] | None = None
     feed: SourceFeed | None = None
+    declarations: Declarations | None = None
     stopping: bool = False
 
     @property
@@ -128,6 +131,17 @@ class SourceFollowing:
         if left > len(kept):
             raise Conflict(f"{left - len(kept)} objects have changed meanwhile")
 
+    @asynccontextmanager
+    async def turn(self, source: Ref, within_s: float) -> AsyncIterator[Declarations]:
+        """A turn at writing a Source's declarations, see runtime.write_back.WriteBack. Raises a Halt where it is not followed."""
+        one = self._running.get(source)
+        if one is None or one.feed is None or one.declarations is None:
+            raise _unfollowed(source)
+        async with turn_of(one.feed, one.declarations, within_s) as declarations:
+            if not one.runs:
+                raise _unfollowed(source)
+            yield declarations
+
     async def aclose(self) -> None:
         """Ends all of it, and waits for that."""
         self._unlisten()
@@ -136,9 +150,14 @@ class SourceFollowing:
 
     async def _stop(self, source: Ref) -> None:
         one = self._running.pop(source, None)
-        if one is not None and one.task is not None:
-            one.task.cancel()
-            await asyncio.wait([one.task])
+        if one is None or one.task is None:
+            return
+        one.stopping = True
+        one.task.cancel()
+        await asyncio.wait([one.task])
+        if one.feed is not None:
+            async with one.feed.turn():  # whoever writes uses the copy of the repository
+                return
 
     def _seen(self, seen: Seen) -> None:
         """One that is suspended, or gone, is followed no longer, whatever it is doing."""
@@ -179,6 +198,7 @@ class SourceFollowing:
         syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget)
         read, told = partial(self._read, one, opened), partial(self._tell, one)
         one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told=told)
+        one.declarations = opened.declarations
         await one.feed.sync()
         await one.feed.run()
 
@@ -252,6 +272,11 @@ class SourceFollowing:
 def _scope(source: Ref) -> str | None:
     """The only namespace that a Source may touch, None for all."""
     return None if source.namespace == SYSTEM_NAMESPACE else source.namespace
+
+
+def _unfollowed(source: Ref) -> Halt:
+    about = f"source {source.namespace}/{source.name} is not read yet, or not any more; its condition Ready tells why"
+    return Halt(Transient("SourceNotRead", f"{about}: try again"))
 
 
 def _kept(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:

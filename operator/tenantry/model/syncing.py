@@ -33,11 +33,26 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Writing:
+    """How callers' writes become commits. review: each on a branch of its own; path: the pattern of a new object's file.
+
+    signer, key: the Secret with what signs them, None for unsigned ones; mark: tells one such key from another.
+    """
+
+    review: bool
+    path: str
+    signer: Ref | None = None
+    key: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
 class SyncOrder:
     """What a Source asks for. revision: a full ref, `""` for the repository's own; tenant: whose rights, `""`: the platform's.
 
     objects, percent: the prune budget. settled: the last commit of which nothing was left to approve; it is only looked at
     when nothing is known of the Source yet. approved: the digest of what may be pruned; asked: the newest request for a look.
+    writing: None where it takes no writes.
     """
 
     source: Ref
@@ -48,6 +63,7 @@ class SyncOrder:
     interval_s: float
     tenant: str = ""
     access: Access = Access()
+    writing: Writing | None = None
     objects: int = 10
     percent: int = 50
     settled: str = field(default="", compare=False)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import structlog
@@ -46,93 +46,105 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class WriteBack:
-    """A source that takes writes. turn: while it is held the source is not synced; tree: as it was synced last.
+    """A source that takes writes. turn: its declarations, which nobody else of this process reads or writes until the end of the
+    block; others are told then that there may be news. It raises a Halt where nothing can be written now.
 
-    admit: defaults and validation of a document over the one that it replaces; soon: asks for a sync; wait_s: for the turn.
+    admit: defaults and validation of a document over the one that it replaces.
     """
 
     source: str
-    declarations: Declarations
-    turn: Callable[[], asyncio.Lock]
-    tree: Callable[[], Tree]
+    turn: Callable[[], AbstractAsyncContextManager[Declarations]]
     admit: Callable[[Document, Document | None], Document]
-    soon: Callable[[], None]
-    wait_s: float = 60.0
+
+
+class Writers(Protocol):
+    """The sources that take writes, as they are now."""
+
+    def of(self, source: str) -> WriteBack | None:
+        """That of the label `tenantry.dev/source`; None where it takes none."""
+
+    def home(self, document: Document) -> WriteBack | None:
+        """Where a new object is declared; None where no source takes it. Raises Invalid where several might."""
+
+
+@asynccontextmanager
+async def holding(lock: asyncio.Lock | asyncio.Semaphore, within_s: float) -> AsyncIterator[None]:
+    """Raises a Transient Halt when others do not let it go in time."""
+    try:
+        await asyncio.wait_for(lock.acquire(), within_s)
+    except TimeoutError:
+        raise Halt(Transient("SourceBusy", "the source is still being read or written to: try again")) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class DeclaringStore(WritingStore):
     """The store of callers. Raises besides what a store raises what Declarations raise, and Proposed."""
 
-    def __init__(self, store: Store, cache: Cache, write_back: WriteBack) -> None:
+    def __init__(self, store: Store, cache: Cache, writers: Writers) -> None:
         super().__init__(store, cache)
-        self._write_back = write_back
+        self._writers = writers
 
     @classmethod
-    def over(cls, store: WritingStore, write_back: WriteBack) -> DeclaringStore:
+    def over(cls, store: WritingStore, writers: Writers) -> DeclaringStore:
         """The same store, for callers."""
-        return cls(store._store, store._cache, write_back)
+        return cls(store._store, store._cache, writers)
 
     def as_(self, caller: Caller) -> DeclaringStore:
-        return DeclaringStore(self._store.as_(caller), self._cache, self._write_back)
+        return DeclaringStore(self._store.as_(caller), self._cache, self._writers)
 
     async def create(self, document: Document) -> Document:
-        if document["kind"] not in DECLARED:
+        home = self._writers.home(document) if document["kind"] in DECLARED else None
+        if home is None:
             return await super().create(document)
         ref = ref_of(document)
-        async with self._turn():
+        async with home.turn() as declarations:
             await self._check_free(ref)
-            self._write_back.admit(document, None)
-            committed = await self._commit(Edit(ref, None, document), document)
-            return await super().create(self._declared(document, committed))
+            home.admit(document, None)
+            committed = await _commit(declarations, Edit(ref, None, document), document)
+            try:
+                return await super().create(_declared(document, committed, home.source))
+            except AlreadyExists:  # another process has synced the commit meanwhile, or somebody made one by hand
+                if _source_of(await self.get(ref)) != home.source:
+                    raise
+                return await self._bring(ref, document, committed, home.source)
 
     async def replace(self, document: Document, version: str) -> Document:
         ref = ref_of(document)
-        if not self._declares(await self.get(ref), document):
+        current = await self.get(ref)
+        home = self._home_of(current) if _changes(current, document) else None
+        if home is None:
             return await super().replace(document, version)
-        async with self._turn():
+        async with home.turn() as declarations:
             current = await self.get(ref)
             _check_held(current, Held(ref, document["metadata"].get("uid", ""), version))
-            after = self._write_back.admit({**document, "status": current.get("status", {})}, current)
-            committed = await self._commit(Edit(ref, current, after), document)
-            return await self._bring(ref, document, committed)
+            after = home.admit({**document, "status": current.get("status", {})}, current)
+            committed = await _commit(declarations, Edit(ref, current, after), document)
+            return await self._bring(ref, document, committed, home.source)
 
     async def delete(self, held: Held) -> Document:
         current = await self.get(held.ref)
-        if not self._is_ours(current) or current["metadata"].get("deletionTimestamp"):
+        home = self._home_of(current)
+        if home is None or current["metadata"].get("deletionTimestamp"):
             return await super().delete(held)
-        async with self._turn():
+        async with home.turn() as declarations:
             current = await self.get(held.ref)
             _check_held(current, held)
             if current["spec"].get("deletionProtection"):
                 raise Forbidden(f"{held.ref} is protected: set spec.deletionProtection to false to delete it")
-            along = tuple(taken_along(self._write_back.tree(), current))
-            async with self._confirmed((held.ref, *along)):
-                await self._commit(Edit(held.ref, current, None), current, along)
-            return await super().delete(Held(held.ref, current["metadata"]["uid"], ""))
+            along = tuple(taken_along(await declarations.tree(), current))
+            async with self._confirmed((held.ref, *along), home.source):
+                await _commit(declarations, Edit(held.ref, current, None), current, along)
+            try:
+                return await super().delete(Held(held.ref, current["metadata"]["uid"], ""))
+            except NotFound:  # another process has pruned it meanwhile
+                return current
 
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """The source is not synced meanwhile, and soon afterwards: others may have pushed as well, or have been first."""
-        turn = self._write_back.turn()
-        try:
-            await asyncio.wait_for(turn.acquire(), self._write_back.wait_s)
-        except TimeoutError:
-            raise Halt(Transient("SourceBusy", "the source is still being read or written to: try again")) from None
-        try:
-            yield
-        finally:
-            turn.release()
-            self._write_back.soon()
-
-    def _is_ours(self, document: Document) -> bool:
-        labels = document["metadata"].get("labels") or {}
-        return document["kind"] in DECLARED and labels.get(SOURCE) == self._write_back.source
-
-    def _declares(self, current: Document, document: Document) -> bool:
-        """Does the write change what the source declares? That others fill in a Package's digest does not."""
-        before, after = current.get("spec") or {}, document.get("spec") or {}
-        filled = current["kind"] == "Package" and not before.get("sha256") and after.get("sha256")
-        return self._is_ours(current) and before != after and not filled
+    def _home_of(self, document: Document) -> WriteBack | None:
+        source = _source_of(document)
+        return self._writers.of(source) if source and document["kind"] in DECLARED else None
 
     async def _check_free(self, ref: Ref) -> None:
         """What the store would refuse is refused before it is committed."""
@@ -142,32 +154,13 @@ class DeclaringStore(WritingStore):
             return
         raise AlreadyExists(f"{ref} already exists")
 
-    async def _commit(self, edit: Edit, signed: Document, along: tuple[Ref, ...] = ()) -> Committed:
-        """Raises Proposed where the commit waits for review."""
-        requested_by = (signed["metadata"].get("annotations") or {}).get(REQUESTED_BY, "")
-        request = uuid4().hex
-        change = Redeclaration(edit, author_of(requested_by), message_of(edit, along, requested_by, request), along)
-        committed = await self._write_back.declarations.write(change)
-        log.info("declared", object=str(edit.ref), commit=committed.commit, branch=committed.branch, request=request)
-        if committed.branch:
-            raise Proposed(committed)
-        return committed
-
-    def _declared(self, document: Document, committed: Committed) -> dict[str, Any]:
-        """The document as a sync of the commit would leave it, but for on whose behalf it is written."""
-        metadata = document["metadata"]
-        told = {SOURCE_FILE: committed.places[ref_of(document)], SOURCE_COMMIT: committed.commit, SOURCE_AUTHOR: committed.author}
-        labels = {**(metadata.get("labels") or {}), SOURCE: self._write_back.source}
-        annotations = {**(metadata.get("annotations") or {}), **told}
-        return {**document, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
-
-    async def _bring(self, ref: Ref, document: Document, committed: Committed) -> Document:
+    async def _bring(self, ref: Ref, document: Document, committed: Committed, source: str) -> Document:
         """Stores what is declared now, over whatever the runtime has written since."""
         for _ in range(ATTEMPTS):
             current = await self.get(ref)
             annotations = {**(current["metadata"].get("annotations") or {}), **(document["metadata"].get("annotations") or {})}
             metadata = {**current["metadata"], "annotations": annotations}
-            wanted = self._declared({**document, "metadata": metadata}, committed)
+            wanted = _declared({**document, "metadata": metadata}, committed, source)
             try:
                 return await super().replace(wanted, held_of(current).version)
             except Conflict:
@@ -177,24 +170,24 @@ class DeclaringStore(WritingStore):
         )
 
     @asynccontextmanager
-    async def _confirmed(self, refs: Iterable[Ref]) -> AsyncIterator[None]:
+    async def _confirmed(self, refs: Iterable[Ref], source: str) -> AsyncIterator[None]:
         """Marks objects, so that a sync prunes them once they have left the source, also one after a crash; not if this fails."""
-        marked = [ref for ref in refs if await self._mark(ref, {DELETION_CONFIRMED: "true"})]
+        marked = [ref for ref in refs if await self._mark(ref, {DELETION_CONFIRMED: "true"}, source)]
         try:
             yield
         except BaseException:
             for ref in marked:
-                await self._mark(ref, {})
+                await self._mark(ref, {}, source)
             raise
 
-    async def _mark(self, ref: Ref, mark: Mapping[str, str]) -> bool:
+    async def _mark(self, ref: Ref, mark: Mapping[str, str], source: str) -> bool:
         """False for what is not there, or not the source's."""
         for _ in range(ATTEMPTS):
             try:
                 current = await self.get(ref)
-                labels, annotations = (current["metadata"].get(key) or {} for key in ("labels", "annotations"))
-                if labels.get(SOURCE) != self._write_back.source:
+                if _source_of(current) != source:
                     return False
+                annotations = current["metadata"].get("annotations") or {}
                 kept = {name: value for name, value in annotations.items() if name != DELETION_CONFIRMED}
                 metadata = {**current["metadata"], "annotations": {**kept, **mark}}
                 await super().replace({**current, "metadata": metadata}, held_of(current).version)
@@ -204,6 +197,38 @@ class DeclaringStore(WritingStore):
                 continue
             return True
         raise Conflict(f"{ref} is being changed by others all the time")
+
+
+async def _commit(declarations: Declarations, edit: Edit, signed: Document, along: tuple[Ref, ...] = ()) -> Committed:
+    """Raises Proposed where the commit waits for review."""
+    requested_by = (signed["metadata"].get("annotations") or {}).get(REQUESTED_BY, "")
+    request = uuid4().hex
+    change = Redeclaration(edit, author_of(requested_by), message_of(edit, along, requested_by, request), along)
+    committed = await declarations.write(change)
+    log.info("declared", object=str(edit.ref), commit=committed.commit, branch=committed.branch, request=request)
+    if committed.branch:
+        raise Proposed(committed)
+    return committed
+
+
+def _declared(document: Document, committed: Committed, source: str) -> dict[str, Any]:
+    """The document as a sync of the commit would leave it, but for on whose behalf it is written."""
+    metadata = document["metadata"]
+    told = {SOURCE_FILE: committed.places[ref_of(document)], SOURCE_COMMIT: committed.commit, SOURCE_AUTHOR: committed.author}
+    labels = {**(metadata.get("labels") or {}), SOURCE: source}
+    annotations = {**(metadata.get("annotations") or {}), **told}
+    return {**document, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
+
+
+def _source_of(document: Document) -> str:
+    return str((document["metadata"].get("labels") or {}).get(SOURCE, ""))
+
+
+def _changes(current: Document, document: Document) -> bool:
+    """Does the write change what is declared? That others fill in a Package's digest does not."""
+    before, after = current.get("spec") or {}, document.get("spec") or {}
+    filled = current["kind"] == "Package" and not before.get("sha256") and after.get("sha256")
+    return before != after and not filled
 
 
 def taken_along(tree: Tree, document: Document) -> Iterable[Ref]:

@@ -41,7 +41,7 @@ def source(namespace: str = "tenantry-system", deleting: bool = False, **spec: A
 
 
 def seen(one: Source | None = None, **known: Any) -> Observed:
-    about = {"tenant": "", "leaving": False, "credential": None, "webhook": None, "followed": None, **known}
+    about = {"tenant": "", "leaving": False, "credential": None, "webhook": None, "signing": None, "followed": None, **known}
     return Observed(one or source(), **about)
 
 

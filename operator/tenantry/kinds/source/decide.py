@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tenantry.kinds.source.spec import KeptObject, Source, SourceStatus
@@ -19,7 +19,7 @@ from tenantry.model.resource import (
     Ref,
     SecretKeyRef,
 )
-from tenantry.model.syncing import Access, Followed, FollowSource, LeaveSource, StopSource, SyncOrder, approval_of
+from tenantry.model.syncing import Access, Followed, FollowSource, LeaveSource, StopSource, SyncOrder, Writing, approval_of
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 LOOKED_AT = timedelta(seconds=30)
@@ -38,8 +38,8 @@ _SECRETS = {
 class Observed:
     """tenant: whose namespace it is in, `""` for the platform's own, or nobody's; leaving: that tenant is being deleted.
 
-    credential, webhook: its Secrets, None where it names none; followed: what came of following it, None while nothing did;
-    owned: how many objects are its own, while it is being deleted.
+    credential, webhook, signing: its Secrets, None where it names none; followed: what came of following it, None while
+    nothing did; owned: how many objects are its own, while it is being deleted.
     """
 
     source: Source
@@ -47,6 +47,7 @@ class Observed:
     leaving: bool
     credential: SecretFacts | None
     webhook: SecretFacts | None
+    signing: SecretFacts | None
     followed: Followed | None
     owned: int = 0
 
@@ -56,11 +57,11 @@ def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
     source = seen.source
     if source.deleting:
         return _deletion(seen, now)
-    refusal = _refusal(seen)
+    refusal = refusal_of(seen)
     if refusal is not None:
         changes: tuple[Change, ...] = (StopSource(source.ref, source.metadata.uid),) if seen.followed is not None else ()
         return Decision(source.status, refusal, changes=changes)
-    order, followed = _order(seen), seen.followed
+    order, followed = order_of(seen), seen.followed
     if followed is None or followed.order != order:
         told = source.status if followed is None else _told(source.status, followed)
         return Decision(told, Waiting("Syncing", "the repository is being read", now + LOOKED_AT), changes=(FollowSource(order),))
@@ -68,7 +69,8 @@ def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
     return Decision(_told(source.status, followed), _verdict(seen.source, followed), changes=again)
 
 
-def _order(seen: Observed) -> SyncOrder:
+def order_of(seen: Observed) -> SyncOrder:
+    """What a Source asks for that is not refused."""
     source, spec = seen.source, seen.source.spec
     secret = spec.credentials.secret_ref
     annotations = source.metadata.annotations
@@ -87,6 +89,7 @@ def _order(seen: Observed) -> SyncOrder:
             known_hosts=spec.credentials.known_hosts or "",
             signers=spec.verify.keys if spec.verify else "",
         ),
+        writing=_writing(seen),
         objects=spec.prune.objects,
         percent=spec.prune.percent,
         settled=source.status.settled_revision or "",
@@ -95,7 +98,19 @@ def _order(seen: Observed) -> SyncOrder:
     )
 
 
-def _refusal(seen: Observed) -> Verdict | None:
+def _writing(seen: Observed) -> Writing | None:
+    source, spec = seen.source, seen.source.spec.write_back
+    if spec.mode == "Off":
+        return None
+    plain = Writing(spec.mode == "Review", spec.path)
+    if spec.signing_key is None:
+        return plain
+    secret = spec.signing_key.secret_ref
+    mark = seen.signing.fingerprint if seen.signing else ""
+    return replace(plain, signer=Ref("Secret", source.metadata.namespace, secret.name), key=secret.key, mark=mark)
+
+
+def refusal_of(seen: Observed) -> Stalled | Waiting | None:
     """Why it is not followed, None when it is."""
     namespace, spec = seen.source.metadata.namespace, seen.source.spec
     if namespace != SYSTEM_NAMESPACE and not seen.tenant:
@@ -105,12 +120,15 @@ def _refusal(seen: Observed) -> Verdict | None:
     if seen.tenant and spec.url.startswith("file:"):
         return Stalled("UrlRefused", f"spec.url: file:// is for sources in {SYSTEM_NAMESPACE} alone")
     hook = spec.webhook.secret_ref if spec.webhook else None
-    return _of_secret("spec.credentials.secretRef", spec.credentials.secret_ref, seen.credential) or _of_secret(
-        "spec.webhook.secretRef", hook, seen.webhook
+    signing = spec.write_back.signing_key.secret_ref if spec.write_back.signing_key else None
+    return (
+        _of_secret("spec.credentials.secretRef", spec.credentials.secret_ref, seen.credential)
+        or _of_secret("spec.webhook.secretRef", hook, seen.webhook)
+        or _of_secret("spec.writeBack.signingKey.secretRef", signing, seen.signing)
     )
 
 
-def _of_secret(field: str, ref: SecretKeyRef | None, facts: SecretFacts | None) -> Verdict | None:
+def _of_secret(field: str, ref: SecretKeyRef | None, facts: SecretFacts | None) -> Waiting | None:
     if ref is None or facts is None or facts.state == "Present":
         return None
     why = _SECRETS[facts.state]
@@ -165,7 +183,7 @@ def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
 
 def _deletion(seen: Observed, now: datetime) -> Decision[SourceStatus]:
     source, followed = seen.source, seen.followed
-    leave = LeaveSource(_order(seen), prune=source.spec.deletion_policy == "Prune")
+    leave = LeaveSource(order_of(seen), prune=source.spec.deletion_policy == "Prune")
     if not seen.owned or seen.leaving:
         return Decision(source.status, Gone(), changes=(StopSource(source.ref, source.metadata.uid),))
     since = source.metadata.deletion_timestamp or now

@@ -15,14 +15,15 @@ PURPOSE = "source"
 
 async def observe(source: Source, world: World) -> Observed:
     """Whose namespace it is in, its Secrets, what came of following it, and while it is being deleted what is still its own."""
-    namespace = source.metadata.namespace
+    namespace, spec = source.metadata.namespace, source.spec
     tenant = tenant_of(world.resources, namespace) if namespace != SYSTEM_NAMESPACE else None
     return Observed(
         source=source,
         tenant=tenant.metadata.name if tenant else "",
         leaving=tenant is not None and tenant.deleting,
-        credential=_secret(source, source.spec.credentials.secret_ref, world),
-        webhook=_secret(source, source.spec.webhook.secret_ref if source.spec.webhook else None, world),
+        credential=_secret(source, spec.credentials.secret_ref, world),
+        webhook=_secret(source, spec.webhook.secret_ref if spec.webhook else None, world),
+        signing=_secret(source, spec.write_back.signing_key.secret_ref if spec.write_back.signing_key else None, world),
         followed=world.sources.look(source.ref, source.metadata.uid),
         owned=world.sources.owned(source.ref) if source.deleting else 0,
     )

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
+_PLACEHOLDER = r"\{(namespace|kind|name)\}"
+_STEP = rf"([^/.{{}}\\\x00-\x20\x7f]|{_PLACEHOLDER})([^/{{}}\\\x00-\x1f\x7f]|{_PLACEHOLDER})*"
+_PATTERN = rf"^({_STEP}/)*{_STEP}\.ya?ml$"
 GitAddress = Annotated[
     str,
     Field(
@@ -24,8 +27,20 @@ Interval = Annotated[
         min_length=2, max_length=6, pattern=r"^[1-9][0-9]{0,4}[smh]$", description="How often the remote is asked: 30s, 5m, 1h."
     ),
 ]
+WritePattern = Annotated[
+    str,
+    Field(
+        min_length=5,
+        max_length=256,
+        pattern=_PATTERN,
+        description="The file of a new object, below the folder of `path`.",
+    ),
+]
+WRITING = "writing=true"
+"""The index key of Sources that take writes."""
 LISTENING = "listening=true"
 """The index key of Sources with a webhook that are not suspended."""
+_OFF = "self.writeBack.mode == 'Off'"
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -61,6 +76,20 @@ class SourcePrune(Value):
     percent: int = Field(default=50, ge=0, le=100)
 
 
+class SourceSigningKey(Value):
+    """What signs the commits that are made of callers' writes."""
+
+    secret_ref: SecretKeyRef = Field(description="An SSH private key without a passphrase.")
+
+
+class SourceWriteBack(Value):
+    """What becomes of REST writes of what the Source declares: refusals, commits on its branch, or each a branch for review."""
+
+    mode: Literal["Off", "Branch", "Review"] = "Off"
+    path: WritePattern = "{namespace}/{kind}-{name}.yaml"
+    signing_key: SourceSigningKey | None = None
+
+
 class SourceSpec(Value):
     """What is declared of a Source."""
 
@@ -68,6 +97,16 @@ class SourceSpec(Value):
         "json_schema_extra": {
             "x-kubernetes-validations": [
                 {"rule": "!has(self.branch) || !has(self.tag)", "message": "only one of branch and tag may be set"},
+                {
+                    "rule": f"!has(self.tag) || {_OFF}",
+                    "message": "a tag takes no commits: writeBack.mode must be Off, or branch be set instead",
+                    "fieldPath": ".writeBack.mode",
+                },
+                {
+                    "rule": f"!has(self.verify) || {_OFF} || has(self.writeBack.signingKey)",
+                    "message": "is required where commits are verified: what is written back would not be taken",
+                    "fieldPath": ".writeBack.signingKey",
+                },
             ]
         }
     }
@@ -87,6 +126,7 @@ class SourceSpec(Value):
     webhook: SourceWebhook | None = None
     verify: SourceVerify | None = None
     prune: SourcePrune = Field(default_factory=SourcePrune)
+    write_back: SourceWriteBack = Field(default_factory=SourceWriteBack)
     deletion_policy: Literal["Retain", "Prune"] = Field(
         default="Retain", description="What becomes of its objects when the Source is deleted."
     )
@@ -144,4 +184,5 @@ class Source(Resource[SourceSpec, SourceStatus]):
     status: SourceStatus = Field(default_factory=SourceStatus)
 
     def index_keys(self) -> frozenset[str]:
-        return frozenset({LISTENING} if self.spec.webhook is not None and not self.suspended else ())
+        listening = {LISTENING} if self.spec.webhook is not None and not self.suspended else set[str]()
+        return frozenset(listening | ({WRITING} if self.spec.write_back.mode != "Off" else set()))

@@ -48,7 +48,7 @@ async def test_git_connects_where_it_is_told_to_and_asks_no_name_server(tmp_path
     tip = remote.commit({"a.yaml": ""})
     with served_over_http(tmp_path / "served") as served:
         url = GitUrl(served.url.replace("127.0.0.1", "git.invalid") + "/acme.git", "refs/heads/main")
-        repository = Repository(tmp_path / "copy", url, GitLimits(), "", Entry(url, "ann:token", rules=HERE).enter)
+        repository = Repository(tmp_path / "copy", url, GitLimits(), Entry(url, "ann:token", rules=HERE).enter)
         assert await repository.tip() == ("refs/heads/main", tip)
         assert await repository.fetch("refs/heads/main", tip) == tip
         assert served.authorizations == {f"Basic {base64.b64encode(b'ann:token').decode()}"}

@@ -18,6 +18,7 @@ import uvloop
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.git.command import GitLimits
+from tenantry.adapters.sources.git.entering import Entry
 from tenantry.adapters.sources.git.source import FIRST_RETRY_S, LAST_RETRY_S, GitSettings, GitSource, pause_s
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.adapters.sources.packages import PackageFiles
@@ -66,8 +67,8 @@ Elsewhere = Callable[..., GitSource]
 def elsewhere(tmp_path: Path) -> Elsewhere:
     """A source at any URL."""
 
-    def make(url: str, authorization: str = "") -> GitSource:
-        return source_at(url, tmp_path, GitSettings(authorization=authorization))
+    def make(url: str, secret: str = "") -> GitSource:
+        return source_at(url, tmp_path, GitSettings(enter=Entry(parse_git_url(url), secret).enter))
 
     return make
 
@@ -353,13 +354,13 @@ async def test_a_repository_is_fetched_over_http(remote: Remote, elsewhere: Else
 async def test_credentials_go_by_a_header_to_their_host_alone(remote: Remote, elsewhere: Elsewhere) -> None:
     remote.commit({"a.yaml": tenant("acme")})
     with served_over_http(remote.folder.parent) as served:
-        tree = await elsewhere(f"git+{served.url}/remote@main", authorization="Basic c2VjcmV0").read()
+        tree = await elsewhere(f"git+{served.url}/remote@main", secret="ann:secret").read()
         assert names(tree) == ["acme"]
-        assert served.authorizations == {"Basic c2VjcmV0"}
+        assert served.authorizations == {"Basic YW5uOnNlY3JldA=="}
         served.moved_to = "http://127.0.0.1:1/elsewhere"
-        tree = await elsewhere(f"git+{served.url}/remote@main", authorization="Basic c2VjcmV0").read()
+        tree = await elsewhere(f"git+{served.url}/remote@main", secret="ann:secret").read()
         assert tree.away != ""
-        assert "c2VjcmV0" not in tree.away
+        assert "YW5uOnNlY3JldA" not in tree.away
 
 
 async def test_no_foreign_configuration_hook_or_variable_reaches_git(

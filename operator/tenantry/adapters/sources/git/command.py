@@ -82,13 +82,13 @@ class GitLimits:
 
 
 class Git:
-    """Runs git over one bare repository. authorization: the value of an HTTP header of that name, `""` for none."""
+    """Runs git over one bare repository."""
 
-    def __init__(self, repository: Path, remote: GitUrl, limits: GitLimits, authorization: str = "") -> None:
+    def __init__(self, repository: Path, remote: GitUrl, limits: GitLimits) -> None:
         self._repository = repository
         self._limits = limits
         self._program = shutil.which("git") or ""
-        self._environment = _environment(remote, authorization)
+        self._environment = _environment(remote)
 
     async def run(
         self,
@@ -147,18 +147,11 @@ class Git:
             )
 
 
-def _environment(remote: GitUrl, authorization: str) -> Mapping[str, str]:
+def _environment(remote: GitUrl) -> Mapping[str, str]:
     """All of it: nothing of the caller's reaches git but what is named here."""
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    secret = {}
-    if authorization:
-        # By the environment, for arguments can be seen by everybody on the machine.
-        base = remote.url.split("/", 3)
-        name = f"http.{'/'.join(base[:3])}/.extraHeader"
-        secret = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": name, "GIT_CONFIG_VALUE_0": f"Authorization: {authorization}"}
     return {
         **passed,
-        **secret,
         "HOME": os.devnull,
         "LC_ALL": "C",
         "GIT_ALLOW_PROTOCOL": remote.scheme,

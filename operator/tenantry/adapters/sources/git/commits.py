@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from tenantry.adapters.sources.git.command import Git, GitFailed
+from tenantry.adapters.sources.git.entering import Signer, unsigned
 from tenantry.adapters.sources.git.repository import Repository
-from tenantry.adapters.sources.git.url import GitUrl
 
 COMMITTER = ("Tenantry", "tenantry@tenantry.invalid")
 _BRANCH = re.compile(r"^ref: (refs/heads/\S+)\tHEAD$", re.M)
@@ -19,12 +18,11 @@ TREE, FILE = "040000", "100644"
 
 @dataclass(frozen=True)
 class Commits:
-    """Writes to a repository and to its remote. signing_key: an SSH key that signs each commit, None for unsigned ones."""
+    """Writes to a repository and to its remote. push_s: how long that may take; signer: of each commit."""
 
     repository: Repository
-    remote: GitUrl
     push_s: float
-    signing_key: Path | None = None
+    signer: Signer = unsigned
 
     @property
     def _git(self) -> Git:
@@ -33,7 +31,7 @@ class Commits:
     async def branch(self, ref: str) -> str:
         """The branch that a ref of the remote names, HEAD included. Raises GitFailed for a tag or a commit, which never move."""
         if ref == "HEAD":
-            printed = await self._git.run("ls-remote", "--quiet", "--symref", "--", self.remote.url, "HEAD", within_s=self.push_s)
+            printed = await self._ask("--symref", "--", self._url, "HEAD")
             found = _BRANCH.search(printed.decode(errors="replace"))
             ref = found[1] if found else ref
         if not ref.startswith("refs/heads/"):
@@ -51,10 +49,10 @@ class Commits:
         name, address = person.groups() if person else (author, "")
         who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address}
         who |= {"GIT_COMMITTER_NAME": COMMITTER[0], "GIT_COMMITTER_EMAIL": COMMITTER[1]}
-        signed = ("-S",) if self.signing_key else ()
-        key = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={self.signing_key.absolute()}") if self.signing_key else ()
-        made = ("commit-tree", tree, "-p", parent, *signed, "-F", "-")
-        return (await self._git.run(*key, *made, given=message.encode(), variables=who)).decode().strip()
+        async with self.signer() as key:
+            configured = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={key.absolute()}") if key else ()
+            made = ("commit-tree", tree, "-p", parent, *(("-S",) if key else ()), "-F", "-")
+            return (await self._git.run(*configured, *made, given=message.encode(), variables=who)).decode().strip()
 
     async def push(self, commit: str, branch: str, expected: str) -> None:
         """Sets the remote's branch to a commit that follows `expected`, if that is what it names now; `""` for a new branch.
@@ -62,16 +60,23 @@ class Commits:
         Raises GitFailed; the remote may have taken it even so, when the connection broke.
         """
         lease = f"--force-with-lease={branch}:{expected}"
-        await self._git.run(
-            *("push", "--quiet", "--no-verify", "--recurse-submodules=no", "--signed=no", lease, "--", self.remote.url),
+        await self.repository.at_remote(
+            *("push", "--quiet", "--no-verify", "--recurse-submodules=no", "--signed=no", lease, "--", self._url),
             f"{commit}:{branch}",
             within_s=self.push_s,
         )
 
     async def held(self, branch: str) -> str:
         """The commit that a branch of the remote names, `""` when there is no such branch. Raises GitFailed."""
-        printed = await self._git.run("ls-remote", "--quiet", "--", self.remote.url, branch, within_s=self.push_s)
+        printed = await self._ask("--", self._url, branch)
         return printed.decode(errors="replace").partition("\t")[0]
+
+    @property
+    def _url(self) -> str:
+        return self.repository.remote.url
+
+    async def _ask(self, *arguments: str) -> bytes:
+        return await self.repository.at_remote("ls-remote", "--quiet", *arguments, within_s=self.push_s)
 
     async def _blob(self, data: bytes) -> str:
         return (await self._git.run("hash-object", "-w", "--stdin", given=data)).decode().strip()

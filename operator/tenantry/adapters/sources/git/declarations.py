@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
@@ -18,7 +20,10 @@ from tenantry.adapters.sources.git.source import GitSource, Latest
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Ref
+from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
+
+T = TypeVar("T")
 
 ATTEMPTS = 5
 REVIEWS = "refs/heads/tenantry/"
@@ -62,9 +67,16 @@ class GitDeclarations:
         self._settings = settings
 
     async def write(self, change: Redeclaration) -> Committed:
+        return await self._in_time(self._write(change))
+
+    async def tree(self) -> Tree:
+        return await self._in_time(self._read())
+
+    async def _in_time(self, work: Awaitable[T]) -> T:
+        """Raises a Halt for what git says, and when it takes too long."""
         try:
             async with asyncio.timeout(self._settings.whole_s):
-                return await self._write(change)
+                return await work
         except TimeoutError:
             about = f"the repository did not answer within {self._settings.whole_s:.0f} s"
             raise Halt(
@@ -72,6 +84,11 @@ class GitDeclarations:
             ) from None
         except (GitFailed, OSError) as error:
             raise _refused(error) from error
+
+    async def _read(self) -> Tree:
+        latest = await self._source.latest()
+        _check_sound(latest)
+        return latest.tree
 
     async def _write(self, change: Redeclaration) -> Committed:
         for _ in range(ATTEMPTS):

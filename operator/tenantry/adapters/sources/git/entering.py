@@ -23,6 +23,9 @@ from tenantry.engine.outbound import Refused, Rules, addresses_of
 Enter = Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
 """The variables of git's environment, for as long as one command takes. Raises GitFailed."""
 
+Signer = Callable[[], AbstractAsyncContextManager[Path | None]]
+"""The file of an SSH key that signs a commit, for as long as that takes; None for an unsigned one."""
+
 KNOWS_RESOLVED = (2, 37)
 """The git that has http.curloptResolve."""
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
@@ -33,6 +36,25 @@ _NO_PROXY = {"no_proxy": "*", "NO_PROXY": "*"}
 async def as_configured() -> AsyncIterator[Mapping[str, str]]:
     """As the environment of this process, and nothing else, lets it."""
     yield {}
+
+
+@asynccontextmanager
+async def unsigned() -> AsyncIterator[None]:
+    """A Signer of none."""
+    yield None
+
+
+@asynccontextmanager
+async def key_at(path: Path) -> AsyncIterator[Path]:
+    """A Signer by a key that has its file."""
+    yield path
+
+
+@asynccontextmanager
+async def key_of(secret: str) -> AsyncIterator[Path]:
+    """A Signer by a private key, which is on disk no longer than needed."""
+    with tempfile.TemporaryDirectory(prefix="tenantry-git-") as folder:
+        yield await asyncio.to_thread(_written, Path(folder) / "signing-key", secret)
 
 
 def basic(given: str) -> str:

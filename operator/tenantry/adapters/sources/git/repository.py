@@ -40,22 +40,34 @@ class Entry(NamedTuple):
 
 
 class Repository:
-    """Everything asks the local repository but `tip` and `fetch`. All raise GitFailed."""
+    """Everything asks the local repository but `tip`, `fetch` and `at_remote`. All raise GitFailed."""
 
-    def __init__(
-        self, folder: Path, remote: GitUrl, limits: GitLimits, authorization: str = "", enter: Enter = as_configured
-    ) -> None:
-        """enter: what git needs besides to enter the remote, for reading."""
+    def __init__(self, folder: Path, remote: GitUrl, limits: GitLimits, enter: Enter = as_configured) -> None:
+        """enter: what git needs besides to enter the remote."""
         self._folder = folder
         self._enter = enter
         self._remote = remote
         self._limits = limits
-        self._git = Git(folder, remote, limits, authorization)
+        self._git = Git(folder, remote, limits)
 
     @property
     def git(self) -> Git:
         """Runs git over it."""
         return self._git
+
+    @property
+    def remote(self) -> GitUrl:
+        """Where it comes from."""
+        return self._remote
+
+    async def at_remote(self, *arguments: str, within_s: float) -> bytes:
+        """Runs a git command that speaks to the remote; what it prints."""
+        async with self._enter() as variables:
+            return await self._git.run(*arguments, within_s=within_s, variables=variables)
+
+    async def is_made(self) -> bool:
+        """Is there any?"""
+        return await asyncio.to_thread(self._is_made)
 
     async def tip(self) -> tuple[str, str]:
         """The remote's ref, and the object that it names now; a commit's is itself. A branch goes before a tag of its name."""
@@ -65,8 +77,7 @@ class Repository:
         full = revision.startswith("refs/") or not revision
         wanted = [revision or "HEAD"] if full else [f"refs/heads/{revision}", f"refs/tags/{revision}"]
         asked = ("ls-remote", "--quiet", "--", self._remote.url, *wanted)
-        async with self._enter() as variables:
-            printed = await self._git.run(*asked, within_s=ASK_S, variables=variables)
+        printed = await self.at_remote(*asked, within_s=ASK_S)
         lines = (line.partition("\t") for line in printed.decode(errors="replace").splitlines())
         found = {ref: oid for oid, _, ref in lines}
         for ref in wanted:
@@ -78,13 +89,11 @@ class Repository:
         """Brings what a ref of the remote names now, with some history. Returns the commit. oid: for its object format."""
         await self._ready("sha256" if len(oid) == 64 else "sha1")
         try:
-            async with self._enter() as variables:
-                await self._git.run(
-                    *("fetch", "--quiet", f"--depth={self._limits.depth}", "--no-tags", "--no-write-fetch-head"),
-                    *("--no-recurse-submodules", "--no-auto-maintenance", "--", self._remote.url, f"+{ref}:{_FETCHED}"),
-                    within_s=self._limits.fetch_s,
-                    variables=variables,
-                )
+            await self.at_remote(
+                *("fetch", "--quiet", f"--depth={self._limits.depth}", "--no-tags", "--no-write-fetch-head"),
+                *("--no-recurse-submodules", "--no-auto-maintenance", "--", self._remote.url, f"+{ref}:{_FETCHED}"),
+                within_s=self._limits.fetch_s,
+            )
         except GitFailed as error:
             if await asyncio.to_thread(self._is_full):
                 raise GitFailed(f"a fetch brings more than {self._limits.bytes // 2**20} MiB") from error

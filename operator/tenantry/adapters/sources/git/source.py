@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class GitSettings:
-    """interval_s: between two looks at the remote; authorization: the value of that HTTP header, `""` for none.
+    """interval_s: between two looks at the remote.
 
     sops: opens what is encrypted there; signers: a file of who must have signed the commit, None for no matter who, and how
     people know that file; settled: the commit of which nothing was left to approve, where the folder is new and cannot tell;
@@ -47,7 +47,6 @@ class GitSettings:
 
     interval_s: float = 60.0
     limits: GitLimits = field(default_factory=GitLimits)
-    authorization: str = ""
     sops: Sops = field(default_factory=Sops)
     signers: Path | None = None
     signers_shown: str = ""
@@ -104,9 +103,7 @@ class GitSource:
         self._largest = settings.limits.yaml
         self._means = settings.means
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
-        self.repository = self._repository = Repository(
-            folder / "repository", url, settings.limits, settings.authorization, settings.enter
-        )
+        self.repository = self._repository = Repository(folder / "repository", url, settings.limits, settings.enter)
         shown = settings.signers_shown
         self._signatures = Signatures(self._repository, settings.signers, shown) if settings.signers else None
         self._packages = GitPackages(self._repository, packages, folder / "packages", settings.limits.packages)
@@ -149,7 +146,9 @@ class GitSource:
             log.warning("the applied revision could not be noted", commit=tree.revision.commit, error=str(error))
 
     async def latest(self) -> Latest:
-        """Asks the remote. Raises GitFailed, OSError when it cannot be reached."""
+        """Asks the remote, and has its commit here. Raises GitFailed, OSError when it cannot be reached."""
+        if not await self._repository.is_made():
+            self._tip = ""  # what was read is known, and the repository was discarded since
         await self._advance()
         return Latest(self._ref, self._commit, self._good or Tree(), self._held)
 

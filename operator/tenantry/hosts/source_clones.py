@@ -1,0 +1,138 @@
+"""Writes to the repositories of Sources that another process follows: by copies of its own, fetched when they are needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from tenantry.hosts.source_following import TENANT_READS, Repositories
+from tenantry.kinds.source.spec import Source
+from tenantry.model.resource import Ref
+from tenantry.model.syncing import SyncOrder
+from tenantry.model.verdicts import Halt, Transient
+from tenantry.ports import Declarations
+from tenantry.runtime.write_back import holding
+
+MOST = 16
+"""Copies that are kept although nobody uses them."""
+IDLE_S = 600.0
+"""How long one is kept that nobody needs."""
+SWEEP_S = 60.0
+
+log = structlog.get_logger(__name__)
+
+
+class Clonable(Repositories, Protocol):
+    """Where the copies are kept."""
+
+    async def is_overgrown(self, order: SyncOrder) -> bool:
+        """Have many fetches brought more together than is kept?"""
+
+
+@dataclass
+class _Clone:
+    """The copy of one Source. declarations: None while there is none; used: when it was last needed."""
+
+    uid: str
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    order: SyncOrder | None = None
+    declarations: Declarations | None = None
+    used: float = 0.0
+
+
+class SourceClones:
+    """order_of: what a Source asks for now, it raises a Halt where nothing can be asked; ask: has the Source looked at soon."""
+
+    def __init__(
+        self,
+        repositories: Clonable,
+        order_of: Callable[[Source], Awaitable[SyncOrder]],
+        ask: Callable[[Ref], Awaitable[None]],
+        time: Callable[[], float],
+        within_s: float,
+    ) -> None:
+        """time: in seconds; within_s: how long a write may wait for its turn."""
+        self._repositories = repositories
+        self._order_of = order_of
+        self._ask = ask
+        self._time = time
+        self._within_s = within_s
+        self._clones: dict[str, _Clone] = {}
+        self._slots = asyncio.Semaphore(TENANT_READS)
+        self._of_tenant: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @asynccontextmanager
+    async def turn(self, source: Source) -> AsyncIterator[Declarations]:
+        """See runtime.write_back.WriteBack. Another process may write at the same time: the remote tells who was first."""
+        order = await self._order_of(source)
+        clone = self._clones.setdefault(order.uid, _Clone(order.uid))
+        async with holding(clone.turn, self._within_s), self._room(order.tenant):
+            declarations = await self._opened(clone, order)
+            try:
+                yield declarations
+            finally:
+                await self._looked_at(source.ref)
+                clone.used = self._time()
+                if await self._repositories.is_overgrown(order):
+                    await self._drop(clone)
+
+    async def run(self) -> None:
+        """Discards copies that nobody needs any more, without end."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            await self.sweep()
+
+    async def sweep(self) -> None:
+        """Discards the copies that were not needed for a while."""
+        unused = [each for each in self._idle() if self._time() - each.used >= IDLE_S]
+        for clone in unused:
+            async with clone.turn:
+                if self._time() - clone.used >= IDLE_S:
+                    await self._drop(clone)
+
+    @asynccontextmanager
+    async def _room(self, tenant: str) -> AsyncIterator[None]:
+        """Those of tenants have but a share: one of each at a time, and not too many together."""
+        if not tenant:
+            yield
+            return
+        async with holding(self._of_tenant[tenant], self._within_s), holding(self._slots, self._within_s):
+            yield
+
+    async def _opened(self, clone: _Clone, order: SyncOrder) -> Declarations:
+        if clone.declarations is not None and clone.order is not None and clone.order.settings == order.settings:
+            return clone.declarations
+        await self._make_room()
+        opened = (await self._repositories.open(order)).declarations
+        if opened is None:
+            raise Halt(Transient("SourceNotWritten", f"source {order.owner} takes no writes any more: try again"))
+        clone.order, clone.declarations = order, opened
+        return opened
+
+    async def _make_room(self) -> None:
+        while len(idle := self._idle()) >= MOST:
+            oldest = min(idle, key=lambda each: each.used)
+            async with oldest.turn:
+                await self._drop(oldest)
+
+    def _idle(self) -> list[_Clone]:
+        """Those that nobody uses now."""
+        return [each for each in self._clones.values() if each.declarations is not None and not each.turn.locked()]
+
+    async def _drop(self, clone: _Clone) -> None:
+        """It is fetched anew when it is needed again. Its turn is held."""
+        clone.order = clone.declarations = None
+        await self._repositories.discard(clone.uid)
+
+    async def _looked_at(self, source: Ref) -> None:
+        """What was written is durable: that nobody could be told of it only makes it later seen."""
+        try:
+            await self._ask(source)
+        except Halt as halt:
+            log.warning("the source was not asked to look", source=str(source), error=str(halt))

@@ -1,0 +1,214 @@
+"""A REST write of what a Source declares becomes a commit to that Source's repository."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tenantry.api.app import create_app
+from tenantry.model.resource import Ref
+from tests.scenario.git_world import ACME, DEV, REGION
+from tests.scenario.repositories import BEN, Remote, served_over_http
+from tests.scenario.rest_world import BASE, PASSWORD, declare_user
+from tests.scenario.source_world import SYSTEM, World, reason, source_world
+from tests.scenario.test_signed_commits import keys, ssh_key
+
+__all__ = ["keys"]
+BRANCH = {"mode": "Branch"}
+HOME = "tenant-acme"
+HOOK = "#!/bin/sh\necho 'main is protected: open a pull request' >&2\nexit 1\n"
+
+
+@dataclass
+class Desk:
+    """The platform, its remote, and a client of `root`, a SUPERUSER."""
+
+    world: World
+    remote: Remote
+    http: httpx.AsyncClient
+    headers: dict[str, str]
+
+    async def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
+        headers = {**self.headers, **options.pop("headers", {})}
+        return await self.http.request(method, f"/api/v1{path}", headers=headers, **options)
+
+    async def id_of(self, path: str, slug: str) -> str:
+        return next(str(each["id"]) for each in (await self("GET", path)).json() if each["slug"] == slug)
+
+    async def rename(self, slug: str, name: str) -> httpx.Response:
+        return await self("PUT", f"/environments/{await self.id_of('/environments', slug)}", json={"name": name})
+
+    async def create(self, slug: str) -> httpx.Response:
+        tenant = await self.id_of("/tenants", "acme")
+        return await self("POST", f"/environments?tenantId={tenant}", json={"name": slug, "slug": slug, "region": "eu"})
+
+    def url(self) -> str:
+        return f"file://{self.remote.folder}"
+
+    def shown(self, path: str, ref: str = "main") -> str:
+        return self.remote.git("show", f"{ref}:{path}") + "\n"
+
+    def paths(self) -> list[str]:
+        return self.remote.git("ls-tree", "-r", "--name-only", "main").splitlines()
+
+    async def owner(self, kind: str, name: str, namespace: str = "") -> str:
+        """Whose the object is; the label is told with the commit that it shows."""
+        document = await self.world.get(kind, name, namespace)
+        assert document is not None
+        return str(document["metadata"].get("labels", {}).get("tenantry.dev/source", ""))
+
+
+@asynccontextmanager
+async def desk(state: Path, remote: Remote, **outbound: Any) -> AsyncIterator[Desk]:
+    async with source_world(state, **outbound) as world:
+        await declare_user(world.platform, "root", "SUPERUSER")
+        transport = httpx.ASGITransport(create_app(world.platform.facade), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:
+            form = {"username": "root", "password": PASSWORD}
+            token = (await http.post("/api/v1/auth/token", data=form)).json()["access_token"]
+            yield Desk(world, remote, http, {"Authorization": f"Bearer {token}"})
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    made = Remote.at(tmp_path / "served" / "platform.git")
+    made.commit({"p/eu.yaml": REGION, "p/acme.yaml": ACME, "p/dev.yaml": DEV})
+    return made
+
+
+@pytest.fixture
+async def at(tmp_path: Path, remote: Remote) -> AsyncIterator[Desk]:
+    async with desk(tmp_path / "state", remote) as made:
+        yield made
+
+
+async def follows(at: Desk, name: str = "platform", namespace: str = SYSTEM, **spec: Any) -> None:
+    await at.world.source(spec.pop("url", at.url()), name, namespace, **{"path": "p", "writeBack": BRANCH, **spec})
+    status = await at.world.until(name, namespace)
+    assert reason(status) == "Succeeded", status
+
+
+async def test_an_edit_a_creation_and_a_deletion_are_commits_of_their_caller_which_the_source_shows(at: Desk) -> None:
+    await follows(at)
+    assert (await at.rename("dev", "Development")).status_code == 200
+    assert at.shown("p/dev.yaml") == DEV.replace('"Dev"  #', '"Development" #')
+    assert at.remote.git("log", "-1", "--format=%an <%ae>", "main") == "root <root@tenantry.invalid>"
+    dev = await at.world.get("Environment", "dev", HOME)
+    assert dev is not None
+    assert dev["metadata"]["annotations"]["tenantry.dev/source-commit"] == at.remote.git("rev-parse", "main")
+    assert (await at.create("qa")).status_code == 202
+    assert "p/tenant-acme/environment-qa.yaml" in at.paths()
+    assert await at.owner("Environment", "qa", HOME) == "tenantry-system.platform"
+    answer = await at("DELETE", f"/environments/{await at.id_of('/environments', 'dev')}")
+    assert answer.status_code == 202, answer.text
+    assert "p/dev.yaml" not in at.paths()
+    await at.world.until_gone(Ref("Environment", HOME, "dev"))
+    status = await at.world.synced()
+    tip = at.remote.git("rev-parse", "main")
+    assert (reason(status), status["revision"], status["settledRevision"], status["objects"]) == ("Succeeded", tip, tip, 3)
+
+
+async def test_a_source_that_takes_no_writes_refuses_with_file_and_commit_until_it_does(at: Desk) -> None:
+    await follows(at, writeBack={"mode": "Off"})
+    answer = await at.rename("dev", "Mine")
+    assert answer.status_code == 400
+    assert f"p/dev.yaml:1 of {at.remote.git('rev-parse', 'main')[:12]}" in answer.json()["error"]
+    platform = Ref("Source", SYSTEM, "platform")
+    await at.world.edit(platform, writeBack=BRANCH)
+    await at.world.synced()
+    assert (await at.rename("dev", "Mine")).status_code == 200
+    await at.world.edit(platform, suspend=True)
+    answer = await at.rename("dev", "Yours")
+    assert (answer.status_code, "tenantry-system.platform is suspended" in answer.json()["error"]) == (400, True), answer.text
+
+
+async def test_for_review_nothing_changes_until_the_branch_is_merged(at: Desk) -> None:
+    await follows(at, writeBack={"mode": "Review"})
+    before = at.remote.git("rev-parse", "main")
+    answer = await at.rename("dev", "Development")
+    assert (answer.status_code, answer.json()["branch"][:25]) == (202, "tenantry/environment-dev-"), answer.text
+    assert at.remote.git("rev-parse", "main") == before
+    at.remote.git("update-ref", "refs/heads/main", answer.json()["branch"])
+    await at.world.synced()
+    dev = await at.world.get("Environment", "dev", HOME)
+    assert dev and dev["spec"]["displayName"] == "Development"
+
+
+async def test_a_remote_that_refuses_the_push_is_told_and_nothing_is_changed(at: Desk) -> None:
+    hook = at.remote.folder / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(HOOK)
+    hook.chmod(0o755)
+    await follows(at)
+    before = at.remote.git("rev-parse", "main")
+    answer = await at.rename("dev", "Mine")
+    assert answer.status_code == 500 and "main is protected" in answer.json()["error"], answer.text
+    assert (await at.create("qa")).status_code == 500
+    assert at.remote.git("rev-parse", "main") == before
+    assert await at.world.get("Environment", "qa", HOME) is None
+
+
+@pytest.mark.slow
+async def test_what_was_pushed_meanwhile_is_built_upon_or_refused_with_409(at: Desk) -> None:
+    await follows(at)
+    theirs = at.remote.commit({"p/acme.yaml": ACME.replace("Acme   #", "Acme Inc  #")}, BEN)
+    assert (await at.rename("dev", "Development")).status_code == 200
+    assert at.remote.git("rev-parse", "main^") == theirs
+    await at.world.synced()
+    at.remote.commit({"p/dev.yaml": DEV.replace('"Dev"', '"Theirs"')}, BEN)
+    answer = await at.rename("dev", "Mine")
+    assert (answer.status_code, "p/dev.yaml:1" in answer.json()["error"]) == (409, True), answer.text
+
+
+async def test_a_tenant_s_own_source_takes_what_is_made_in_its_namespace(tmp_path: Path, remote: Remote) -> None:
+    own = Remote.at(remote.folder.parent / "own.git")
+    own.git("config", "http.receivepack", "true")
+    own.commit({"qa.yaml": DEV.replace("name: dev", "name: qa").replace("slug: dev", "slug: qa")})
+    with served_over_http(remote.folder.parent) as served:
+        async with desk(tmp_path / "state", remote, http=True, networks="127.0.0.0/8") as at:
+            await follows(at)
+            await at.world.secret("git", HOME, password="ann:token")
+            credentials = {"secretRef": {"name": "git"}}
+            await follows(at, "own", HOME, path=None, url=f"{served.url}/own.git", credentials=credentials)
+            assert (await at.create("test")).status_code == 202
+            assert own.git("ls-tree", "-r", "--name-only", "main").splitlines() == ["qa.yaml", f"{HOME}/environment-test.yaml"]
+            assert await at.owner("Environment", "test", HOME) == "tenant-acme.own"
+            assert "Basic YW5uOnRva2Vu" in served.authorizations
+            assert (await at.rename("dev", "The platform's")).status_code == 200
+            assert "The platform's" in at.shown("p/dev.yaml")
+            assert (await at("POST", "/tenants", json={"name": "Beta", "slug": "beta"})).status_code == 201
+            assert "p/tenant-beta.yaml" in at.paths()
+
+
+@pytest.mark.slow
+async def test_of_two_sources_that_declares_the_surroundings_which_takes_a_new_object(at: Desk) -> None:
+    other = at.remote.commit({"q/us.yaml": REGION.replace("name: eu", "name: us")})
+    await follows(at)
+    await follows(at, "other", path="q")
+    assert (await at.create("qa")).status_code == 202
+    assert "p/tenant-acme/environment-qa.yaml" in at.paths()
+    answer = await at("POST", "/tenants", json={"name": "Beta", "slug": "beta"})
+    assert answer.status_code == 400, answer.text
+    assert "each of the sources tenantry-system.other, tenantry-system.platform" in answer.json()["error"]
+    assert at.remote.git("rev-parse", "main^") == other
+
+
+@pytest.mark.slow
+async def test_what_is_written_is_signed_by_the_key_of_its_secret(at: Desk, keys: Path) -> None:
+    good, own = ssh_key(keys, "good"), ssh_key(keys, "own")
+    good.sign(at.remote)
+    trusted = good.told + own.told.replace(b"ben@", b"tenantry@")
+    signing = {"mode": "Branch", "signingKey": {"secretRef": {"name": "key"}}}
+    await at.world.source(at.url(), path="p", verify={"keys": trusted.decode()}, writeBack=signing)
+    assert reason(await at.world.until("platform", SYSTEM)) == "SecretMissing"
+    await at.world.secret("key", SYSTEM, password=own.key.read_text())
+    await at.world.until("platform", SYSTEM, lambda status: reason({**status}) == "Succeeded")
+    assert (await at.rename("dev", "Signed")).status_code == 200
+    assert "gpgsig" in at.remote.git("cat-file", "commit", "main")
+    assert reason(await at.world.synced()) == "Succeeded"
