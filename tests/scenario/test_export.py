@@ -25,18 +25,41 @@ def applied(source: Path, state: Path, cwd: Path) -> None:
     assert planned.returncode == 1, planned.stderr
     (cwd / "change.plan").write_text(planned.stdout)
     done = called("apply", "--plan", "change.plan", "--state", state, cwd=cwd)
-    assert (done.stderr, done.returncode) == ("", 0)
+    assert [line for line in done.stderr.splitlines() if ": Suspended: " not in line] == []
+    assert done.returncode == bool(done.stderr)
 
 
 def all_in(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
+def source(namespace: str, **spec: Any) -> dict[str, Any]:
+    """Suspended: no remote is asked."""
+    metadata = {"name": "own", "namespace": namespace}
+    plain = {"url": "https://git.example.com/acme/platform.git", "suspend": True}
+    return {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Source", "metadata": metadata, "spec": {**plain, **spec}}
+
+
+SOURCES = [
+    source("tenantry-system", branch="main", path="deploy", prune={"objects": 3}, verify={"keys": "ann ssh-ed25519 AAAA\n"}),
+    source(
+        "tenant-orchid",
+        tag="v1",
+        interval="5m",
+        credentials={"secretRef": {"name": "git", "key": "token"}, "knownHosts": "git.example.com ssh-ed25519 AAAA\n"},
+        webhook={"secretRef": {"name": "hook"}},
+        deletionPolicy="Prune",
+    ),
+]
+
+
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a platform of examples/03-people is in the folder `first`."""
+    """Where a platform of examples/03-people, with Sources, is in the folder `first`."""
     cwd = tmp_path_factory.mktemp("export")
-    applied(EXAMPLES / "03-people", cwd / "first", cwd)
+    declared = Path(shutil.copytree(EXAMPLES / "03-people", cwd / "declared"))
+    (declared / "sources.yaml").write_text(yaml.safe_dump_all(SOURCES))
+    applied(declared, cwd / "first", cwd)
     return cwd
 
 
@@ -47,6 +70,8 @@ def test_a_tenant_is_made_again_elsewhere_and_then_nothing_is_left_to_do(people:
     assert needed == {
         "tenant-orchid/identity-ada",
         "tenant-orchid/identity-ben",
+        "tenant-orchid/git",
+        "tenant-orchid/hook",
         "tenant-orchid/idp-orchid-id",
         "tenantry-system/user-olga",
         "tenantry-system/user-viktor",
@@ -54,6 +79,7 @@ def test_a_tenant_is_made_again_elsewhere_and_then_nothing_is_left_to_do(people:
     assert not any(each["kind"] == "Secret" for each in documents_in(people / "orchid"))
     assert "example-only" not in "".join(file.read_text() for file in (people / "orchid").rglob("*.yaml"))
     whole = Path(shutil.copytree(people / "orchid", people / "whole"))
+    assert (people / "orchid" / "80-sources.yaml").exists()
     left = [each for each in documents_in(EXAMPLES / "03-people") if each["kind"] in ("Secret", "Region")]
     (whole / "needs.yaml").write_text(yaml.safe_dump_all(left))
     applied(whole, people / "second", people)
@@ -66,11 +92,12 @@ def test_a_tenant_is_made_again_elsewhere_and_then_nothing_is_left_to_do(people:
 
 def test_an_export_reads_like_the_declaration_that_it_came_from(people: Path) -> None:
     printed = called("export", "orchid", "--state", "first", cwd=people)
-    given = {(each["kind"], each["metadata"]["name"]): each for each in documents_in(EXAMPLES / "03-people")}
+    given = {(each["kind"], each["metadata"]["name"]): each for each in documents_in(people / "declared")}
+    given["Source", "own"] = SOURCES[1]
     for each in yaml.safe_load_all(printed.stdout):
         source = given[each["kind"], each["metadata"]["name"]]
         assert each["metadata"] == source["metadata"]
-        if each["kind"] in ("Tenant", "Environment", "App", "User"):
+        if each["kind"] in ("Tenant", "Environment", "App", "User", "Source"):
             assert each["spec"] == source["spec"]
         assert "status" not in each
 
@@ -82,13 +109,18 @@ def test_all_that_runs_becomes_a_folder_for_git(people: Path) -> None:
     assert sorted(all_in(people / "git" / "platform")) == [
         "00-regions.yaml",
         "20-users.yaml",
+        "80-sources.yaml",
         *(f"tenants/orchid/{name}.yaml" for name in ("05-namespace", "10-tenant", "20-users", "30-environments")),
         *(f"tenants/orchid/{name}.yaml" for name in ("40-packages", "50-apps", "60-identities", "70-identity-providers")),
+        "tenants/orchid/80-sources.yaml",
         "tenants/orchid/packages/notes-1.0.0.tapp",
     ]
     assert [each["metadata"]["name"] for each in yaml.safe_load_all((people / "git/platform/20-users.yaml").read_text())] == [
         "root"
     ]
+    for namespace, file in (("tenantry-system", "80-sources"), ("tenant-orchid", "tenants/orchid/80-sources")):
+        (written_source,) = yaml.safe_load_all((people / f"git/platform/{file}.yaml").read_text())
+        assert written_source == next(each for each in SOURCES if each["metadata"]["namespace"] == namespace)
     assert called("validate", "git/platform", cwd=people).returncode == 0
 
 

@@ -42,7 +42,7 @@ def secrets_named(document: Document) -> Iterator[tuple[str, str]]:
     """The Secrets that an object refers to: namespace and name."""
     namespace = document["metadata"].get("namespace", "")
     for key, value in _fields(document.get("spec", {})):
-        if key.endswith("SecretRef") and isinstance(value, Mapping) and value.get("name"):
+        if key.endswith(("SecretRef", "secretRef")) and isinstance(value, Mapping) and value.get("name"):
             yield str(value.get("namespace") or namespace), str(value["name"])
 
 

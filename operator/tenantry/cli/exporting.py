@@ -31,10 +31,11 @@ FILES = {
     "App": "50-apps",
     "Identity": "60-identities",
     "IdentityProvider": "70-identity-providers",
+    "Source": "80-sources",
 }
 """By kind, in the order in which they are applied."""
 PACKAGES = "packages"
-_INSIDE = ("Environment", "Package", "App", "Identity", "IdentityProvider")
+_INSIDE = ("Environment", "Package", "App", "Identity", "IdentityProvider", "Source")
 
 
 @dataclass

@@ -33,7 +33,7 @@ def import_(
 ) -> None:
     """Writes what runs as YAML for a Git repository: a platform, or an engine that others run.
 
-    --cluster: regions, shared packages, users, and a folder for each tenant. --engine: an environment that adopts it.
+    --cluster: regions, shared packages, users, Sources, and a folder for each tenant. --engine: an environment that adopts it.
     """
     from tenantry.cli.connect import with_console
 
@@ -71,10 +71,17 @@ async def _all(console: Console, folder: Path | None) -> None:
     exported.add("", [each for each in await console.list("User") if _of_the_platform(each)], admit)
     shared = [each for each in await console.list("Package") if each["spec"].get("shared")]
     exported.add("", [await with_bytes(console, exported, each, "", "") for each in shared], admit)
+    exported.add("", [each for each in await console.list("Source") if _in_system(each)], admit)
     for tenant in await console.list("Tenant"):
         name = tenant["metadata"]["name"]
         await add_tenant(console, exported, tenant, f"tenants/{name}/", admit, with_packages=True)
     await put(console, exported, folder)
+
+
+def _in_system(document: Document) -> bool:
+    from tenantry.model.resource import SYSTEM_NAMESPACE
+
+    return str(document["metadata"]["namespace"]) == SYSTEM_NAMESPACE
 
 
 def _of_the_platform(user: Document) -> bool:
