@@ -156,10 +156,14 @@ def test_apply_then_reconcile_suspend_and_delete(running: Running, folder: Path)
 def test_an_object_of_a_kind_without_a_field_for_it_is_suspended_too(running: Running, folder: Path) -> None:
     assert called("suspend", "user/admin", cwd=folder).stdout == "user/admin suspended\n"
     until(lambda: "nothing is done to it until it is resumed" in called("describe", "user/admin", cwd=folder).stdout)
+    (titles, row) = called("get", "user", "admin", "-o", "wide", cwd=folder).stdout.splitlines()
+    assert row[titles.index("SUSPENDED") :].split()[0] == "True"
+    assert "suspended" in called("get", "user", "admin", cwd=folder).stdout
     waited = called("reconcile", "user/admin", "--wait", cwd=folder)
     assert (waited.stderr, waited.returncode) == ("user/admin is suspended; `tenantry resume` it first\n", 1)
     assert called("resume", "user/admin", cwd=folder).stdout == "user/admin resumed\n"
     until(lambda: "Suspended" not in called("describe", "user/admin", cwd=folder).stdout)
+    assert "suspended" not in called("get", "user", "admin", cwd=folder).stdout
     refused = called("suspend", "namespace/tenantry-system", cwd=folder)
     assert (refused.returncode, "could be suspended" in refused.stderr) == (2, True), refused.stderr
 

@@ -12,10 +12,11 @@ from typing import Any
 from tenantry.cli.failing import BAD_INPUT, Failure
 from tenantry.cli.output import age
 from tenantry.kinds import crds
-from tenantry.model.resource import CREDENTIAL_LABEL, Document, parse_time
+from tenantry.model.resource import CREDENTIAL_LABEL, SUSPENDED, Document, parse_time
 
 Cell = Callable[[Document], str]
 MESSAGE = ".status.conditions[?(@.type=='Ready')].message"
+_SUSPENDED = f".status.conditions[?(@.type=='{SUSPENDED}')].status"
 _STEP = re.compile(r"""(?:\.(\w+)|\['([^']+)'\])(?:\[\?\(@\.(\w+)==["']([^"']*)["']\)\])?""")
 
 
@@ -42,7 +43,7 @@ class KindName:
         cells.append(("NAME", _name))
         cells += [(title, _cell(path, type_)) for title, path, type_ in columns]
         if self.has_status:
-            cells.append(("MESSAGE", _cell(MESSAGE, "string")))
+            cells.append(("MESSAGE", _message))
         cells.append(("AGE", _cell(".metadata.creationTimestamp", "date")))
         return cells
 
@@ -53,6 +54,14 @@ def _namespace(document: Document) -> str:
 
 def _name(document: Document) -> str:
     return str(document["metadata"]["name"])
+
+
+def _message(document: Document) -> str:
+    """What Ready says, and before it that nothing is done to a suspended object: what Ready says is of before that, then."""
+    said = str(at(document, MESSAGE) or "")
+    if at(document, _SUSPENDED) != "True":
+        return said
+    return f"suspended; {said}" if said else "suspended"
 
 
 def _cell(path: str, type_: str) -> Cell:

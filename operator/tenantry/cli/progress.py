@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.resource import SUSPENDED, Document, Ref, ref_of
 from tenantry.runtime.cache import Cache, Seen
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def not_ready(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
 
 
 def why(document: Document) -> tuple[str, str, str]:
-    """(object, reason, message) of the condition Ready."""
-    conditions: tuple[dict[str, Any], ...] = tuple(document.get("status", {}).get("conditions", ()))
-    ready = next((each for each in conditions if each["type"] == "Ready"), {})
-    return str(ref_of(document)), ready.get("reason", "Pending"), ready.get("message", "")
+    """(object, reason, message) of the condition Suspended, or of Ready."""
+    conditions = {each["type"]: each for each in document.get("status", {}).get("conditions", ())}
+    told: dict[str, Any] = conditions.get(SUSPENDED) or conditions.get("Ready") or {}
+    return str(ref_of(document)), told.get("reason", "Pending"), told.get("message", "")

@@ -26,7 +26,7 @@ from tenantry.kinds.source.spec import Source
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.fields import LABEL_PATTERN
-from tenantry.model.resource import GROUP, VERSION, Resource
+from tenantry.model.resource import GROUP, SUSPENDED, VERSION, Resource
 
 Schema = dict[str, Any]
 Kind = type[Resource[Any, Any]]
@@ -133,8 +133,12 @@ def _version(kind: Kind) -> Schema:
 
 
 def _columns(kind: Kind) -> list[Schema]:
-    ready = '.status.conditions[?(@.type=="Ready")]'
-    rows = [("Ready", "string", f"{ready}.status", 0), ("Reason", "string", f"{ready}.reason", 0)]
+    ready, suspended = (f'.status.conditions[?(@.type=="{type_}")]' for type_ in ("Ready", SUSPENDED))
+    rows = [
+        ("Ready", "string", f"{ready}.status", 0),
+        ("Reason", "string", f"{ready}.reason", 0),
+        ("Suspended", "string", f"{suspended}.status", 1),
+    ]
     rows = rows if has_status_subresource(kind) else []
     rows += [*getattr(kind, "PRINTER_COLUMNS", ()), ("Age", "date", ".metadata.creationTimestamp", 0)]
     return [
