@@ -19,7 +19,7 @@ from tenantry.model.verdicts import Halt, Transient
 from tenantry.ports import Declarations
 from tenantry.runtime.write_back import holding
 
-MOST = 16
+MOST = 8
 """Copies that are kept although nobody uses them."""
 IDLE_S = 600.0
 """How long one is kept that nobody needs."""

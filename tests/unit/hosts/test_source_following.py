@@ -16,7 +16,7 @@ from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Ref
 from tenantry.model.syncing import SyncOrder
 from tenantry.model.tree import Revision, Tree
-from tenantry.model.verdicts import Invalid, Problem, Stalled, Transient
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.writing import WritingStore
 
@@ -34,10 +34,11 @@ class Remotes:
     most: int = 0
     discarded: list[str] = field(default_factory=list)
     begun: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+    declarations: Any = None
 
     async def open(self, order: SyncOrder) -> Opened:
         self.opened += 1
-        return Opened(self._read, self._changes, self._applied)
+        return Opened(self._read, self._changes, self._applied, self.declarations)
 
     async def discard(self, uid: str) -> None:
         self.discarded.append(uid)
@@ -189,3 +190,57 @@ async def test_a_suspended_source_and_one_that_is_gone_are_followed_no_longer(ki
     assert (await kit.told()).revision == TIP
     kit.cache.remove({**document, "metadata": {**metadata, "resourceVersion": "3"}})
     assert kit.following.look(SOURCE, "u1") is None
+
+
+async def test_a_turn_at_writing_holds_up_the_next_sync_which_comes_soon_after(kit: Kit) -> None:
+    kit.remotes.declarations = object()
+    await kit.following.follow(order())
+    await kit.told()
+    async with kit.following.turn(SOURCE, 5) as declarations:
+        assert declarations is kit.remotes.declarations
+        await kit.following.follow(order(asked="now"))
+        await asyncio.sleep(0)
+        assert kit.news.empty()
+    assert (await kit.told()).order == order(asked="now")
+
+
+@pytest.mark.parametrize("about", ["it is not followed", "it takes no writes", "its turn never comes"])
+async def test_there_is_no_turn_where(kit: Kit, about: str) -> None:
+    if about == "it takes no writes":
+        await kit.following.follow(order())
+        await kit.told()
+    elif about == "its turn never comes":
+        kit.remotes.declarations, kit.remotes.reads = object(), [never]
+        await kit.following.follow(order())
+        await kit.remotes.begun.get()
+    with pytest.raises(Halt) as refused:
+        async with kit.following.turn(SOURCE, 0.05):
+            raise AssertionError("nothing can be written")
+    assert refused.value.verdict.reason == ("SourceBusy" if "turn" in about else "SourceNotRead")
+
+
+async def test_one_that_is_stopped_ends_after_the_write_under_way_and_lets_nobody_else_write(kit: Kit) -> None:
+    kit.remotes.declarations = object()
+    await kit.following.follow(order())
+    await kit.told()
+    inside, done = asyncio.Event(), asyncio.Event()
+
+    async def write() -> None:
+        async with kit.following.turn(SOURCE, 5):
+            inside.set()
+            await done.wait()
+
+    async with asyncio.timeout(5):
+        first = asyncio.create_task(write())
+        await inside.wait()
+        second = asyncio.create_task(write())
+        stopping = asyncio.create_task(kit.following.stop(SOURCE, "u1"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not stopping.done() and kit.remotes.discarded == []
+        done.set()
+        await first
+        await stopping
+    with pytest.raises(Halt, match="not read yet, or not any more"):
+        await second
+    assert kit.remotes.discarded == ["u1"]

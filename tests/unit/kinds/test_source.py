@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tenantry.adapters.sources.git.declarations import checked_pattern
+from tenantry.kinds.admission import Admission
 from tenantry.kinds.source.decide import LOOKED_AT, Observed, decide
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import SecretFacts
@@ -20,10 +22,11 @@ from tenantry.model.syncing import (
     LeaveSource,
     StopSource,
     SyncOrder,
+    Writing,
     approval_of,
     owner_of,
 )
-from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Waiting
+from tenantry.model.verdicts import Gone, Invalid, Problem, Ready, Stalled, Transient, Waiting
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 URL = "https://git.example.com/acme/platform.git"
@@ -31,6 +34,8 @@ TIP = "4f0c2b9d1e7700000000000000000000000000aa"
 GONE = KeptBack("Region/eu", "uid-1", "holds data")
 STUCK = KeptBack("Region/us", "uid-2", "is protected", approvable=False)
 HELD = SecretFacts("Present", "mark")
+ADMISSION = Admission()
+SIGNED = {"mode": "Branch", "signingKey": {"secretRef": {"name": "key", "key": "ssh"}}}
 
 
 def source(namespace: str = "tenantry-system", deleting: bool = False, **spec: Any) -> Source:
@@ -69,6 +74,9 @@ def test_one_that_nothing_is_known_of_is_followed() -> None:
         ({"path": "deploy", "interval": "2h"}, {"path": "deploy", "interval_s": 7200.0}),
         ({"prune": {"objects": 3, "percent": 7}}, {"objects": 3, "percent": 7}),
         ({"verify": {"keys": "ann ssh"}}, {"access": Access(signers="ann ssh")}),
+        ({"writeBack": {"mode": "Off", "path": "a.yaml"}}, {"writing": None}),
+        ({"writeBack": {"mode": "Branch"}}, {"writing": Writing(review=False, path="{namespace}/{kind}-{name}.yaml")}),
+        ({"writeBack": {"mode": "Review", "path": "a.yaml"}}, {"writing": Writing(review=True, path="a.yaml")}),
     ],
 )
 def test_an_order_says_what_the_spec_says(spec: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -81,6 +89,13 @@ def test_another_credential_is_another_order() -> None:
     access = Access(Ref("Secret", "tenantry-system", "git"), "password", "mark", "host")
     before = followed(order=order(access=replace(access, mark="old")))
     assert decide(seen(one, credential=HELD, followed=before), NOW).changes == (FollowSource(order(access=access)),)
+
+
+def test_commits_are_signed_by_the_key_of_a_secret_and_another_key_is_another_order() -> None:
+    one = source(writeBack=SIGNED)
+    writing = Writing(False, "{namespace}/{kind}-{name}.yaml", Ref("Secret", "tenantry-system", "key"), "ssh", "mark")
+    before = followed(order=order(writing=replace(writing, mark="old")))
+    assert decide(seen(one, signing=HELD, followed=before), NOW).changes == (FollowSource(order(writing=writing)),)
 
 
 FAILED = Stalled("Invalid", "spec.url: no host")
@@ -153,6 +168,7 @@ REFUSED: dict[str, tuple[Observed, str]] = {
     "no credential": (seen(CREDENTIAL, credential=SecretFacts("Missing")), "SecretMissing"),
     "not for sources": (seen(CREDENTIAL, credential=SecretFacts("NotLabelled")), "SecretNotLabelled"),
     "no webhook's secret": (seen(HOOK, webhook=SecretFacts("NoKey")), "SecretKeyMissing"),
+    "no signing key": (seen(source(writeBack=SIGNED), signing=SecretFacts("Missing")), "SecretMissing"),
 }
 
 
@@ -197,3 +213,47 @@ def test_owners_are_labels_and_unlike_one_another() -> None:
     assert owner_of(Ref("Source", "tenantry-system", "platform")) == "tenantry-system.platform"
     assert len(set(names)) == 2
     assert all(len(name) <= 63 for name in names)
+
+
+BRANCH = {"mode": "Branch"}
+PATTERNS = ("{namespace}/{kind}-{name}.yaml", "{kind}s.yml", "all in one.yaml", "a/b.c/{name}-x.yaml")
+NO_PATTERNS = (
+    "/a.yaml", "../a.yaml", "a/../b.yaml", "./a.yaml", ".a.yaml", "a//b.yaml", "a.json", "{spec}.yaml", "{name!r}.yaml",
+    "{{name}}.yaml", "{name.yaml", "a\\b.yaml", "a/.yaml", "a/.hidden/b.yaml",
+)  # fmt: skip
+WRITTEN: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
+    "a branch takes commits": ({"branch": "main", "writeBack": BRANCH}, None),
+    "so does the repository's own": ({"writeBack": {"mode": "Review"}}, None),
+    "a tag takes none": (
+        {"tag": "v1", "writeBack": BRANCH},
+        ("spec.writeBack.mode", "a tag takes no commits: writeBack.mode must be Off, or branch be set instead"),
+    ),
+    "a tag that takes none is followed": ({"tag": "v1", "writeBack": {"mode": "Off"}}, None),
+    "verified commits are signed": (
+        {"verify": {"keys": "ann ssh"}, "writeBack": BRANCH},
+        ("spec.writeBack.signingKey", "is required where commits are verified: what is written back would not be taken"),
+    ),
+    "verified commits of others need no key": ({"verify": {"keys": "ann ssh"}}, None),
+    "verified commits that are signed": ({"verify": {"keys": "ann ssh"}, "writeBack": SIGNED}, None),
+    "no such mode": ({"writeBack": {"mode": "branch"}}, ("spec.writeBack.mode", "supported values")),
+    **{f"the pattern {path}": ({"writeBack": {"path": path}}, None) for path in PATTERNS},
+    **{
+        f"not the pattern {path}": ({"writeBack": {"path": path}}, ("spec.writeBack.path", "should match"))
+        for path in NO_PATTERNS
+    },
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_at_admission(case: str) -> None:
+    spec, wanted = WRITTEN[case]
+    metadata = {"name": "platform", "namespace": "tenantry-system"}
+    document = {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Source", "metadata": metadata, "spec": {"url": URL, **spec}}
+    problems: tuple[Problem, ...] = ()
+    try:
+        assert checked_pattern(ADMISSION.admit(document, None)["spec"]["writeBack"]["path"])
+    except Invalid as refused:
+        problems = refused.problems
+    assert [(each.field, wanted is not None and wanted[1] in each.reason) for each in problems] == (
+        [(wanted[0], True)] if wanted else []
+    )
