@@ -6,8 +6,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
-from tenantry.runtime.inventory import CacheLists, owned_by
+from tenantry.runtime.inventory import CacheLists, Changes, owned_by
 from tenantry.runtime.pruning import Budget, Kept, is_exempt
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
@@ -33,6 +33,8 @@ TENANT_READS = 8
 TENANT_SOURCES = 5
 """Sources that a tenant has at a time: each keeps a copy of its repository here."""
 TENANT_ROLE = "ADMIN"
+TELL_AGAIN = timedelta(minutes=5)
+"""How often it is told of a Source that nothing is new: each telling is a pass, and a write of its status."""
 
 log = structlog.get_logger(__name__)
 
@@ -59,11 +61,15 @@ class Repositories(Protocol):
 
 @dataclass
 class _One:
-    """A Source that is followed. reading: the order under which it was last read; stopping: its task was told to end."""
+    """A Source that is followed. reading: the order under which it was last read; stopping: its task was told to end.
+
+    objects: the version at which its objects were counted, and how many there were.
+    """
 
     order: SyncOrder
     reading: SyncOrder
     settled: str
+    objects: tuple[str, int] = ("", 0)
     task: asyncio.Task[None] | None = None
     feed: SourceFeed | None = None
     declarations: Declarations | None = None
@@ -95,6 +101,7 @@ class SourceFollowing:
         self._slots = asyncio.Semaphore(TENANT_READS)
         self._of_tenant: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
         self._unlisten = cache.listen(self._seen)
+        self._changes = Changes(cache)
 
     def look(self, source: Ref, uid: str) -> Followed | None:
         facts = self._facts.get(source)
@@ -145,6 +152,7 @@ class SourceFollowing:
     async def aclose(self) -> None:
         """Ends all of it, and waits for that."""
         self._unlisten()
+        self._changes.close()
         for source in tuple(self._running):
             await self._stop(source)
 
@@ -194,8 +202,9 @@ class SourceFollowing:
             why = f"{TENANT_SOURCES} others of tenant {order.tenant} are followed: a tenant has no more at a time"
             raise Halt(Stalled("TooManySources", why))
         opened = await self._repositories.open(order)
-        lists, budget = CacheLists(self._cache, _scope(order.source)), Budget(order.objects, order.percent / 100)
-        syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget)
+        scope, budget = _scope(order.source), Budget(order.objects, order.percent / 100)
+        lists, version = CacheLists(self._cache, scope), partial(self._changes.version, scope)
+        syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget, version)
         read, told = partial(self._read, one, opened), partial(self._tell, one)
         one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told=told)
         one.declarations = opened.declarations
@@ -222,7 +231,7 @@ class SourceFollowing:
             return await opened.read()
 
     def _tell(self, one: _One) -> None:
-        """Takes note of what a sync came to; what a person has approved of it is pruned by another one."""
+        """Takes note of what a sync came to, where it is news; what a person has approved of it is pruned by another one."""
         feed = one.feed
         assert feed is not None
         tree, last, revision = feed.tree, feed.last, feed.tree.revision
@@ -235,18 +244,27 @@ class SourceFollowing:
             revision=revision.commit if revision else "",
             settled=one.settled,
             documents=len(tree.documents),
-            objects=self.owned(one.order.source),
+            objects=self._count(one),
             away=tree.away,
             refusal=tree.refusal,
             problems=tuple(map(str, last.problems)),
             kept=_kept(last.kept),
             waiting=tuple(f"{wait.ref}: {wait.reason}" for wait in waits),
         )
+        if not _is_news(self._facts.get(one.order.source), facts):
+            return
         self._facts[one.order.source] = facts
         if facts.order.approved and facts.order.approved == approval_of(facts.kept):
             feed.syncer.approve()
             feed.ask()
         self._ended(one.order.source)
+
+    def _count(self, one: _One) -> int:
+        """How many objects are its own. They are counted anew only when something has changed."""
+        version = self._changes.version(_scope(one.order.source))
+        if version != one.objects[0]:
+            one.objects = version, self.owned(one.order.source)
+        return one.objects[1]
 
     async def _prune_all(self, order: SyncOrder) -> tuple[KeptBack, ...]:
         """Deletes what is the Source's, by the platform's own hand; what holds data only once that was approved."""
@@ -277,6 +295,12 @@ def _scope(source: Ref) -> str | None:
 def _unfollowed(source: Ref) -> Halt:
     about = f"source {source.namespace}/{source.name} is not read yet, or not any more; its condition Ready tells why"
     return Halt(Transient("SourceNotRead", f"{about}: try again"))
+
+
+def _is_news(before: Followed | None, after: Followed) -> bool:
+    if before is None or before.ended is None or after.ended is None:
+        return True
+    return replace(before, ended=after.ended) != after or after.ended - before.ended >= TELL_AGAIN
 
 
 def _kept(kept: Iterable[Kept]) -> tuple[KeptBack, ...]:

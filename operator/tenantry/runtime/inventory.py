@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tenantry.model.resource import SOURCE, Document
-from tenantry.runtime.cache import Cache
+from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.sync import ORDER
 
 
@@ -21,6 +22,24 @@ class CacheLists:
         entries = self._cache.entries(kind, None if kind == "Namespace" else self._namespace)
         shown = (entry for ref, entry in entries if kind != "Namespace" or self._namespace in (None, ref.name))
         return [entry.document() for entry in shown], ""
+
+
+class Changes:
+    """Counts what a sync would see of the cache's changes: where none has come, another look finds the same."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._counts = Counter[str | None]()
+        self.close = cache.listen(self._seen)
+
+    def version(self, namespace: str | None) -> str:
+        """Another one after each change. namespace: the only one that is looked at, None for all."""
+        return str(self._counts[namespace])
+
+    def _seen(self, seen: Seen) -> None:
+        kind, namespace, name = seen.ref
+        if kind in ORDER and seen.matters:
+            self._counts[None] += 1
+            self._counts[name if kind == "Namespace" else namespace] += 1
 
 
 def owned_by(cache: Cache, owner: str, namespace: str | None) -> Iterator[Document]:

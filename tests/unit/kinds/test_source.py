@@ -84,6 +84,12 @@ def test_an_order_says_what_the_spec_says(spec: dict[str, Any], wanted: dict[str
     assert change == FollowSource(order(**wanted))
 
 
+def test_a_remote_that_cannot_be_read_is_no_sync() -> None:
+    one = source()
+    status = decide(seen(one, followed=followed(away="since 1: no")), NOW).status
+    assert (status.revision, status.last_sync) == (TIP, None)
+
+
 def test_another_credential_is_another_order() -> None:
     one = source(credentials={"secretRef": {"name": "git"}, "knownHosts": "host"})
     access = Access(Ref("Secret", "tenantry-system", "git"), "password", "mark", "host")

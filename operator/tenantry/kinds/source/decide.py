@@ -168,12 +168,13 @@ def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
     if followed.ended is None:
         return status
     update: dict[str, object] = {
-        "last_sync": followed.ended,
         "problems": tuple(each[:_LONGEST_TOLD] for each in followed.problems[:MOST_TOLD]),
         "kept": tuple(KeptObject(object=each.object, reason=each.reason) for each in followed.kept[:MOST_TOLD]),
         "approval": approval_of(followed.kept) or None,
         "objects": followed.objects,
     }
+    if not followed.away:
+        update["last_sync"] = followed.ended
     if followed.revision:
         update |= {"revision": followed.revision, "documents": followed.documents}
     if followed.settled:
