@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import from_kubeconfig
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.adapters.kubernetes.kept import KeptVolumes, kept_volumes
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.workload import Placement
+from tenantry.adapters.kubernetes.workload import Placement, Volume
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED
 from tenantry.kinds.registry import KINDS
@@ -51,7 +53,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("ri
 def test_policies_have_no_type_that_does_not_fit(kubectl: Run, release: str) -> None:
     listed = json.loads(kubectl("get", "validatingadmissionpolicies", "-o", "json").stdout)["items"]
     warnings = [each["status"].get("typeChecking", {}).get("expressionWarnings") for each in listed if "status" in each]
-    assert len(listed) == 4
+    assert len(listed) == 5
     assert [warning for warning in warnings if warning] == []
 
 
@@ -94,6 +96,11 @@ ALLOWED = [
     (ADMIN, "create", "environments.tenantry.dev", "default", "no"),
     (ADMIN, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
     (ADMIN, "get", "users.tenantry.dev", NAMESPACE, "no"),
+    (ADMIN, "list", "secrets", NAMESPACE, "no"),
+    (ADMIN, "patch", "persistentvolumes", "", "no"),
+    (ADMIN, "get", "pods/exec", "env-1", "no"),
+    (OPERATOR, "create", "pods/exec", "env-1", "no"),
+    (OPERATOR, "delete", "persistentvolumes", "", "no"),
     (ADMIN, "get", "operations.tenantry.dev", "tenant-acme", "no"),
     (ADMIN, "patch", "namespaces/tenant-acme", "", "no"),
     (VIEWER, "list", "apps.tenantry.dev", "tenant-acme", "yes"),
@@ -105,7 +112,7 @@ ALLOWED = [
 @pytest.mark.parametrize(("who", "verb", "what", "where", "answer"), ALLOWED, ids=lambda value: str(value).rpartition(":")[2])
 def test_who_may_what(who: str, verb: str, what: str, where: str, answer: str, kubectl: Run, release: str) -> None:
     resource, _, sub = what.partition("/")
-    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers") else [what]
+    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers", "exec") else [what]
     asked = kubectl("auth", "can-i", verb, *arguments, *(("-n", where) if where else ()), "--as", who)
     assert asked.stdout.strip().splitlines()[-1] == answer, asked.stderr
 
@@ -300,7 +307,14 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
     spec = EngineSpec(EngineRef("tenant-acme", "dev", "11111111-2222-4333-8444-555555555555", "acme", "dev"), "", "Kubernetes")
     async with acting_as("operator", own, kubectl, tmp_path) as client, acting_as("api", own, kubectl, tmp_path) as facade:
         operators, apis = (
-            KubernetesDeployer(Clusters(each), NoRegions(), StoreSecrets(KubernetesStore(each), nothing, b"k" * 32), dict, base)
+            KubernetesDeployer(
+                Clusters(each),
+                NoRegions(),
+                StoreSecrets(KubernetesStore(each), nothing, b"k" * 32),
+                dict,
+                base,
+                KeptVolumes(each, lambda ref: (environment("dev"),), timedelta(days=30)),
+            )
             for each in (client, facade)
         )
         await operators.deploy(spec, secret)
@@ -313,6 +327,61 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
         with pytest.raises(Forbidden):
             await apis.deploy(replace(spec, size="large"), secret)
         await gone(lambda: operators.undeploy(spec.ref))
+
+
+async def test_the_operators_rights_are_enough_to_keep_a_volume_to_give_it_again_and_to_let_it_go(
+    own: Cluster, kubectl: Run, release: str, tmp_path: Path
+) -> None:
+    ref = EngineRef("tenant-acme", "dev", "21111111-2222-4333-8444-555555555555")
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/nowhere"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": {"namespace": "env-21111111-2222", "name": "engine", "uid": "a-uid"},
+    }
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "rights"}, "spec": spec}
+    assert kubectl("create", "-f", "-", given=volume).returncode == 0
+
+    def real() -> Any:
+        return json.loads(kubectl("get", "pv", "rights", "-o", "json").stdout)
+
+    async with acting_as("operator", own, kubectl, tmp_path) as client:
+
+        async def here(region: str) -> Client:
+            return client
+
+        volumes = KeptVolumes(client, lambda ref: (environment("dev"),), timedelta(days=30))
+        await volumes.keep(client, ref, "home", {"metadata": {"uid": "a-uid"}, "spec": {"volumeName": "rights"}})
+        (kept,) = await kept_volumes(client)
+        assert await volumes.reserve(client, ref, "home", kept.secret) == Volume("rights", "")
+        assert "uid" not in real()["spec"]["claimRef"]
+        await volumes.sweep(here, tuple, datetime.now(UTC) + timedelta(days=31))
+        assert (await kept_volumes(client), real()["spec"]["persistentVolumeReclaimPolicy"]) == ([], "Delete")
+
+
+def test_a_tenants_admin_gives_no_environment_what_was_another_s(kubectl: Run, release: str) -> None:
+    restoring = "tenantry.dev/restoring"
+    marked = environment("marked", annotations={restoring: "an-id@2026-11-21T10:00:00Z@kept-another"})
+    why = "only who may create Tenants restores environments"
+
+    def told() -> str:
+        return kubectl("create", "--dry-run=server", "-f", "-", "--as", ADMIN, given=marked).stderr
+
+    asyncio.run(until(lambda: asyncio.to_thread(lambda: why in told()), "the policy is not in force"))
+    for who in (("--as", ADMIN), ("--as", ADMIN, "--as-user-extra", "tenantry.dev/caller=ann")):
+        refused(kubectl("create", "--dry-run=server", "-f", "-", *who, given=marked), why)
+    assert kubectl("create", "-f", "-", given=marked).returncode == 0, "who may create Tenants"
+    there = ("tenv/marked", "-n", "tenant-acme", "--as", ADMIN)
+    assert kubectl("annotate", *there, "note=1").returncode == 0
+    refused(kubectl("annotate", *there, f"{restoring}=an-id@2026-11-21T10:00:00Z@kept-mine", "--overwrite"), why)
+    refused(kubectl("annotate", *there, f"{restoring}-"), why)
+    unmarked = environment("unmarked")
+    assert kubectl("create", "-f", "-", "--as", ADMIN, given=unmarked).returncode == 0
+    refused(kubectl("annotate", "tenv/unmarked", "-n", "tenant-acme", f"{restoring}=x", "--as", ADMIN), why)
+    for name in ("marked", "unmarked"):
+        assert kubectl("delete", f"tenv/{name}", "-n", "tenant-acme", "--wait=false").returncode == 0
+        assert released(kubectl, f"tenv/{name}", "tenant-acme").returncode == 0
 
 
 class NoRegions:

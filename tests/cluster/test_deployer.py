@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import yaml
 
 from tenantry.adapters.kubernetes.client import JSON_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.kept import KEPT, RECLAIM, KeptVolume, KeptVolumes, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
@@ -79,6 +81,7 @@ class Kit:
     declared: Declared
     cached: dict[Ref, Document]
     deployer: KubernetesDeployer
+    volumes: KeptVolumes
 
     @property
     def spec(self) -> EngineSpec:
@@ -161,6 +164,16 @@ class Kit:
         await until(reached, f"the engine is not {status}")
         return await self.engine()
 
+    async def kept(self) -> KeptVolume | None:
+        """What is told of its environment's volume."""
+        return next((each for each in await kept_volumes(self.client) if each.backup.ref.id == self.ref.id), None)
+
+    async def volume(self, name: str) -> Document:
+        return await self.client.request("GET", path_of("v1", "PersistentVolume", "", name))
+
+    async def patch_volume(self, name: str, body: Any) -> None:
+        await self.client.request("PATCH", path_of("v1", "PersistentVolume", "", name), body=body, content_type=MERGE_PATCH)
+
     async def undeploy(self) -> None:
         """To the end: a pass is done again until the namespace is gone."""
 
@@ -191,7 +204,14 @@ async def kit_of(client: Client) -> Kit:
     )
     declared, cached = Declared(), {Ref("Secret", ref.namespace, "dev-admin"): secret}
     secrets = StoreSecrets(KubernetesStore(client), cached.get, b"key")
-    return Kit(client, ref, declared, cached, KubernetesDeployer(Clusters(client), declared, secrets, lambda: JWKS, BASE))
+    volumes = KeptVolumes(client, lambda ref: (declaration(ref),), timedelta(days=30))
+    deployer = KubernetesDeployer(Clusters(client), declared, secrets, lambda: JWKS, BASE, volumes)
+    return Kit(client, ref, declared, cached, deployer, volumes)
+
+
+def declaration(ref: EngineRef) -> Document:
+    metadata = {"name": ref.name, "namespace": ref.namespace}
+    return {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Environment", "metadata": metadata, "spec": {"region": "home"}}
 
 
 @pytest.fixture
@@ -632,31 +652,130 @@ async def test_an_engine_whose_namespace_was_deleted_by_hand_comes_back(kit: Kit
     await kit.become_ready()
 
 
-async def test_a_kept_volume_outlasts_its_engine(kit: Kit) -> None:
+async def test_a_kept_volume_outlasts_its_engine_and_what_was_declared_is_told_beside_it(kit: Kit) -> None:
+    kept = await removed(kit)
+    volume = await kit.volume(kept.volume)
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert volume["metadata"]["labels"]["tenantry.dev/environment-id"] == kit.ref.id
+    assert "deletionTimestamp" not in volume["metadata"]
+    assert (kept.backup.ref, kept.backup.documents) == (replace(kit.ref, tenant_slug="", slug=""), (declaration(kit.ref),))
+    assert (kept.region, kept.size, kept.until - kept.backup.taken) == ("home", 1 << 30, timedelta(days=30))
+
+
+async def removed(kit: Kit) -> KeptVolume:
+    """An engine that was there and is gone; its volume is kept, by a deletion that was interrupted once."""
+    kit.declared.settle()
+    with suppress(AlreadyExists):
+        await make(kit.client, "Namespace", "tenantry-system")
     await kit.deploy()
-    volume = await bind(kit)
+    await bind(kit)
     await kit.deployer.snapshot(kit.ref)
     await kit.deployer.snapshot(kit.ref)
     await kit.undeploy()
-    kept = await kit.client.request("GET", path_of("v1", "PersistentVolume", "", volume))
-    assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert kept["metadata"]["labels"]["tenantry.dev/environment-id"] == kit.ref.id
-    assert "deletionTimestamp" not in kept["metadata"]
+    kept = await kit.kept()
+    assert kept is not None
+    return kept
 
 
 async def bind(kit: Kit) -> str:
-    """What the storage's provisioner does."""
+    """What the storage's provisioner and the controller of volumes do."""
     name = f"pv-{kit.ref.id[:8]}"
+    uid = (await kit.get("PersistentVolumeClaim"))["metadata"]["uid"]
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": "/nowhere"},
         "persistentVolumeReclaimPolicy": "Delete",
-        "claimRef": {"namespace": kit.namespace, "name": "engine"},
+        "storageClassName": "fast",
+        "claimRef": {"namespace": kit.namespace, "name": "engine", "uid": uid},
     }
     await make(kit.client, "PersistentVolume", name, spec=spec)
     await kit.patch("PersistentVolumeClaim", {"spec": {"volumeName": name}})
     return name
+
+
+async def test_a_kept_volume_is_the_next_engines_whose_environment_is_marked_so(kit: Kit) -> None:
+    kept = await removed(kit)
+    restored = replace(kit.spec, restoring=kept.mark)
+    await kit.deploy(restored)
+    await kit.settled(restored)
+    claim, reserved = await kit.get("PersistentVolumeClaim"), await kit.volume(kept.volume)
+    assert (claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == (kept.volume, "fast")
+    held = reserved["spec"]["claimRef"]
+    assert (held["namespace"], held["name"], "uid" in held) == (kit.namespace, "engine", False), "nobody else's claim is bound"
+    assert reserved["metadata"]["labels"][KEPT] == "true"
+    told = await kit.kept()
+    assert told is not None
+    assert told.taken_up
+    await kit.settled()  # the mark goes, and nothing is asked of the claim that it does not have
+    assert (await kit.get("PersistentVolumeClaim"))["metadata"]["uid"] == claim["metadata"]["uid"]
+
+
+async def test_no_claim_gets_a_kept_volume_by_the_environments_id_alone(kit: Kit) -> None:
+    kept = await removed(kit)
+    await kit.deploy()
+    claim, volume = await kit.get("PersistentVolumeClaim"), await kit.volume(kept.volume)
+    assert "volumeName" not in claim["spec"]
+    assert volume["spec"]["claimRef"]["uid"] == kept.claim
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param({"id": str(uuid.uuid4())}, "KeptVolumeGone", id="another environment's volume"),
+        pytest.param({"secret": "kept-nothing"}, "KeptVolumeGone", id="nothing that is kept"),
+        pytest.param({"label": None}, "KeptVolumeTaken", id="a volume that is not kept any more"),
+    ],
+)
+async def test_a_mark_does_not_open(kit: Kit, wrong: dict[str, Any], reason: str) -> None:
+    kept = await removed(kit)
+    if "label" in wrong:
+        await kit.patch_volume(kept.volume, {"metadata": {"labels": {KEPT: None}}})
+    mark = kept.mark.replace(kept.secret, wrong.get("secret", kept.secret))
+    ref = replace(kit.ref, id=wrong.get("id", kit.ref.id))
+    with pytest.raises(Halt) as refused:
+        await kit.deploy(replace(kit.spec, ref=ref, restoring=mark))
+    assert refused.value.verdict.reason == reason
+    assert (await kit.volume(kept.volume))["spec"]["claimRef"]["uid"] == kept.claim
+
+
+async def sweep(kit: Kit, *, days: int = 0, restoring: tuple[str, ...] = ()) -> None:
+    await kit.volumes.sweep(kit.deployer.client_of, lambda: restoring, datetime.now(UTC) + timedelta(days=days))
+
+
+async def test_a_kept_volume_is_let_go_of_when_its_time_is_over_and_not_before(kit: Kit) -> None:
+    kept = await removed(kit)
+    await sweep(kit, days=29)
+    await sweep(kit, days=31, restoring=(kit.ref.id,))
+    assert await kit.kept() == kept
+    await sweep(kit, days=31)
+    assert await kit.kept() is None
+    volume = await kit.volume(kept.volume)
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete", "the cluster reclaims it"
+    assert KEPT not in volume["metadata"]["labels"]
+    assert RECLAIM not in volume["metadata"].get("annotations", {})
+
+
+async def test_a_volume_that_is_an_engines_again_is_a_volume_like_any_other(kit: Kit) -> None:
+    kept = await removed(kit)
+    await kit.deploy(replace(kit.spec, restoring=kept.mark))
+    claim = await kit.get("PersistentVolumeClaim")
+    await kit.patch_volume(kept.volume, {"spec": {"claimRef": {"uid": claim["metadata"]["uid"]}}})
+    await sweep(kit)
+    assert await kit.kept() is None
+    assert (await kit.volume(kept.volume))["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    await kit.deployer.snapshot(kit.ref)
+    again = await kit.kept()
+    assert again is not None
+    assert (again.volume, again.claim) == (kept.volume, claim["metadata"]["uid"]), "it is kept once more"
+
+
+async def test_a_restore_that_is_given_up_leaves_the_volume_kept(kit: Kit) -> None:
+    kept = await removed(kit)
+    await kit.deploy(replace(kit.spec, restoring=kept.mark))
+    await kit.undeploy()
+    await sweep(kit)
+    assert await kit.kept() == kept, "and not taken up"
 
 
 async def test_an_engine_that_never_had_a_volume_has_nothing_to_keep(kit: Kit) -> None:

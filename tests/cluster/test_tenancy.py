@@ -8,6 +8,7 @@ import subprocess
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import yaml
 
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.kept import KeptVolumes
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
@@ -354,7 +356,8 @@ async def found_tenants(cluster: Cluster) -> None:
         password = Ref("Secret", "tenant-red", "dev-admin")
         await secrets.ensure(password, "environment")
         placement = Placement("tenantry", "Never", "tenantry", "http://api", NAMESPACE)
-        deployer = KubernetesDeployer(Clusters(operator), Nowhere(), secrets, lambda: {"keys": []}, placement)
+        volumes = KeptVolumes(operator, lambda ref: (), timedelta(days=30))
+        deployer = KubernetesDeployer(Clusters(operator), Nowhere(), secrets, lambda: {"keys": []}, placement, volumes)
         await deployer.deploy(EngineSpec(ENGINE, "home", "Kubernetes"), password)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -21,6 +22,7 @@ from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import find_credentials
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.adapters.kubernetes.kept import KeptVolumes
 from tenantry.adapters.kubernetes.keys import PlatformKeys, platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.remote import Clusters
@@ -43,11 +45,12 @@ from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
-from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, Ref
+from tenantry.model.resource import ACCESS_MARK, RESTORING, SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
 from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
+from tenantry.runtime.declared import declared_of
 from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.retention import Retention
 from tenantry.runtime.runtime import Runtime
@@ -74,11 +77,21 @@ class Connected:
     mark_key: bytes
     engines: HttpEngines
     deployer: KubernetesDeployer
+    volumes: KeptVolumes
 
     def fetching(self, settings: Settings, packages: Packages, scratch: Path, ended: Callable[[Ref], None]) -> Fetching:
         """What the operator fetches. ended: hears of each object with news."""
         secrets = StoreSecrets(self.writing, self.cache.document, self.fingerprint_key)
         return Fetching.of(settings, packages, scratch, scratch, self.writing, self.cache, secrets, ended)
+
+    async def guard(self) -> None:
+        """Keeps the rights in tenants' namespaces as they are to be, without end."""
+        guard = TenancyGuard(self.clusters.own, self.writing, Declared(self.cache).given_to, SYSTEM_NAMESPACE)
+        await guard.run()
+
+    async def let_go(self) -> None:
+        """Lets kept volumes go when their time is over, without end."""
+        await self.volumes.run(self.deployer.client_of, Declared(self.cache).restoring, RETENTION_S)
 
     def ports(self, packages: Packages, logs: OperationLogs, fetcher: Fetcher, sources: Sources) -> Ports:
         """The ports of one pass."""
@@ -121,10 +134,11 @@ async def connect(settings: Settings, scratch: Path) -> AsyncIterator[Connected]
             largest=settings.packages.size,
         )
         stack.push_async_callback(engines.aclose)
-        deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings))
+        volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep)
+        deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings), volumes)
         mark_key = derive(master, "request")
         feed = KubernetesFeed(client)
-        yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer)
+        yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer, volumes)
 
 
 async def _keys(store: KubernetesStore) -> PlatformKeys:
@@ -175,6 +189,11 @@ class Declared:
             if bound is not None and bound.name == namespace and tenant.spec.access.facts.mark == mark:
                 return tenant.metadata.name, tenant.spec.access.facts
         return None
+
+    def restoring(self) -> frozenset[str]:
+        """The ids of the environments whose restore has not ended."""
+        found = self.cache.resources(Environment.KIND)
+        return frozenset(one.id for one in found if isinstance(one, Environment) and RESTORING in one.metadata.annotations)
 
     def has_engine(self, id_: str) -> bool:
         """Has the environment of that id an engine that once answered?"""
@@ -227,7 +246,6 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
     retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
-    guard = TenancyGuard(connected.clusters.own, connected.writing, Declared(cache).given_to, SYSTEM_NAMESPACE)
 
     async def act() -> None:
         try:
@@ -238,7 +256,8 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
                 acting.create_task(lease.keep(), name="lease")
                 acting.create_task(recorder.run(), name="events")
                 acting.create_task(retention.run(RETENTION_S), name="retention")
-                acting.create_task(guard.run(), name="guard")
+                acting.create_task(connected.guard(), name="guard")
+                acting.create_task(connected.let_go(), name="volumes")
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()

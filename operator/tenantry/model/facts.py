@@ -23,7 +23,10 @@ class EngineRef:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """The engine that an environment wants. database_secret: the Secret with its database's URL, `""` for its own SQLite."""
+    """The engine that an environment wants. database_secret: the Secret with its database's URL, `""` for its own SQLite.
+
+    restoring: the mark of the backup that it comes from, until it has all of it.
+    """
 
     ref: EngineRef
     region: str
@@ -33,6 +36,17 @@ class EngineSpec:
     storage: str = ""
     database_secret: str = ""
     database_key: str = ""
+    restoring: str = ""
+
+
+def awaits_archive(mark: str) -> bool:
+    """Must an archive be brought to the engine of an Environment with that mark, before it runs for the first time?"""
+    return mark != "" and not volume_of(mark)
+
+
+def volume_of(mark: str) -> str:
+    """What tells of the kept volume that a restore takes up, by the mark on its Environment; `""` for one from an archive."""
+    return mark.split("@")[2] if mark.count("@") == 2 else ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
 from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineSpec, SecretFacts
-from tenantry.model.resource import Ref, Resource
+from tenantry.model.resource import RESTORING, Ref, Resource
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient
 from tenantry.ports import EngineViews
 from tests.unit.kinds.factories import (
@@ -130,6 +130,48 @@ def leaving(*, policy: str = "Snapshot", **looks: Any) -> Observed:
 )
 def test_an_environment(seen: Observed, expected: Outcome) -> None:
     assert outcome(decide(seen, NOW)) == expected
+
+
+MARK = "an-id@2026-11-21T10:00:00Z"
+CLUSTER = replace(EU, provider="Kubernetes")
+
+
+def restored(mark: str) -> Environment:
+    made = environment()
+    return made.model_copy(update={"metadata": made.metadata.model_copy(update={"annotations": {RESTORING: mark}})})
+
+
+def as_restored(mark: str, status: str) -> Observed:
+    """A new environment of a cluster, with that mark, and its engine."""
+    spec = EngineSpec(engine_ref(environment(), "acme"), "eu", "Kubernetes", restoring=mark)
+    return seen(restored(mark), region=CLUSTER, engine=runs(spec=spec, status=status), admin=PRESENT)
+
+
+@table(
+    {
+        "waits for an archive, and says so": (as_restored(MARK, "PENDING"), Outcome("Waiting Restoring", (), CREATE)),
+        "whose pod cannot run at all says that": (as_restored(MARK, "FAILED"), Outcome("Waiting EngineFailed", (), CREATE)),
+        "has its archive": (as_restored(MARK, "RUNNING"), Outcome("Ready", (), CREATE)),
+        "starts on a kept volume like any other": (
+            as_restored(f"{MARK}@kept-1", "PENDING"),
+            Outcome("Waiting EngineStarting", (), CREATE),
+        ),
+    }
+)
+def test_an_environment_that_is_restored(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_who_waits_for_an_archive_is_told_which_and_what_to_do() -> None:
+    message = decide(as_restored(MARK, "PENDING"), NOW).verdict.message
+    assert MARK in message
+    assert "tenantry restore FILE" in message
+
+
+@pytest.mark.parametrize(("region", "mark"), [(CLUSTER, MARK), (EU, "")], ids=["a cluster", "this host, where files lie ready"])
+def test_an_engine_is_made_for_the_backup_that_it_comes_from_on(region: SeenRegion, mark: str) -> None:
+    (deploy,) = [each for each in decide(seen(restored(MARK), region=region), NOW).changes if isinstance(each, DeployEngine)]
+    assert deploy.spec.restoring == mark
 
 
 SIZED = runs(spec=EngineSpec(engine_ref(environment(), "acme"), "eu", "Local", size="large"))

@@ -13,13 +13,16 @@ from tenantry.adapters.kubernetes.execs import Container, execute
 from tenantry.adapters.kubernetes.kept import KeptVolume, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.wire import object_path
-from tenantry.adapters.kubernetes.workload import DATA_PATH, NAME, POD, covers, labels_of, namespace_of
-from tenantry.adapters.local.archives import Backup, complete, mark_of, read
+from tenantry.adapters.kubernetes.workload import DATA_PATH, NAME, POD, RESTORE, covers, labels_of, namespace_of
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, complete, mark_of, read
 from tenantry.adapters.local.backups import facts_of
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, Ref
-from tenantry.model.verdicts import Halt, NotFound, Transient
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
 
+BRING_BACK = ("tenantry", "engine", "restore", "-", "--data", DATA_PATH)
+TEMPORARY, LARGEST_TEMPORARY = "/tmp", 3 << 29  # noqa: S108 - in the pod
+"""Where a pod keeps an archive until it is restored, and up to which size in bytes; a larger one needs room in its volume."""
 BACK_UP = ("tenantry", "engine", "backup", "--data", DATA_PATH, "-o", "-")
 PATIENCE_S = 300.0
 """How long the operator, the cluster and the node may take for an engine."""
@@ -73,12 +76,28 @@ class ClusterBackups:
         return archive.mark if isinstance(archive, KeptVolume) else mark_of(backup)
 
     async def stage(self, archive: Archive, ref: EngineRef) -> None:
-        """Nothing: a pod, or a claim, is the operator's to make once the Environment is there."""
+        """Looks whether the archive fits its Environment; all else is the operator's, once that is made. Raises Invalid, Halt."""
+        if isinstance(archive, KeptVolume):
+            return
+        backup = await self.read(archive)
+        reason = _misfit(backup) or await self._far(backup)
+        if reason:
+            raise Invalid((Problem(str(archive), reason),))
 
     async def fill(self, archive: Archive, ref: EngineRef) -> None:
         """Returns when the engine runs, or with a file, when it has its data. Raises Halt, OSError."""
         if isinstance(archive, KeptVolume):
-            await self._until(ref, self._runs)
+            return await self._until(ref, self._runs)
+        await self._until(ref, self._takes_or_has)
+        if _restoring(await self._pod(ref)) != "Waits":
+            return None
+        size = (await asyncio.to_thread(archive.stat)).st_size
+        scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
+        with archive.open("rb") as given:
+            await execute(
+                self._client, Container(namespace_of(ref.id), POD, RESTORE), (*BRING_BACK, "--scratch", scratch), given=given
+            )
+        return None
 
     async def _until(self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]]) -> None:
         """Waits for what the operator does. Raises a Transient Halt with what the Environment tells when it takes too long."""
@@ -96,6 +115,20 @@ class ClusterBackups:
     async def _runs(self, ref: EngineRef, environment: Document) -> bool:
         return bool((environment.get("status") or {}).get("phase") == "READY")
 
+    async def _takes_or_has(self, ref: EngineRef, environment: Document) -> bool:
+        return _restoring(await self._pod(ref)) != "" or await self._runs(ref, environment)
+
+    async def _far(self, backup: Backup) -> str:
+        """Why the Environment's region is out of reach, `""` where it is not."""
+        name = backup.documents[0]["spec"].get("region", "")
+        try:
+            region = await self._client.request("GET", object_path(Ref("Region", "", name)))
+        except NotFound:
+            return f"its Environment is in the region {name}, which is not declared here"
+        if "kubeconfigSecretRef" not in (region["spec"].get("kubernetes") or {}):
+            return ""
+        return f"the engines of its region {name} run on another cluster, which this command does not reach"
+
     async def _pod(self, ref: EngineRef) -> Document | None:
         """The pod of that environment's engine, None where there is none."""
         try:
@@ -103,6 +136,26 @@ class ClusterBackups:
         except NotFound:
             return None
         return pod if covers(pod["metadata"].get("labels") or {}, labels_of(ref)) else None
+
+
+def _misfit(backup: Backup) -> str:
+    """Why no engine of its Environment can have that archive, `""` where one can."""
+    engine = backup.documents[0]["spec"].get("engine") or {}
+    if engine.get("external"):
+        return "its Environment has an engine of others, into which nothing is restored"
+    wanted = POSTGRESQL if engine.get("database") else SQLITE
+    if wanted != backup.database:
+        return f"is of an engine on {backup.database}, and its Environment declares one on {wanted}"
+    return ""
+
+
+def _restoring(pod: Document | None) -> str:
+    """`Waits` while the pod waits for an archive, `Has` when it had one, `""` otherwise."""
+    for container in ((pod or {}).get("status") or {}).get("initContainerStatuses") or ():
+        if container["name"] == RESTORE:
+            state = container.get("state") or {}
+            return "Waits" if "running" in state else "Has" if "terminated" in state else ""
+    return ""
 
 
 def _told(environment: Document) -> str:

@@ -7,29 +7,29 @@ import base64
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
 from tenantry.adapters.kubernetes.engine_objects import EngineObjects, FollowedObjects, ReadObjects
 from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
+from tenantry.adapters.kubernetes.kept import KeptVolumes
 from tenantry.adapters.kubernetes.objects import path_of, reference
+from tenantry.adapters.kubernetes.obstacles import belongs, check_is_ours, deleting, refused_object
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import WRITE
 from tenantry.adapters.kubernetes.workload import (
     ADMIN_ANNOTATION,
     DATABASE_KEY,
-    ID_LABEL,
     NAME,
     PASSWORD_KEY,
     SIZES,
     Credentials,
     Placement,
+    claiming,
     covers,
     difference,
     engine_objects,
-    labels_of,
     namespace_of,
     spec_of,
     unwanted_objects,
@@ -37,12 +37,10 @@ from tenantry.adapters.kubernetes.workload import (
 )
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.kinds.region.spec import Region
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
-from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, Ref, parse_time
-from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound, Stalled, Waiting
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, volume_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, parse_time
+from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound, Stalled
 
-AGAIN_S = 1.0
-"""How soon a namespace that is going is looked at again."""
 _SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
 """Others write what they need into these, too: they are never replaced as a whole."""
 
@@ -79,12 +77,14 @@ class KubernetesDeployer:
         secrets: StoreSecrets,
         jwks: Callable[[], Mapping[str, Any]],
         base: Placement,
+        kept: KeptVolumes,
     ) -> None:
         self._clusters = clusters
         self._regions = regions
         self._secrets = secrets
         self._jwks = jwks
         self._base = base
+        self._kept = kept
         self._followed = FollowedObjects(clusters.own)
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
@@ -100,7 +100,7 @@ class KubernetesDeployer:
 
     async def _look(self, at: Site, ref: EngineRef) -> EngineFacts | None:
         namespace = await at.objects.find(_named("v1", "Namespace", ref))
-        if namespace is None or not _belongs(namespace, ref):
+        if namespace is None or not belongs(namespace, ref):
             return None
         workload = await at.objects.find(_named("apps/v1", "StatefulSet", ref))
         pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await at.objects.pods(namespace_of(ref.id))
@@ -135,36 +135,35 @@ class KubernetesDeployer:
     async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
         """Applies every object.
 
-        Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, DatabaseUrlRefused, EngineRefused.
+        Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, DatabaseUrlRefused, EngineRefused,
+        and those of KeptVolumes.reserve.
         """
         if spec.size and spec.size not in SIZES:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(SIZES)}"))
         at = await self._at(spec.region)
         namespace, *others = engine_objects(spec, at.placement, await self._credentials(spec, admin_secret))
-        if await at.objects.find(namespace) is None and await self._made(at, namespace):
-            for wanted in others:
-                if not await self._made(at, wanted):
-                    await self._settle(at, wanted, spec.ref)
+        fresh = await at.objects.find(namespace) is None and await self._made(at, namespace)
+        if not fresh:
+            await self._settle(at, namespace, spec.ref)
+        if kept := volume_of(spec.restoring):  # not before the namespace is known to be this environment's
+            volume = await self._kept.reserve(at.client, spec.ref, spec.region, kept)
+            others = [claiming(volume, each) for each in others]
+        for wanted in others:
+            if not (fresh and await self._made(at, wanted)):
+                await self._settle(at, wanted, spec.ref)
+        if fresh:
             return
-        for wanted in (namespace, *others):
-            await self._settle(at, wanted, spec.ref)
         for unwanted in unwanted_objects(spec, at.placement):
             await self._remove(at.client, unwanted, spec.ref)
         await self._remove_stuck(at.client, spec.ref)
 
     async def snapshot(self, ref: EngineRef) -> None:
-        """Keeps the volume itself, labelled with the environment's id: it is there to be bound again when the claim is gone."""
-        at = await self._at(self._regions.of(ref))
+        """Keeps the volume itself, to be bound again when the claim is gone. Raises the Halts of KeptVolumes.keep."""
+        region = self._regions.of(ref)
+        at = await self._at(region)
         claim = await ReadObjects(at.client).find(_named("v1", "PersistentVolumeClaim", ref))
-        volume = ((claim or {}).get("spec") or {}).get("volumeName")
-        if not claim or not volume or not _belongs(claim, ref):
-            return  # never bound: it holds nothing
-        patch = {
-            "metadata": {"labels": {ID_LABEL: ref.id, f"{GROUP}/kept": "true"}},
-            "spec": {"persistentVolumeReclaimPolicy": "Retain"},
-        }
-        path = f"/api/v1/persistentvolumes/{volume}"
-        await at.client.request("PATCH", path, body=patch, content_type=MERGE_PATCH)
+        if claim and claim["spec"].get("volumeName") and belongs(claim, ref):  # else it holds nothing
+            await self._kept.keep(at.client, ref, region, claim)
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Deletes the namespace with all that is in it. Raises a Waiting Halt (EngineNamespaceDeleting) until it is gone."""
@@ -172,14 +171,18 @@ class KubernetesDeployer:
         path = f"/api/v1/namespaces/{namespace_of(ref.id)}"
         try:
             namespace = await at.client.request("GET", path)
-            if not _belongs(namespace, ref):
+            if not belongs(namespace, ref):
                 return
             if "deletionTimestamp" not in namespace["metadata"]:
                 held = {"preconditions": {"uid": namespace["metadata"]["uid"]}}
                 await at.client.request("DELETE", path, body={"apiVersion": "v1", "kind": "DeleteOptions", **held})
         except NotFound:
             return
-        raise _deleting(ref)
+        raise deleting(ref)
+
+    async def client_of(self, region: str) -> Client | None:
+        """The cluster of a region, None for one that is not there. Raises Halt."""
+        return (await self._at(region)).client if self._regions.named(region) else None
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Engines of this cluster of which anything changed. Those of other clusters are looked at by the resync."""
@@ -230,7 +233,7 @@ class KubernetesDeployer:
         if wanted["kind"] != "Secret":
             return covers(real, _settled(wanted, real))
         source = (real["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
-        if not source or not _belongs(real, spec.ref) or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
+        if not source or not belongs(real, spec.ref) or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
             return False
         return not spec.database_secret or self._holds(real, DATABASE_KEY, spec.ref, spec.database_secret, spec.database_key)
 
@@ -255,14 +258,14 @@ class KubernetesDeployer:
         except AlreadyExists:
             return False
         except Invalid as refused:
-            raise _refused(wanted, refused) from refused
+            raise refused_object(wanted, refused) from refused
         return True
 
     async def _settle(self, at: Site, wanted: Document, ref: EngineRef) -> None:
         """Has the object as it is wanted, whatever stands there."""
         real = await ReadObjects(at.client).find(wanted)
         if real is not None:
-            _check_is_ours(real, wanted, ref)
+            check_is_ours(real, wanted, ref)
             wanted = _settled(wanted, real)
         if real is None or not covers(real, wanted):
             at.objects.absorb(await self._apply(at.client, wanted, real))
@@ -275,7 +278,7 @@ class KubernetesDeployer:
             applied = await client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
         except Invalid as refused:
             if real is None or shared:
-                raise _refused(wanted, refused) from refused
+                raise refused_object(wanted, refused) from refused
             return await self._replace(client, wanted, real)
         return applied if shared or covers(applied, wanted) else await self._replace(client, wanted, applied)
 
@@ -286,11 +289,11 @@ class KubernetesDeployer:
         try:
             return await client.request("PUT", reference(wanted), query=WRITE, body={**wanted, "metadata": metadata})
         except Invalid as refused:
-            raise _refused(wanted, refused) from refused
+            raise refused_object(wanted, refused) from refused
 
     async def _remove(self, client: Client, unwanted: Document, ref: EngineRef) -> None:
         real = await ReadObjects(client).find(unwanted)
-        if real is None or not _belongs(real, ref):
+        if real is None or not belongs(real, ref):
             return
         held = {"preconditions": {"uid": real["metadata"]["uid"]}}
         with suppress(NotFound):
@@ -359,42 +362,10 @@ def _alteration(real: Document | None, wanted: Document) -> str:
     return f"its {wanted['kind']} was changed{where and f' at {where}'}"
 
 
-def _belongs(real: Document, ref: EngineRef) -> bool:
-    """Does the object carry our labels, with this environment's namespace, name and id?"""
-    return covers(real["metadata"].get("labels") or {}, labels_of(ref))
-
-
 def _settled(wanted: Document, real: Document) -> Document:
-    """What is wanted of an object that is there already: a volume stays in the class in which it was made."""
-    made_in = real.get("spec", {}).get("storageClassName")
-    if wanted["kind"] != "PersistentVolumeClaim" or not made_in:
+    """What is wanted of an object that is there already: a claim keeps its volume, and the class in which that was made."""
+    if wanted["kind"] != "PersistentVolumeClaim":
         return wanted
     # Also where none is wanted any more: server-side apply takes away what we named before and name no longer.
-    return {**wanted, "spec": {**wanted["spec"], "storageClassName": made_in}}
-
-
-def _check_is_ours(real: Document, wanted: Document, ref: EngineRef) -> None:
-    """Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting."""
-    if not _belongs(real, ref):
-        raise _taken(wanted)
-    if "deletionTimestamp" in real["metadata"]:
-        raise _deleting(ref)
-
-
-def _deleting(ref: EngineRef) -> Halt:
-    again = datetime.now(UTC) + timedelta(seconds=AGAIN_S)
-    return Halt(Waiting("EngineNamespaceDeleting", f"namespace {namespace_of(ref.id)} is being deleted", again))
-
-
-def _taken(wanted: Document) -> Halt:
-    metadata = wanted["metadata"]
-    where = f" in namespace {metadata['namespace']}" if "namespace" in metadata else ""
-    reason = "EngineNamespaceTaken" if wanted["kind"] == "Namespace" else "ObjectTaken"
-    return Halt(
-        Stalled(reason, f"{wanted['kind']} {metadata['name']}{where} is not this environment's; it is left alone", "Operator")
-    )
-
-
-def _refused(wanted: Document, refused: Invalid) -> Halt:
-    reasons = "; ".join(str(problem) for problem in refused.problems)
-    return Halt(Stalled("EngineRefused", f"{wanted['kind']} {wanted['metadata']['name']}: {reasons}"))
+    held = {key: real["spec"][key] for key in ("storageClassName", "volumeName") if key in real.get("spec", {})}
+    return {**wanted, "spec": {**wanted["spec"], **held}}

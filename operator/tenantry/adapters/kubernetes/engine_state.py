@@ -62,9 +62,12 @@ def _failure(pod: Document) -> str:
             return _sentence(condition.get("reason", "Unschedulable"), condition.get("message", ""))
     if status.get("phase") == "Failed":
         return _sentence(status.get("reason", "Failed"), status.get("message", ""))
-    for container in status.get("containerStatuses") or ():
+    first = status.get("initContainerStatuses") or ()
+    for container in (*first, *(status.get("containerStatuses") or ())):
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated")
+        if ended and container in first and ended.get("exitCode") == 0:
+            continue
         if ended:
             return _sentence(ended.get("reason", "Ended"), ended.get("message", ""), f"exit code {ended.get('exitCode')}")
         if waiting.get("reason") in _FAILURES:

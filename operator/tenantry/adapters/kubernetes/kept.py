@@ -6,22 +6,25 @@ import asyncio
 import gzip
 import io
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
-import yaml
+import structlog
 
 from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.store import WRITE
-from tenantry.adapters.kubernetes.workload import ID_LABEL, MANAGED_BY
-from tenantry.adapters.local.archives import Backup, joined, to_yaml
+from tenantry.adapters.kubernetes.workload import ID_LABEL, MANAGED_BY, Volume
+from tenantry.adapters.local.archives import Backup, joined
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import GROUP, SYSTEM_NAMESPACE, Document, format_time, parse_time
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled
+
+log = structlog.get_logger(__name__)
 
 KEPT = f"{GROUP}/kept"
 """Label of a volume that outlived its environment, and of the Secret that tells of it."""
@@ -32,18 +35,13 @@ RECLAIM = f"{GROUP}/reclaim-policy"
 LARGEST = 900 << 10
 """Bytes of what a Secret holds of declarations, compressed: it takes 1 MiB in all."""
 LARGEST_INFLATED = 64 << 20
-_ABOUT, _RESOURCES = "about.json", "resources.yaml.gz"
+_ABOUT, _RESOURCES = "about.json", "resources.json.gz"
 _UNITS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P"))} | {
     unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)
 }
+ClientOf = Callable[[str], Awaitable[Client | None]]
+"""The cluster of a region, None for a region that is not there."""
 Declared = Callable[[EngineRef], Sequence[Document]]
-
-
-class Volume(NamedTuple):
-    """A volume that a claim is to name."""
-
-    name: str
-    storage_class: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def document_of(kept: KeptVolume) -> Document:
     backup, ref = kept.backup, kept.backup.ref
     about = {"id": ref.id, "namespace": ref.namespace, "name": ref.name, "takenAt": format_time(backup.taken)}
     about |= {"volume": kept.volume, "claim": kept.claim, "region": kept.region}
-    held = gzip.compress(to_yaml(backup.documents), mtime=0)
+    held = gzip.compress(orjson.dumps(backup.documents), mtime=0)
     if len(held) > LARGEST:
         told = f"what is declared in environment {ref.namespace}/{ref.name} is too much to be kept beside its volume"
         raise Halt(Stalled("TooMuchDeclared", f"{told}: remove some of it, or set deletionPolicy to Delete or Retain"))
@@ -95,7 +93,7 @@ def kept_of(secret: Document) -> KeptVolume:
     metadata = secret["metadata"]
     try:
         about = orjson.loads(b64decode(secret["data"][_ABOUT]))
-        documents = tuple(yaml.safe_load_all(_inflated(b64decode(secret["data"][_RESOURCES]))))
+        documents = tuple(orjson.loads(_inflated(b64decode(secret["data"][_RESOURCES]))))
         backup = Backup(EngineRef(about["namespace"], about["name"], about["id"]), parse_time(about["takenAt"]), documents)
         return KeptVolume(
             metadata["name"],
@@ -107,7 +105,7 @@ def kept_of(secret: Document) -> KeptVolume:
             parse_time(about["keptUntil"]),
             TAKEN_UP in (metadata.get("labels") or {}),
         )
-    except (KeyError, ValueError, TypeError, OSError, EOFError, yaml.YAMLError) as error:
+    except (KeyError, ValueError, TypeError, OSError, EOFError) as error:
         told = f"Secret {metadata['name']} does not tell of a kept volume: {error!r}"
         raise Halt(Stalled("KeptVolumeUnreadable", told, "Operator")) from error
 
@@ -141,7 +139,8 @@ class KeptVolumes:
         documents = joined(self._declared(ref), earlier.backup.documents if earlier else ())
         size = bytes_of(volume["spec"]["capacity"]["storage"])
         backup = Backup(ref, taken, documents)
-        told = document_of(KeptVolume(name, backup, volume["metadata"]["name"], uid, region, size, taken + self._keep))
+        kept = KeptVolume(name, backup, volume["metadata"]["name"], uid, region, size, taken + self._keep)
+        told = await asyncio.to_thread(document_of, kept)
         try:
             await self._own.request("POST", _path(), query=WRITE, body=told)
         except AlreadyExists:
@@ -168,6 +167,46 @@ class KeptVolumes:
             await _patch_volume(client, volume, {"spec": again})
         return Volume(kept.volume, volume["spec"].get("storageClassName", ""))
 
+    async def run(self, client_of: ClientOf, restoring: Callable[[], Collection[str]], period_s: float) -> None:
+        """Sweeps now and then, without end."""
+        while True:
+            try:
+                await self.sweep(client_of, restoring, datetime.now(UTC))
+            except Halt as halt:
+                log.warning("kept volumes cannot be swept", error=str(halt))
+            await asyncio.sleep(period_s)
+
+    async def sweep(self, client_of: ClientOf, restoring: Callable[[], Collection[str]], now: datetime) -> None:
+        """Lets go of what was kept for long enough, or is an environment's again: its reclaim policy is what it was.
+
+        restoring: the ids of the environments that are being restored, which are left alone. Raises Halt.
+        """
+        told = await kept_volumes(self._own)
+        for kept in told:
+            client = await client_of(kept.region)
+            if client is None or kept.backup.ref.id in restoring():
+                continue
+            try:
+                alone = [each.volume for each in told].count(kept.volume) == 1
+                await self._sweep(client, kept, now, alone=alone)
+            except Halt as halt:
+                log.warning("a kept volume cannot be swept", volume=kept.volume, error=str(halt))
+
+    async def _sweep(self, client: Client, kept: KeptVolume, now: datetime, *, alone: bool) -> None:
+        volume = await _volume(client, kept.volume)
+        if volume is not None and _is_kept(volume, kept.backup.ref.id):
+            claimed = (volume["spec"].get("claimRef") or {}).get("uid")
+            if claimed in (None, kept.claim) and now < kept.until:
+                if kept.taken_up:  # a restore of it was given up
+                    await _label(self._own, _path(kept.secret), {TAKEN_UP: None})
+                return
+            if alone:
+                policy = (volume["metadata"].get("annotations") or {}).get(RECLAIM, "Retain")
+                metadata = {"labels": {KEPT: None}, "annotations": {RECLAIM: None}}
+                await _patch_volume(client, volume, {"metadata": metadata, "spec": {"persistentVolumeReclaimPolicy": policy}})
+        with suppress(NotFound):
+            await self._own.request("DELETE", _path(kept.secret))
+
     async def _retained(self, client: Client, name: str, ref: EngineRef) -> Document:
         """The volume, which nothing reclaims now."""
         volume = await _volume(client, name)
@@ -183,7 +222,7 @@ class KeptVolumes:
 
     async def _told(self, secret: str) -> KeptVolume | None:
         try:
-            return kept_of(await self._own.request("GET", _path(secret)))
+            return await asyncio.to_thread(kept_of, await self._own.request("GET", _path(secret)))
         except NotFound:
             return None
 

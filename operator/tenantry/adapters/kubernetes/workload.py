@@ -6,13 +6,15 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.model.facts import EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
 
 NAME = "engine"
 POD = f"{NAME}-0"
+RESTORE = "restore"
+"""The container that waits for an archive."""
 PORT = 8080
 USER = 65534
 MANAGED_BY = {"app.kubernetes.io/managed-by": "tenantry", "app.kubernetes.io/name": "tenantry-engine"}
@@ -56,6 +58,13 @@ class Placement:
     storage_class: str = ""
     http: bool = False
     networks: tuple[str, ...] = ()
+
+
+class Volume(NamedTuple):
+    """A volume that a claim is to have."""
+
+    name: str
+    storage_class: str
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,13 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
     if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
         objects.append(_ingress(spec, placement))
     return tuple(objects)
+
+
+def claiming(volume: Volume, wanted: Document) -> Document:
+    """What is wanted, and the claim is to have that volume."""
+    if wanted["kind"] != "PersistentVolumeClaim":
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "volumeName": volume.name, "storageClassName": volume.storage_class}}
 
 
 def unwanted_objects(spec: EngineSpec, placement: Placement) -> tuple[Document, ...]:
@@ -293,6 +309,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
     ]
     if database:
         volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": DATABASE_KEY, "path": "url"}]}})
+    engine = _container(spec, placement, database=database)
     return {
         "serviceAccountName": NAME,
         "automountServiceAccountToken": False,
@@ -306,9 +323,16 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(spec, placement, database=database)],
+        **({"initContainers": [_awaiting(engine)]} if awaits_archive(spec.restoring) else {}),
+        "containers": [engine],
         "volumes": volumes,
     }
+
+
+def _awaiting(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine does not start on an empty volume: an archive is brought to this container, which then ends."""
+    alike = ("image", "imagePullPolicy", "env", "resources", "volumeMounts", "securityContext")
+    return {"name": RESTORE, "args": ["engine", "await", "--data", DATA_PATH], **{key: engine[key] for key in alike}}
 
 
 def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:

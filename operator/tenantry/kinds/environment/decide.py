@@ -20,8 +20,8 @@ from tenantry.model.changes import (
 )
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts
-from tenantry.model.resource import Blocker, Deletion, Held, Ref, SecretKeyRef
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts, awaits_archive
+from tenantry.model.resource import RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
@@ -211,6 +211,7 @@ def _wanted(seen: Observed) -> EngineSpec:
         storage=spec.engine.storage or "",
         database_secret=database.name if database else "",
         database_key=database.key if database else "",
+        restoring=seen.environment.metadata.annotations.get(RESTORING, "") if seen.region.provider == "Kubernetes" else "",
     )
 
 
@@ -276,6 +277,10 @@ def _verdict(seen: Observed) -> Verdict:
         return Waiting("EngineMissing", "the engine is not there yet")
     if seen.engine.status == "FAILED":
         return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
+    mark = seen.environment.metadata.annotations.get(RESTORING, "")
+    if seen.engine.status != "RUNNING" and awaits_archive(mark):
+        told = f"its engine waits for the backup {mark}: `tenantry restore FILE` brings it, also when it is run again"
+        return Waiting("Restoring", told, expected=True)
     if seen.engine.status != "RUNNING":
         return Waiting("EngineStarting", seen.engine.message or "the engine is starting", expected=True)
     return Ready()

@@ -69,6 +69,21 @@ STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] 
         ],
         ("FAILED", "OOMKilled: exit code 137"),
     ),
+    "waiting for an archive": (
+        workload(),
+        [pod({"reason": "PodInitializing"}, initContainerStatuses=[{"name": "restore", "state": {"running": {}}}])],
+        ("PENDING", "PodInitializing"),
+    ),
+    "given its archive": (
+        workload(),
+        [pod(initContainerStatuses=[{"name": "restore", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}])],
+        ("PENDING", "its pod is Pending, not ready yet"),
+    ),
+    "without an image that takes archives": (
+        workload(),
+        [pod({"reason": "PodInitializing"}, initContainerStatuses=[{"name": "restore", "state": {"waiting": PULL}}])],
+        ("FAILED", 'ImagePullBackOff: Back-off pulling image "tenantry:9"'),
+    ),
     "evicted": (
         workload(),
         [{"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}],

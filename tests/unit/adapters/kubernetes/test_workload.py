@@ -13,6 +13,8 @@ from tenantry.adapters.kubernetes.workload import (
     SIZES,
     Credentials,
     Placement,
+    Volume,
+    claiming,
     covers,
     difference,
     engine_objects,
@@ -104,6 +106,34 @@ def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+RESTORED = replace(SPEC, restoring=f"{ID}@2026-11-21T10:00:00Z")
+"""From an archive."""
+
+
+def test_an_engine_that_comes_from_an_archive_does_not_start_before_it_is_there() -> None:
+    pod = pod_of(made(RESTORED))
+    (first,), (engine,) = pod["initContainers"], pod["containers"]
+    assert (first["name"], first["args"]) == ("restore", ["engine", "await", "--data", "/data"])
+    assert {**engine, **first} == {**engine, "name": "restore", "args": first["args"]}, "in all else it is as the engine"
+    assert not {"ports", "startupProbe", "livenessProbe", "readinessProbe"} & set(first)
+
+
+@pytest.mark.parametrize("restoring", ["", f"{RESTORED.restoring}@kept-1"], ids=["a new one", "one on a kept volume"])
+def test_no_other_engine_waits_for_an_archive(restoring: str) -> None:
+    assert "initContainers" not in pod_of(made(replace(SPEC, restoring=restoring)))
+
+
+def test_the_claim_alone_names_a_kept_volume_and_its_class() -> None:
+    wanted = engine_objects(SPEC, PLACEMENT, CREDENTIALS)
+    claimed = [claiming(Volume("pv-1", ""), each) for each in wanted]
+    (claim,) = [each for each, before in zip(claimed, wanted, strict=True) if each != before]
+    assert (claim["kind"], claim["spec"]["volumeName"], claim["spec"]["storageClassName"]) == (
+        "PersistentVolumeClaim",
+        "pv-1",
+        "",
+    )
 
 
 def test_the_pod_has_no_token() -> None:
