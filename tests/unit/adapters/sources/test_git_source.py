@@ -458,3 +458,12 @@ async def test_of_more_than_a_source_may_hold_nothing_is_taken(
     remote.commit({"c.yaml": tenant("umbra")})
     tree = await opened(**limits).read()
     assert why in str((*tree.problems, *tree.held)[0])
+
+
+async def test_a_copy_that_was_discarded_is_fetched_anew_before_it_is_written_to(remote: Remote, opened: Opened) -> None:
+    remote.commit({"a.yaml": tenant("acme")})
+    source = opened()
+    assert names(await source.read()) == ["acme"]
+    await source.repository.discard()
+    latest = await source.latest()
+    assert await source.repository.at(latest.commit, "a.yaml") is not None
