@@ -333,6 +333,9 @@ class SourceView(Protocol):
     def owned(self, source: Ref) -> int:
         """How many objects are its own and are not being deleted."""
 
+    def unready(self, source: Ref) -> tuple[str, ...]:
+        """Its own objects that are not Ready, itself aside, each with the reason."""
+
 
 class Sources(SourceView, Protocol):
     """Reads and applies the repositories of Sources, beside the passes: a slow remote holds up none."""

@@ -186,3 +186,17 @@ async def test_a_plan_follows_nothing_anew_and_tells_what_would_be_followed(worl
     planned = await world.platform.plan_source(folder, "default")
     assert [str(change) for _, change in planned.effects] == [f"source more: follow {url}"]
     assert planned.verdicts == ()
+
+
+@pytest.mark.slow
+async def test_one_that_waits_is_ready_once_its_objects_are_and_not_for_itself(world: World, remote: Remote, url: str) -> None:
+    spec = f"{{url: '{url}', branch: main, interval: 1h, wait: true}}"
+    own = f"{API}kind: Source\nmetadata: {{name: platform, namespace: {SYSTEM}}}\nspec: {spec}\n"
+    remote.commit({"own.yaml": own, "c/region.yaml": None})
+    await world.source(url, wait=True)
+    waits = await world.until("platform", SYSTEM, lambda told: reason(told) == "ObjectsNotReady")
+    assert ready(waits)["message"].startswith("Environment/tenant-acme/dev: "), waits
+    remote.commit({"c/region.yaml": REGION})
+    await world.synced()
+    status = await world.until("platform", SYSTEM, lambda told: reason(told) == "Succeeded")
+    assert status["objects"] == 4

@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tenantry.model.resource import SUSPENDED, Document, Ref, ref_of
+from tenantry.model.resource import Document, Ref, is_ready, why
 from tenantry.runtime.cache import Cache, Seen
 
 if TYPE_CHECKING:
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
 REFRESHES_PER_S = 8
 LINE_EVERY_S = 1.0
-
-
-def is_ready(document: Document) -> bool:
-    """Ready at its current generation, and not being deleted."""
-    metadata, status = document["metadata"], document.get("status", {})
-    current = status.get("observedGeneration") == metadata.get("generation")
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
-    return current and ready and not metadata.get("deletionTimestamp")
 
 
 @dataclass(frozen=True)
@@ -125,10 +117,3 @@ def _table(counts: Mapping[str, Count], seconds: float) -> Table:
 def not_ready(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
     """(object, reason, message) of those that are not Ready."""
     return [why(document) for document in documents if not is_ready(document)]
-
-
-def why(document: Document) -> tuple[str, str, str]:
-    """(object, reason, message) of the condition Suspended, or of Ready."""
-    conditions = {each["type"]: each for each in document.get("status", {}).get("conditions", ())}
-    told: dict[str, Any] = conditions.get(SUSPENDED) or conditions.get("Ready") or {}
-    return str(ref_of(document)), told.get("reason", "Pending"), told.get("message", "")

@@ -18,13 +18,13 @@ from tenantry.cli.logs import configure
 from tenantry.cli.opening import console_of
 from tenantry.cli.options import STATE
 from tenantry.cli.output import Table, print_table, write
-from tenantry.cli.progress import Display, Progress, is_ready, not_ready, why
+from tenantry.cli.progress import Display, Progress, not_ready
 from tenantry.cli.serving import loop_factory, serving, tune_collector
 from tenantry.cli.sockets import control_path, controlling, listening, url_of
 from tenantry.hosts.control import control_app
 from tenantry.hosts.standalone import SourceFeed
 from tenantry.kinds.registry import KINDS
-from tenantry.model.resource import Document
+from tenantry.model.resource import Document, is_ready, why
 from tenantry.settings import Settings, parse_address
 
 SHOWN = tuple(KINDS)

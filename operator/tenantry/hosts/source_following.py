@@ -17,7 +17,7 @@ from tenantry.hosts.standalone import SourceFeed
 from tenantry.hosts.writing import turn_of
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
-from tenantry.model.resource import PROVENANCE, SOURCE, SYSTEM_NAMESPACE, Document, Ref
+from tenantry.model.resource import PROVENANCE, SOURCE, SYSTEM_NAMESPACE, Document, Ref, is_ready, ref_of, why
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
@@ -33,6 +33,8 @@ TENANT_READS = 8
 TENANT_SOURCES = 5
 """Sources that a tenant has at a time: each keeps a copy of its repository here."""
 TENANT_ROLE = "ADMIN"
+UNCONDITIONED = ("Namespace", "Secret")
+"""The kinds that say nothing of being Ready."""
 TELL_AGAIN = timedelta(minutes=5)
 """How often it is told of a Source that nothing is new: each telling is a pass, and a write of its status."""
 
@@ -109,6 +111,11 @@ class SourceFollowing:
 
     def owned(self, source: Ref) -> int:
         return sum(1 for _ in owned_by(self._cache, owner_of(source), _scope(source)))
+
+    def unready(self, source: Ref) -> tuple[str, ...]:
+        owned = owned_by(self._cache, owner_of(source), _scope(source))
+        waited = (each for each in owned if each["kind"] not in UNCONDITIONED and ref_of(each) != source)
+        return tuple(": ".join(filter(None, why(each))) for each in waited if not is_ready(each))
 
     async def follow(self, order: SyncOrder) -> None:
         one = self._running.get(order.source)

@@ -249,6 +249,21 @@ def held_of(document: Document) -> Held:
     return Held(ref_of(document), metadata["uid"], metadata["resourceVersion"])
 
 
+def is_ready(document: Document) -> bool:
+    """Ready at its current generation, and not being deleted."""
+    metadata, status = document["metadata"], document.get("status", {})
+    current = status.get("observedGeneration") == metadata.get("generation")
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+    return current and ready and not metadata.get("deletionTimestamp")
+
+
+def why(document: Document) -> tuple[str, str, str]:
+    """(object, reason, message) of the condition Suspended, or of Ready."""
+    conditions = {each["type"]: each for each in document.get("status", {}).get("conditions", ())}
+    told: dict[str, Any] = conditions.get(SUSPENDED) or conditions.get("Ready") or {}
+    return str(ref_of(document)), told.get("reason", "Pending"), told.get("message", "")
+
+
 def declared_at(document: Document) -> str:
     """`file:line`, and `of` the commit where there is one, at which a source declared the object; `""` for no source's."""
     annotations = document["metadata"].get("annotations") or {}

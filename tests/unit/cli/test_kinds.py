@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tenantry.cli.kinds import kinds
-from tenantry.cli.progress import why
+from tenantry.model.resource import why
 
 READY = {"type": "Ready", "status": "True", "reason": "Succeeded", "message": "all is well"}
 SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended", "message": "nothing is done"}

@@ -10,7 +10,7 @@ import pytest
 
 from tenantry.adapters.sources.git.declarations import checked_pattern
 from tenantry.kinds.admission import Admission
-from tenantry.kinds.source.decide import LOOKED_AT, Observed, decide
+from tenantry.kinds.source.decide import LOOKED_AT, WAITED, Observed, decide
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import SecretFacts
 from tenantry.model.resource import Ref
@@ -82,6 +82,21 @@ def test_one_that_nothing_is_known_of_is_followed() -> None:
 def test_an_order_says_what_the_spec_says(spec: dict[str, Any], wanted: dict[str, Any]) -> None:
     (change,) = decide(seen(source(**spec)), NOW).changes
     assert change == FollowSource(order(**wanted))
+
+
+@pytest.mark.parametrize(
+    ("unready", "told"),
+    [
+        (("App/a: Failed: no",), "App/a: Failed: no"),
+        (("a: 1", "b: 2", "c: 3", "d: 4", "e: 5"), "a: 1; b: 2; c: 3 (and 2 more)"),
+    ],
+)
+def test_one_that_waits_for_its_objects_names_those_that_are_not_ready(unready: tuple[str, ...], told: str) -> None:
+    one = source(wait=True)
+    waits = decide(seen(one, followed=followed(), unready=unready), NOW).verdict
+    assert waits == Waiting("ObjectsNotReady", told, NOW + WAITED)
+    broken = decide(seen(one, followed=followed(problems=("a.yaml:3: no",)), unready=unready), NOW).verdict
+    assert broken == Stalled("SourceBroken", "a.yaml:3: no"), "what a person must mend comes first"
 
 
 def test_a_remote_that_cannot_be_read_is_no_sync() -> None:

@@ -63,6 +63,9 @@ class PlannedSources:
     def owned(self, source: Ref) -> int:
         return 0 if source in self._left else self._owned(source)
 
+    def unready(self, source: Ref) -> tuple[str, ...]:
+        return ()  # of what a plan changes every object is told by itself
+
     async def follow(self, order: SyncOrder) -> None:
         self._followed[order.source] = Followed(order)
 

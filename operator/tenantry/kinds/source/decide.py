@@ -24,6 +24,10 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Wa
 
 LOOKED_AT = timedelta(seconds=30)
 """How long a sync goes on unlooked at: whoever carries it out tells when it has ended, unless its process did so before."""
+WAITED = timedelta(seconds=5)
+"""How often it is looked whether the objects are Ready that a Source waits for."""
+MOST_NAMED = 3
+"""Of the objects that are not Ready the message names that many."""
 MOST_TOLD = 20
 """Problems, and kept objects, that the status names."""
 _LONGEST_TOLD = 1000
@@ -50,6 +54,7 @@ class Observed:
     signing: SecretFacts | None
     followed: Followed | None
     owned: int = 0
+    unready: tuple[str, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
@@ -66,7 +71,7 @@ def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
         told = source.status if followed is None else _told(source.status, followed)
         return Decision(told, Waiting("Syncing", "the repository is being read", now + LOOKED_AT), changes=(FollowSource(order),))
     again: tuple[Change, ...] = (FollowSource(order),) if isinstance(followed.failure, Transient) else ()
-    return Decision(_told(source.status, followed), _verdict(seen.source, followed), changes=again)
+    return Decision(_told(source.status, followed), _verdict(seen, followed, now), changes=again)
 
 
 def order_of(seen: Observed) -> SyncOrder:
@@ -136,7 +141,8 @@ def _of_secret(field: str, ref: SecretKeyRef | None, facts: SecretFacts | None) 
     return Waiting(why.reason, f"{field}: Secret {ref.name} {why.message}{key}")
 
 
-def _verdict(source: Source, followed: Followed) -> Verdict:
+def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
+    source = seen.source
     if followed.failure is not None:
         return followed.failure
     if followed.away and not followed.revision:
@@ -151,6 +157,8 @@ def _verdict(source: Source, followed: Followed) -> Verdict:
         return Stalled("PruneHeld", f"left the repository and kept: {named}{let_go if approval_of(followed.kept) else ''}")
     if followed.waiting:
         return Waiting("ObjectsWaiting", _and_more(followed.waiting))
+    if seen.unready:
+        return Waiting("ObjectsNotReady", _and_more(seen.unready, MOST_NAMED), now + WAITED)
     return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied")
 
 
@@ -158,9 +166,9 @@ def _away(followed: Followed) -> Waiting:
     return Waiting(followed.refusal or "RemoteAway", f"the repository cannot be read {followed.away}")
 
 
-def _and_more(told: tuple[str, ...]) -> str:
-    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-    return f"{told[0][:_LONGEST_TOLD]}{more}"
+def _and_more(told: tuple[str, ...], most: int = 1) -> str:
+    more = f" (and {len(told) - most} more)" if len(told) > most else ""
+    return f"{'; '.join(each[: _LONGEST_TOLD // most] for each in told[:most])}{more}"
 
 
 def _told(status: SourceStatus, followed: Followed) -> SourceStatus:

@@ -14,7 +14,9 @@ PURPOSE = "source"
 
 
 async def observe(source: Source, world: World) -> Observed:
-    """Whose namespace it is in, its Secrets, what came of following it, and while it is being deleted what is still its own."""
+    """Whose namespace it is in, its Secrets, what came of following it; which objects are not Ready, where it waits for
+    them, and while it is being deleted how many are still its own.
+    """
     namespace, spec = source.metadata.namespace, source.spec
     tenant = tenant_of(world.resources, namespace) if namespace != SYSTEM_NAMESPACE else None
     return Observed(
@@ -26,6 +28,7 @@ async def observe(source: Source, world: World) -> Observed:
         signing=_secret(source, spec.write_back.signing_key.secret_ref if spec.write_back.signing_key else None, world),
         followed=world.sources.look(source.ref, source.metadata.uid),
         owned=world.sources.owned(source.ref) if source.deleting else 0,
+        unready=world.sources.unready(source.ref) if spec.wait else (),
     )
 
 

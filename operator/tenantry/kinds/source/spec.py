@@ -130,6 +130,7 @@ class SourceSpec(Value):
     deletion_policy: Literal["Retain", "Prune"] = Field(
         default="Retain", description="What becomes of its objects when the Source is deleted."
     )
+    wait: bool = Field(default=False, description="Ready only while all objects of the Source are.")
     suspend: bool = False
 
     @property
