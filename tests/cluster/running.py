@@ -222,7 +222,11 @@ def operations(kube: Kube, namespace: str, name: str) -> list[str]:
 def token(url: str, kube: Kube) -> str:
     """Of the bootstrap SUPERUSER."""
     password = base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
-    form = urllib.parse.urlencode({"username": "admin", "password": password}).encode()
+    return token_of(url, "admin", password)
+
+
+def token_of(url: str, username: str, password: str) -> str:
+    form = urllib.parse.urlencode({"username": username, "password": password}).encode()
     with urllib.request.urlopen(f"{url}/api/v1/auth/token", form, timeout=30) as answer:
         return str(json.load(answer)["access_token"])
 

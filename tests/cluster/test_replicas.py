@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
 from threading import Barrier
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import pytest
 
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run
-from tests.cluster.running import Kube, Platform, condition, kubeconfigs, token, until
+from tests.cluster.running import Kube, Platform, condition, kubeconfigs, token, token_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 VERSION = "Tenantry-Version"
@@ -33,6 +34,12 @@ class Replicas:
     def __init__(self, urls: tuple[str, str], kube: Kube) -> None:
         self._urls = urls
         self._token = token(urls[0], kube)
+
+    def as_(self, username: str, password: str) -> Replicas:
+        """The same ones, asked as somebody else."""
+        other = copy(self)
+        other._token = token_of(self._urls[0], username, password)
+        return other
 
     def ask(self, which: int, method: str, path: str, body: object = None, version: str = "") -> Answer:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}

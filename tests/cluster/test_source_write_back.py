@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run
-from tests.cluster.running import Kube, Platform, kubeconfigs, object_, until
+from tests.cluster.running import Audit, Kube, Platform, kubeconfigs, object_, until
 from tests.cluster.test_foreign_engine import secret
 from tests.cluster.test_replicas import Replicas
 from tests.cluster.test_sources import OPEN, region, tenant
@@ -136,3 +136,23 @@ def test_a_tenant_s_own_source_takes_what_is_made_in_its_namespace(at: Written) 
     found = at.kube.get("environment", "dev", "tenant-wacme")["metadata"]
     assert found["labels"]["tenantry.dev/source"] == "tenant-wacme.own"
     assert "Basic ZXZlOnRva2Vu" in at.served.authorizations
+
+
+def test_a_tenant_s_admin_commits_and_stores_with_its_own_rights(at: Written, own: Cluster) -> None:
+    password = "correct horse battery staple"
+    body = {"username": "ann@acme.example", "password": password, "type": "ADMIN", "tenantId": at.id_of("wacme")}
+    assert at.replicas.ask(0, "POST", "/users", body).status == 201
+    assert "kind: User" in at.remote.git("log", "-1", "-p", "main") and password not in at.remote.git("log", "-p", "main")
+    ann = at.replicas.as_("ann@acme.example", password)
+    (dev,) = ann.ask(0, "GET", "/environments").body
+    audit = Audit(own)
+    assert ann.ask(0, "PUT", f"/environments/{dev['id']}", {"name": "Ann's"}).status == 200
+    repository = Remote(at.remote.folder.parent / "own.git")
+    assert repository.git("log", "-1", "--format=%an <%ae>", "main") == "ann@acme.example <ann@acme.example>"
+    writers = {
+        event.get("impersonatedUser", event["user"])["username"]
+        for event in audit.read()
+        if event["verb"] in ("update", "patch") and event["objectRef"].get("resource") == "environments"
+    }
+    assert "system:serviceaccount:tenant-wacme:tenantry-admin" in writers
+    assert f"system:serviceaccount:{NAMESPACE}:tenantry-api" not in writers
