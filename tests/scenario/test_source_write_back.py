@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 
 from tenantry.api.app import create_app
 from tenantry.model.resource import Ref
+from tests.scenario.failing_git import MODES, FailingGit
 from tests.scenario.git_world import ACME, DEV, REGION
 from tests.scenario.repositories import BEN, Remote, served_over_http
 from tests.scenario.rest_world import BASE, PASSWORD, declare_user
@@ -212,3 +214,23 @@ async def test_what_is_written_is_signed_by_the_key_of_its_secret(at: Desk, keys
     assert (await at.rename("dev", "Signed")).status_code == 200
     assert "gpgsig" in at.remote.git("cat-file", "commit", "main")
     assert reason(await at.world.synced()) == "Succeeded"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_write_survives_a_failure_of_every_git_command(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    git = FailingGit.at(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{git.folder}:{os.environ['PATH']}")
+    async with desk(tmp_path / "state", remote) as at:
+        await follows(at)
+        for number in range(1, 15):
+            git.arm(number, mode)
+            answer = await at.rename("dev", f"Edit {number}")
+            git.disarm()
+            assert answer.status_code in (200, 500, 503), answer.text
+            assert f'"Edit {number}"' in at.shown("p/dev.yaml") or answer.status_code != 200
+            assert reason(await at.world.synced()) == "Succeeded"
+            dev = await at.world.get("Environment", "dev", HOME)
+            assert dev and f'"{dev["spec"]["displayName"]}"' in at.shown("p/dev.yaml")

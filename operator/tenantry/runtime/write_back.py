@@ -112,10 +112,8 @@ class DeclaringStore(WritingStore):
                 return await self._bring(ref, document, committed, home.source)
 
     async def replace(self, document: Document, version: str) -> Document:
-        ref = ref_of(document)
-        current = await self.get(ref)
-        home = self._home_of(current) if _changes(current, document) else None
-        if home is None:
+        ref, home = ref_of(document), self._home_of(document)
+        if home is None or not _changes(await self.get(ref), document):
             return await super().replace(document, version)
         async with home.turn() as declarations:
             current = await self.get(ref)
@@ -125,7 +123,7 @@ class DeclaringStore(WritingStore):
             return await self._bring(ref, document, committed, home.source)
 
     async def delete(self, held: Held) -> Document:
-        current = await self.get(held.ref)
+        current = self._cache.document(held.ref) or await self.get(held.ref)  # who deletes it has just read it
         home = self._home_of(current)
         if home is None or current["metadata"].get("deletionTimestamp"):
             return await super().delete(held)
