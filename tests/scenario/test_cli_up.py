@@ -310,5 +310,6 @@ def test_an_engine_runs_alone(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
-def test_the_release_is_printed_at_once(tmp_path: Path) -> None:
-    assert re.fullmatch(r"v\d+\.\d+\.\d+-build\.\d+-channel\.(stable|insider)\n", tenantry("version", cwd=tmp_path).stdout)
+@pytest.mark.parametrize("asked", ["version", "--version"])
+def test_the_release_is_printed_at_once(asked: str, tmp_path: Path) -> None:
+    assert re.fullmatch(r"v\d+\.\d+\.\d+-build\.\d+-channel\.(stable|insider)\n", tenantry(asked, cwd=tmp_path).stdout)

@@ -41,6 +41,13 @@ app = typer.Typer(
 )
 
 
+def _end_with_version(asked: bool) -> None:
+    """The same as `tenantry version`."""
+    if asked:
+        version()
+        raise typer.Exit
+
+
 @app.callback()
 def platform(
     context: Annotated[
@@ -49,6 +56,9 @@ def platform(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", envvar="TENANTRY_KUBECONFIG", help="A cluster, by its kubeconfig.")
     ] = None,
+    release: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_end_with_version, help="Prints the release.")
+    ] = False,
 ) -> None:
     """Runs a multi-tenant application platform from declarations."""
     CLUSTER.set(ClusterChoice(kubeconfig, context or None) if context or kubeconfig else None)
