@@ -178,3 +178,30 @@ async def test_a_disk_that_is_full_is_told_and_the_last_good_commit_stays(
         assert (names(tree), "No space left on device" in tree.away) == (["acme"], True)
     tree = await source.read()
     assert (names(tree), tree.away) == (["acme", "beta"], "")
+
+
+async def test_a_cache_that_is_named_from_where_one_stands_is_there_and_fetched_into_once(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `.tenantry`, the default, is: git itself runs elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    source = source_of(remote, Path("state"))
+    await source.applied(await source.read())
+    made = (tmp_path / "state" / "cache" / "repository" / "config").stat()
+    remote.commit({"b.yaml": tenant("beta")})
+    assert names(await source.read()) == ["acme", "beta"]
+    assert (tmp_path / "state" / "cache" / "repository" / "config").stat().st_ino == made.st_ino
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["", "and the cache is lost"])
+async def test_history_that_is_rewritten_is_told(remote: Remote, tmp_path: Path, lost: bool) -> None:
+    source = source_of(remote, tmp_path)
+    before = await source.read()
+    assert before.revision is not None and before.revision.rewrote == ""
+    await source.applied(before)
+    if lost:
+        await source.repository.discard()
+    remote.commit({"b.yaml": tenant("beta")}, parent="none")
+    after = await source.read()
+    assert after.revision is not None
+    assert after.revision.rewrote == before.revision.commit

@@ -44,7 +44,7 @@ class Repository:
 
     def __init__(self, folder: Path, remote: GitUrl, limits: GitLimits, enter: Enter = as_configured) -> None:
         """enter: what git needs besides to enter the remote."""
-        self._folder = folder
+        self._folder = folder = folder.absolute()  # git runs elsewhere
         self._enter = enter
         self._remote = remote
         self._limits = limits

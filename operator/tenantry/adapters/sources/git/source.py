@@ -139,6 +139,7 @@ class GitSource:
         """Takes note that a tree is applied, and nothing of it is left to approve."""
         if tree.revision is None or tree.revision.commit == self._applied:
             return
+        self._settled = tree.revision.commit  # also where the repository, a cache, is thrown away
         try:
             await self._repository.note(APPLIED, tree.revision.commit)
             self._applied = tree.revision.commit
