@@ -353,6 +353,7 @@ def test_the_command_line_from_push_to_trace(remote: Remote, tmp_path: Path) -> 
         commit = remote.commit({"b.yaml": tenant("beta")}, BEN)
         synced = called("reconcile", "source/default", cwd=tmp_path)
         assert synced.stdout == f"source/default is applied at {commit[:12]}\n"
+        assert synced.stderr == ""
         until(lambda: "SUCCESS" in called("trace", "tenant/beta", cwd=tmp_path).stdout)
         traced = json.loads(called("trace", "tenant/beta", "-o", "json", cwd=tmp_path).stdout)[0]
         assert (traced["file"], traced["commit"], traced["author"]) == ("b.yaml:1", commit, BEN)
@@ -371,6 +372,10 @@ def test_the_command_line_from_push_to_trace(remote: Remote, tmp_path: Path) -> 
         assert refused.stderr.startswith("c.yaml:5: spec.slgu: ")
         assert "WRONG source: c.yaml:5: spec.slgu: " in called("check", cwd=tmp_path).stdout
         assert called("plan", remote.url(), cwd=tmp_path).returncode == 2
+        remote.commit({"a.yaml": None, "b.yaml": None, "c.yaml": None})
+        emptied = called("reconcile", "source/default", cwd=tmp_path)
+        assert emptied.stderr == "2 objects left it and are kept: `tenantry check` tells why\n"
+        assert "the source declares nothing at all" in called("check", cwd=tmp_path).stdout
 
 
 def test_once_ends_with_2_for_a_broken_revision(remote: Remote, tmp_path: Path) -> None:

@@ -91,6 +91,8 @@ async def _sync(console: Console, name: str) -> None:
     if report.problems:
         raise Failure("\n".join(report.problems))
     write(f"source/{name} is applied{f' at {report.revision[:12]}' if report.revision else ''}")
+    if report.kept:
+        say(f"{len(report.kept)} objects left it and are kept: `tenantry check` tells why")
 
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:
