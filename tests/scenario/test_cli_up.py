@@ -313,3 +313,11 @@ def test_an_engine_runs_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", ["version", "--version"])
 def test_the_release_is_printed_at_once(asked: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"v\d+\.\d+\.\d+-build\.\d+-channel\.(stable|insider)\n", tenantry(asked, cwd=tmp_path).stdout)
+
+
+def test_a_plan_takes_no_larger_package_than_what_runs(tmp_path: Path) -> None:
+    declare(tmp_path)
+    allowed = called("plan", "platform", "--state", "here", cwd=tmp_path)
+    refused = called("plan", "platform", "--state", "here", cwd=tmp_path, TENANTRY_PACKAGES__MANIFEST="16B")
+    assert (allowed.returncode, refused.returncode) == (1, 2), refused.stderr
+    assert "spec.source.path: app.yaml" in refused.stderr

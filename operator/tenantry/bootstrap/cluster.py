@@ -35,8 +35,8 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.state_folder import derive
 from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules
+from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
-from tenantry.engine.packages.check import inspect
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.recorder import Recorder
 from tenantry.kinds.environment.spec import Environment
@@ -126,7 +126,7 @@ async def connect(settings: Settings, scratch: Path) -> AsyncIterator[Connected]
         engines = HttpEngines(
             signing,
             secrets,
-            inspect,
+            Checking.of(settings).inspect,
             scratch,
             transport_for,
             declared.address_of,

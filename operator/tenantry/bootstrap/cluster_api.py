@@ -6,7 +6,6 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,11 +21,11 @@ from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.bootstrap.cluster import Declared, connect
 from tenantry.bootstrap.foreign import planned_engines
+from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.planning import Planner, budget_of
 from tenantry.bootstrap.seat import FOLLOWED, now
 from tenantry.bootstrap.sign_in import trusted
 from tenantry.bootstrap.source_writing import SourceWriting
-from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import following
 from tenantry.kinds.admission import Admission
 from tenantry.model.verdicts import Halt
@@ -41,17 +40,15 @@ log = structlog.get_logger(__name__)
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
-    packages = settings.packages
-    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
-    check = partial(inspect, limits=limits)
+    checking = Checking.of(settings)
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
-        blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), check)
+        blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), checking.inspect)
         async with connect(settings, Path(folder)) as connected:
             logs = BlobLogs(blobs)
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
             ports = connected.ports(blobs, logs, NoFetches(), PlannedSources())
-            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines)
+            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines, checking)
             secrets = StoreSecrets(connected.writing, cache.document, connected.fingerprint_key)
             writing = SourceWriting.of(settings, ports, cache, secrets, Path(folder))
             facade = Facade(
@@ -66,7 +63,7 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 uploads=Uploads(blobs.incoming, settings.packages.size),
                 preview=connected.deployer.preview,
                 provider=connected.deployer.provider,
-                inspect=check,
+                inspect=checking.inspect,
                 plan=planner.edit,
                 plan_bundle=lambda file, caller, namespace: planner.bundle(file, caller, namespace, budget_of(settings)),
                 trusted=trusted(settings),

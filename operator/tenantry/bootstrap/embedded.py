@@ -33,18 +33,17 @@ from tenantry.api.facade import Facade
 from tenantry.api.webhooks import Webhook
 from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules, planned_engines
+from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.planning import Planner, budget_of
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
 from tenantry.bootstrap.sign_in import trusted, verifier
 from tenantry.bootstrap.sources import Readable, Reading, open_source
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import Limits, inspect
 from tenantry.hosts.standalone import SourceFeed, Standalone
 from tenantry.hosts.writing import turn_of
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.kinds.source.spec import Source
-from tenantry.model.facts import Caller, PackageFacts
+from tenantry.model.facts import Caller
 from tenantry.model.resource import Document
 from tenantry.model.syncing import owner_of
 from tenantry.rest.uploads import Uploads
@@ -113,7 +112,7 @@ class Platform:
             uploads=Uploads(self.packages.incoming, self.settings.packages.size),
             preview=self.ports.deployer.preview,
             provider=self.ports.deployer.provider,
-            inspect=_inspect(self.settings),
+            inspect=Checking.of(self.settings).inspect,
             plan=self.plan,
             plan_bundle=self.plan_bundle,
             trusted=trusted(self.settings),
@@ -133,7 +132,7 @@ class Platform:
         settings, admission, cache = settings or Settings(), Admission(), Cache(TYPES)
         store = store or await SqliteStore.open(state, admission)
         writing = WritingStore(store, cache)
-        packages = await asyncio.to_thread(FolderBlobs, state / "packages", _inspect(settings))
+        packages = await asyncio.to_thread(FolderBlobs, state / "packages", Checking.of(settings).inspect)
         keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
         folders = await asyncio.to_thread(EngineFolders, state)
         fingerprint_key, mark_key = await asyncio.to_thread(_derived, state)
@@ -181,7 +180,7 @@ class Platform:
 
     def open_source(self, source: Path | GitUrl) -> Readable:
         """A directory or a repository, to be read: its packages are stored here."""
-        files = PackageFiles(self.packages, build, self.packages.incoming)
+        files = PackageFiles(self.packages, Checking.of(self.settings).build, self.packages.incoming)
         return open_source(source, self.state / "git", self._admit, files, Reading.of(self.settings))
 
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
@@ -252,7 +251,10 @@ class Platform:
     @property
     def _planner(self) -> Planner:
         engines = planned_engines(self.engines, self.fingerprint_key, self.settings.outbound)
-        return Planner(self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists(), engines)
+        checking = Checking.of(self.settings)
+        return Planner(
+            self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists(), engines, checking
+        )
 
     @property
     def _budget(self) -> Budget:
@@ -270,7 +272,7 @@ def _derived(state: Path) -> tuple[bytes, bytes]:
 
 def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
     foreign = verifier(settings.outbound)
-    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", _limits(settings), foreign)
+    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", Checking.of(settings).limits, foreign)
     return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
 
 
@@ -280,7 +282,7 @@ def _engines(
     return HttpEngines(
         keys,
         secrets,
-        _inspect(settings),
+        Checking.of(settings).inspect,
         scratch,
         transport_for,
         rules_for=foreign_rules(settings.outbound, cache),
@@ -313,16 +315,6 @@ def _ports(
 def _runtime(cache: Cache, ports: Ports, settings: Settings) -> Runtime:
     cycle = Cycle(KINDS, cache, ports, now, settings.operations.deadline)
     return Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
-
-
-def _inspect(settings: Settings) -> Callable[[Path], PackageFacts]:
-    """Checks a package file against the limits of the settings."""
-    return partial(inspect, limits=_limits(settings))
-
-
-def _limits(settings: Settings) -> Limits:
-    packages = settings.packages
-    return Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
 
 
 def _in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:

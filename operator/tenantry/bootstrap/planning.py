@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,16 +19,14 @@ from tenantry.adapters.overlay.engines import OverlayEngines
 from tenantry.adapters.overlay.packages import NoFetches, NoLogs, OverlayPackages, PlannedSources
 from tenantry.adapters.sources.documents import at, gathered
 from tenantry.adapters.sources.git.url import GitUrl
-from tenantry.adapters.sources.packages import PackageFiles, tenants_of
+from tenantry.adapters.sources.packages import PackageFiles, holder_of, tenants_of
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
+from tenantry.bootstrap.packages import Checking, bound_tenants
 from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
 from tenantry.bootstrap.sources import Reading, open_source
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
-from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Revision, SourceProblem, Tree
@@ -64,6 +62,7 @@ class Planner:
     admission: Admission
     has_engine: Callable[[str], bool]
     engines: Callable[[WritingStore, Cache], Engines]
+    checking: Checking
 
     async def edit(self, edit: Edit) -> Planned:
         """What an edit of declared objects would come to. Nothing is done."""
@@ -73,7 +72,7 @@ class Planner:
     async def source(self, source: Path | GitUrl, name: str, budget: Budget, reading: Reading) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""
         async with self._packages() as (packages, incoming):
-            files = PackageFiles(packages, build, incoming)
+            files = PackageFiles(packages, self.checking.build, incoming)
             opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, reading)
 
             tree = await opened.read()
@@ -107,21 +106,16 @@ class Planner:
     async def _take(self, packages: OverlayPackages, file: Path, bundle: Bundle, tree: Tree, incoming: Path) -> None:
         """Keeps the packages that came along, for the tenants whose Packages name them."""
         declared = tenants_of(each.document for each in tree.documents if each.ref.kind == "Tenant")
-        bound = {one.status.namespace.name: one.metadata.name for one in self._tenants() if one.status.namespace}
+        tenants = {**declared, **bound_tenants(self.cache)}
         for each in tree.documents:
             spec = each.document["spec"] if each.ref.kind == "Package" else {}
             if spec.get("sha256") not in bundle.packages:
                 continue
-            names = {**declared, **bound}
-            tenant = "" if spec.get("shared") else names.get(each.ref.namespace, each.ref.namespace.removeprefix("tenant-"))
             package = incoming / f"{spec['sha256']}.tapp"
             await asyncio.to_thread(take_package, file, spec["sha256"], package)
-            facts = await packages.put(tenant, package)
+            facts = await packages.put(holder_of(each.document, tenants), package)
             if facts.sha256 != spec["sha256"]:
                 raise Invalid((Problem("packages", f"{spec['sha256']} holds bytes of {facts.sha256}"),))
-
-    def _tenants(self) -> Iterator[Tenant]:
-        return (one for one in self.cache.resources(Tenant.KIND) if isinstance(one, Tenant))
 
     async def _applied(
         self, packages: OverlayPackages, tree: Tree, name: str, budget: Budget, as_whom: _AsWhom | None = None
@@ -144,7 +138,7 @@ class Planner:
     async def _packages(self) -> AsyncIterator[tuple[OverlayPackages, Path]]:
         """Packages of which nothing stays, and where new ones may be built."""
         with tempfile.TemporaryDirectory(prefix="tenantry-plan-") as folder:
-            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), inspect)
+            scratch = await asyncio.to_thread(FolderBlobs, Path(folder), self.checking.inspect)
             yield OverlayPackages(self.ports.packages, scratch), scratch.incoming
 
     async def _plan(self, packages: OverlayPackages, edit: Edit, declared: str = "") -> Planned:
@@ -158,7 +152,7 @@ class Planner:
             store=store,
             tenancy=lambda through: EmbeddedTenancy(through, memory.inside),
             deployer=OverlayDeployer(self.ports.deployer, now),
-            engines=OverlayEngines(self.engines(store, cache), self.has_engine, inspect),
+            engines=OverlayEngines(self.engines(store, cache), self.has_engine, self.checking.inspect),
             packages=packages,
             logs=NoLogs(),
             fetcher=NoFetches(),

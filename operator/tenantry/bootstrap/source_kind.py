@@ -23,13 +23,12 @@ from tenantry.adapters.sources.git.url import GitUrl, git_url
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
 from tenantry.bootstrap.foreign import rules_of
+from tenantry.bootstrap.packages import Checking, bound_tenants
 from tenantry.bootstrap.seat import now
 from tenantry.engine.outbound import Rules, checked_url
-from tenantry.engine.packages.build import build
 from tenantry.hosts.source_following import Opened
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.source.observe import PURPOSE
-from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref
 from tenantry.model.syncing import Access, SyncOrder
 from tenantry.model.tree import Tree
@@ -53,16 +52,12 @@ MEANS = Means(*("the Secret of spec.credentials.secretRef",) * 2, "spec.credenti
 class BoundPackages(PackageFiles):
     """Packages of a Source: whose a namespace is, the platform tells."""
 
-    def __init__(self, packages: Packages, work: Path, cache: Cache) -> None:
-        super().__init__(packages, build, work)
+    def __init__(self, packages: Packages, checking: Checking, work: Path, cache: Cache) -> None:
+        super().__init__(packages, checking.build, work)
         self._cache = cache
 
     async def made(self, package: Document, target: Path, tenants: Mapping[str, str]) -> Document:
-        return await super().made(package, target, {**tenants, **self._bound()})
-
-    def _bound(self) -> dict[str, str]:
-        tenants = (tenant for tenant in self._cache.resources(Tenant.KIND) if isinstance(tenant, Tenant))
-        return {tenant.status.namespace.name: tenant.metadata.name for tenant in tenants if tenant.status.namespace}
+        return await super().made(package, target, {**tenants, **bound_tenants(self._cache)})
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class SourceRepositories:
 
     async def open(self, order: SyncOrder) -> Opened:
         entry = await self._entry(order)
-        files = BoundPackages(self.packages, self.work, self.cache)
+        files = BoundPackages(self.packages, Checking.of(self.settings), self.work, self.cache)
         settings = await asyncio.to_thread(self._settings, order, entry)
         git = GitSource(entry.remote, self._own(order.uid), self._admit(order), files, now, settings)
         read = partial(self._read, git, order) if order.tenant else git.read

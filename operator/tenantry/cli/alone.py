@@ -10,6 +10,7 @@ from tenantry.adapters.keys import MountedKeys
 from tenantry.adapters.local.engine_backups import refuse_half_restored
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
+from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.sign_in import verifier
 from tenantry.cli.failing import BAD_INPUT, Failure, say
 from tenantry.cli.logs import configure
@@ -18,7 +19,6 @@ from tenantry.cli.serving import serving
 from tenantry.cli.signals import signalled
 from tenantry.cli.sockets import listening, url_of
 from tenantry.engine.access import Served
-from tenantry.engine.packages.check import Limits
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
@@ -40,13 +40,12 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     lock = await asyncio.to_thread(FolderLock, data)
     await asyncio.to_thread(refuse_half_restored, data)
     bound = listening(host, port)
-    managed, packages = settings.managed, settings.packages
-    limits = Limits(packages.size, packages.entries, packages.inflated, packages.ratio, packages.manifest)
+    managed, limits = settings.managed, Checking.of(settings).limits
     engine = await Engine.open(data, database_url=database or await asyncio.to_thread(database_of, managed), limits=limits)
     try:
         outbound = settings.outbound
         served = await (_managed(engine, data, managed, outbound) if managed.uid else _alone(engine, data, outbound))
-        uploads = Uploads(await asyncio.to_thread(_incoming, data), packages.size)
+        uploads = Uploads(await asyncio.to_thread(_incoming, data), settings.packages.size)
         async with serving(engine_app(lambda request: served, uploads), bound):
             write(f"Ready: {url_of(bound)}")
             await signalled()

@@ -54,9 +54,8 @@ class PackageFiles:
 
     async def made(self, package: Document, target: Path, tenants: Mapping[str, str]) -> Document:
         """The Package with the sha256 of the folder or file `target`, built and stored. Raises Refused."""
-        spec, namespace = package["spec"], package["metadata"]["namespace"]
-        tenant = "" if spec.get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
-        facts = await self._store(tenant, target)
+        spec = package["spec"]
+        facts = await self._store(holder_of(package, tenants), target)
         problems = tuple(_differences(spec, facts, spec["source"]["path"]))
         if problems:
             raise Refused(problems)
@@ -88,6 +87,12 @@ def path_of(package: Document) -> str | None:
     """The path that a Package names, or None."""
     path = (package["spec"].get("source") or {}).get("path")
     return None if path is None else str(path)
+
+
+def holder_of(package: Document, tenants: Mapping[str, str]) -> str:
+    """Whose the bytes of a Package are: the tenant of its namespace, `""` where it is shared. tenants: as of `tenants_of`."""
+    namespace = package["metadata"]["namespace"]
+    return "" if package["spec"].get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
 
 
 def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
