@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import urllib.error
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,20 +18,27 @@ from tests.cluster.running import Audit, Kube, Platform, kubeconfigs, object_, u
 from tests.cluster.test_foreign_engine import secret
 from tests.cluster.test_replicas import Replicas
 from tests.cluster.test_sources import OPEN, region, tenant
+from tests.scenario.failing_git import FailingGit
 from tests.scenario.repositories import Remote, Served, served_over_http
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 WRITING = {"branch": "main", "interval": "1h", "writeBack": {"mode": "Branch"}}
+PUSH = 18
+"""Which git command of a write pushes, where there was no copy of the repository yet."""
 NAMES = [f"both-{number}" for number in range(4)]
 
 
 class Written(NamedTuple):
     """A platform whose Source takes writes: its two replicas, its repository, and where that is served."""
 
+    platform: Platform
     replicas: Replicas
     kube: Kube
     remote: Remote
     served: Served
+
+    def name_of(self, tenant: str) -> str:
+        return str(self.kube.get("tenant", tenant)["spec"]["displayName"])
 
     def id_of(self, tenant: str) -> str:
         return next(str(each["id"]) for each in self.replicas.ask(0, "GET", "/tenants").body if each["slug"] == tenant)
@@ -69,7 +78,7 @@ def at(own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: p
         spec = {"url": f"{served.url}/written.git", "credentials": {"secretRef": {"name": "git"}}, **WRITING}
         kube.apply(object_("Source", "written", NAMESPACE, **spec))
         kube.ready("source/written", NAMESPACE)
-        yield Written(Replicas((first, second), kube), kube, remote, served)
+        yield Written(platform, Replicas((first, second), kube), kube, remote, served)
         kube("delete", "source", "written", "-n", NAMESPACE, "--timeout=30s")
 
 
@@ -156,3 +165,23 @@ def test_a_tenant_s_admin_commits_and_stores_with_its_own_rights(at: Written, ow
     }
     assert "system:serviceaccount:tenant-wacme:tenantry-admin" in writers
     assert f"system:serviceaccount:{NAMESPACE}:tenantry-api" not in writers
+
+
+@pytest.mark.parametrize("number", [PUSH - 1, PUSH, PUSH + 3])
+def test_an_api_that_is_killed_while_it_writes_leaves_the_rest_to_the_operator(at: Written, tmp_path: Path, number: int) -> None:
+    """By SIGKILL, after the git command of that number."""
+    before, git = at.remote.git("rev-parse", "main"), FailingGit.at(tmp_path / "bin")
+    third = at.platform.replica(tmp_path)
+    name = f"Killed at {number}"
+    with third.api(PATH=f"{git.folder}:{os.environ['PATH']}", **OPEN) as url:
+        replicas = Replicas((url, url), at.kube)
+        git.arm(number, "kill-after")
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            replicas.ask(0, "PUT", f"/tenants/{at.id_of('both-0')}", {"name": name})
+        git.disarm()
+    commits = at.remote.git("rev-list", f"{before}..main").splitlines()
+    assert len(commits) == (number >= PUSH)
+    at.kube("annotate", "source", "written", "-n", NAMESPACE, f"tenantry.dev/reconcile-requested-at={name}", "--overwrite")
+    at.applied()
+    until(lambda: (at.name_of("both-0") == name) == bool(commits), "as it is committed")
+    assert at.rename(0, "both-0", f"{name}, and again") == 200
