@@ -9,9 +9,9 @@ import asyncio
 import base64
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +33,39 @@ Object = Mapping[str, Any]
 
 @dataclass
 class Pod:
-    """A pod that is played. port: of its engine, 0 for one that only looks ready."""
+    """A pod that is played. port: of its engine, 0 for one that only looks ready; mounted: where what is mounted at a path is.
+
+    process: of the container that runs now.
+    """
 
     uid: str
     process: asyncio.subprocess.Process | None = None
     port: int = 0
+    mounted: dict[str, Path] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    ended: bool = False
 
     async def end(self) -> None:
+        self.ended = True
         if self.process is not None:
             with suppress(ProcessLookupError):
                 self.process.terminate()
             await self.process.wait()
 
+    def here(self, value: str) -> str:
+        """A path of the pod as it is on this machine; anything else as it is."""
+        for path, folder in self.mounted.items():
+            if value == path or value.startswith(f"{path}/"):
+                return value.replace(path, str(folder), 1)
+        return value
+
 
 class Node:
     """Plays every pod of an engine from its creation to its deletion. real: with an engine behind it."""
 
-    def __init__(self, cluster: Cluster, folder: Path, *, real: bool) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, *, real: bool, volumes: bool = False) -> None:
+        """volumes: are claims bound, as the controller of volumes does?"""
+        self._volumes = volumes
         self._cluster = cluster
         self._folder = folder
         self._real = real
@@ -129,11 +145,19 @@ class Node:
             await self._tell(pod, "Pending", ready=False)
             return
         if self._real:
+            await self._prepare(pod, played)
+            for container in pod["spec"].get("initContainers", ()):
+                if not await self._run_first(pod, played, container):
+                    return  # it was ended, as its pod was
             await self._start_engine(pod, played)
+        if played.ended:
+            return
         await self._tell(pod, "Running", ready=True)
 
-    async def _tell(self, pod: Object, phase: str, *, ready: bool) -> None:
+    async def _tell(self, pod: Object, phase: str, *, ready: bool, first: Sequence[Object] = ()) -> None:
         waiting = {"waiting": {"reason": "ErrImageNeverPull", "message": "the image is not there"}}
+        if first:
+            waiting = {"waiting": {"reason": "PodInitializing"}}
         container = {
             "name": "engine",
             "image": "engine",
@@ -144,6 +168,7 @@ class Node:
         }
         condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:00:00Z"}
         status = {"phase": phase, "conditions": [condition], "containerStatuses": [container]}
+        status |= {"initContainerStatuses": list(first)} if first else {}
         path = path_of("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"]) + "/status"
         while True:
             try:
@@ -155,26 +180,45 @@ class Node:
             else:
                 return
 
-    async def _start_engine(self, pod: Object, played: Pod) -> None:
-        """With the pod's own variables; what they say of mounted files is brought to a folder."""
-        namespace, container = pod["metadata"]["namespace"], pod["spec"]["containers"][0]
-        mounted = await self._mounted(namespace, pod)
-        variables = {}
-        for each in container["env"]:
-            value = each["value"]
-            for mount in container["volumeMounts"]:
-                if value.startswith(f"{mount['mountPath']}/"):
-                    value = value.replace(mount["mountPath"], str(mounted[mount["name"]]), 1)
-                    break
-            variables[each["name"]] = value
+    async def _prepare(self, pod: Object, played: Pod) -> None:
+        """The pod's own variables; what they say of mounted files is brought to folders."""
+        container = pod["spec"]["containers"][0]
+        mounted = await self._mounted(pod["metadata"]["namespace"], pod)
+        played.mounted = {mount["mountPath"]: mounted[mount["name"]] for mount in container["volumeMounts"]}
+        played.variables = {each["name"]: played.here(each["value"]) for each in container["env"]}
+
+    async def _run_first(self, pod: Object, played: Pod, container: Object) -> bool:
+        """Runs a container that must end well before the engine starts."""
+        told = {"name": container["name"], "image": "engine", "imageID": "", "ready": False, "restartCount": 0}
+        await self._tell(pod, "Pending", ready=False, first=[{**told, "state": {"running": {}}}])
+        played.process = await self.spawn(pod["metadata"]["namespace"], played, container["args"])
+        if await played.process.wait():
+            return False
+        done = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        await self._tell(pod, "Pending", ready=False, first=[{**told, "ready": True, "state": done}])
+        return True
+
+    async def spawn(self, namespace: str, played: Pod, arguments: Sequence[str], **streams: int) -> asyncio.subprocess.Process:
+        """`tenantry` with those arguments, as it would be in that pod."""
         with (self._folder / f"{namespace}.log").open("ab") as errors:
-            played.process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 *COMMAND,
-                *("engine", "--data", str(mounted["data"]), "--listen", "127.0.0.1:0"),
-                env=environment() | variables,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
+                *map(played.here, arguments),
+                env=environment() | played.variables,
+                **{"stderr": errors, "stdout": asyncio.subprocess.PIPE, **streams},
             )
+
+    def pod(self, namespace: str) -> Pod | None:
+        """The pod that is played there."""
+        return self._pods.get(namespace)
+
+    async def _start_engine(self, pod: Object, played: Pod) -> None:
+        namespace = pod["metadata"]["namespace"]
+        arguments = ("engine", "--data", "/data", "--listen", "127.0.0.1:0")
+        played.process = await self.spawn(namespace, played, arguments)
+        if played.ended:  # meanwhile
+            await played.end()
+            return
         assert played.process.stdout is not None
         async for line in played.process.stdout:
             if found := re.search(rb"http://[^:]+:(\d+)", line):
@@ -189,7 +233,8 @@ class Node:
             name = volume["name"]
             if claim := volume.get("persistentVolumeClaim"):
                 found = await self._client.request("GET", path_of("v1", "PersistentVolumeClaim", namespace, claim["claimName"]))
-                folders[name] = self._folder / f"claim-{found['metadata']['uid']}"
+                volume = await bound(self._client, found) if self._volumes else f"claim-{found['metadata']['uid']}"
+                folders[name] = self._folder / volume
                 continue
             folders[name] = folder = self._folder / pod["metadata"]["uid"] / name
             folder.mkdir(parents=True)
@@ -229,11 +274,35 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
+async def bound(client: Client, claim: Object) -> str:
+    """The name of the volume to which a claim is bound now, as the controller of volumes does: the one that it names, or new."""
+    metadata = claim["metadata"]
+    held = {"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
+    name = claim["spec"].get("volumeName")
+    if name:
+        path = path_of("v1", "PersistentVolume", "", name)
+        await client.request("PATCH", path, body={"spec": {"claimRef": held}}, content_type=MERGE_PATCH)
+        return str(name)
+    name = f"pv-{metadata['uid']}"
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": "/nowhere"},
+        "persistentVolumeReclaimPolicy": "Delete",
+        "claimRef": held,
+    }
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+    await client.request("POST", path_of("v1", "PersistentVolume"), body=volume)
+    path = path_of("v1", "PersistentVolumeClaim", metadata["namespace"], metadata["name"])
+    await client.request("PATCH", path, body={"spec": {"volumeName": name}}, content_type=MERGE_PATCH)
+    return name
+
+
 @contextmanager
-def node(cluster: Cluster, folder: Path, *, real: bool) -> Iterator[Node]:
+def node(cluster: Cluster, folder: Path, *, real: bool, volumes: bool = False) -> Iterator[Node]:
     """A node that plays pods until the end of the block."""
     folder.mkdir(parents=True, exist_ok=True)
-    played = Node(cluster, folder, real=real)
+    played = Node(cluster, folder, real=real, volumes=volumes)
     thread = threading.Thread(target=played.run, name="node")
     thread.start()
     try:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.charting import CHART, NAMESPACE
 from tests.cluster.running import Kube, condition, free_port, token, until
-from tests.scenario.cli import tenantry
+from tests.scenario.cli import COMMAND, environment, tenantry
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
 ROOT = Path(__file__).parents[2]
@@ -144,6 +144,7 @@ def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(
 
         _upgrade(kube)
         _lose_a_pod(kube)
+        _bring_back(node, kube, tmp_path)
     _delete(kube)
     _uninstall(node, kube)
 
@@ -184,13 +185,57 @@ def _lose_a_pod(kube: Kube) -> None:
     assert rows(kube, engine) == before
 
 
+def _bring_back(node: Node, kube: Kube, folder: Path) -> None:
+    """A backup while it serves; what is deleted comes back from its kept volume, and from the backup under another name."""
+
+    def call(*arguments: str | Path) -> str:
+        ended = subprocess.run(
+            [*COMMAND, *node.command("kubectl")[1:], *map(str, arguments)],
+            cwd=folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=READY_S * 2,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr + told(kube)
+        return ended.stdout
+
+    def delete(name: str) -> None:
+        kube("delete", "environment", name, "-n", "tenant-europe", "--timeout=120s")
+
+    id_, before = identity(kube, "production"), rows(kube, engine_of(kube, "production", "tenant-europe"))
+    call("backup", "tenant-europe/production", "-o", "production.tar")
+    free = '{"spec":{"deletionProtection":false}}'
+    kube("patch", "environment", "production", "-n", "tenant-europe", "--type=merge", "-p", free)
+    delete("production")
+    (kept,) = json.loads(call("backups", "-o", "json"))
+    assert (kept["id"], kept["namespace"], kept["name"]) == (id_, "tenant-europe", "production")
+    assert "Environment/tenant-europe/production restored" in call("restore", id_)
+    until(lambda: all_ready(kube), "all ready:", READY_S, lambda: told(kube))
+    assert identity(kube, "production") == id_
+    assert rows(kube, engine_of(kube, "production", "tenant-europe")) == before
+    assert json.loads(call("backups", "-o", "json")) == []
+
+    delete("production")
+    assert "Environment/tenant-europe/copy restored" in call("restore", "production.tar", "--as", "tenant-europe/copy")
+    until(lambda: all_ready(kube), "all ready:", READY_S, lambda: told(kube))
+    assert identity(kube, "copy") == id_
+    assert rows(kube, engine_of(kube, "copy", "tenant-europe")) == before
+    delete("copy")
+
+
+def identity(kube: Kube, name: str) -> str:
+    found = kube.get("environment", name, "tenant-europe")
+    return str(found["spec"].get("id") or found["metadata"]["uid"])
+
+
 def _delete(kube: Kube) -> None:
     """Everything that was declared; nothing of it stays."""
-    for tenant in ("americas", "europe"):
-        refused = kube.run("delete", "environment", "production", "-n", f"tenant-{tenant}")
-        assert "is protected" in refused.stderr
-        free = '{"spec":{"deletionProtection":false}}'
-        kube("patch", "environment", "production", "-n", f"tenant-{tenant}", "--type=merge", "-p", free)
+    refused = kube.run("delete", "environment", "production", "-n", "tenant-americas")
+    assert "is protected" in refused.stderr
+    free = '{"spec":{"deletionProtection":false}}'
+    kube("patch", "environment", "production", "-n", "tenant-americas", "--type=merge", "-p", free)
     kube("delete", "tenants", "--all", "--wait=false")
     until(lambda: not kube.get("tenants"), "gone:", READY_S, lambda: told(kube))
     assert [name for name in kube.names("namespaces") if name.startswith("env-")] == []

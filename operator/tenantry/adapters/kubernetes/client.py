@@ -127,9 +127,11 @@ class Client:
         options = self._options(access, None, aiohttp.ClientTimeout())
         for key in ("timeout", "allow_redirects"):
             del options[key]
+        # What goes over it is no JSON: who asks for some is refused.
+        options |= {"params": query, "headers": {**options["headers"], "Accept": "*/*"}}
         try:
             socket = await self._pool.session.ws_connect(
-                _url(access, path), **options | {"params": query}, protocols=(protocol,), heartbeat=HEARTBEAT_S
+                _url(access, path), **options, protocols=(protocol,), heartbeat=HEARTBEAT_S
             )
         except aiohttp.WSServerHandshakeError as error:
             if error.status == 401:

@@ -323,7 +323,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        **({"initContainers": [_awaiting(engine)]} if awaits_archive(spec.restoring) else {}),
+        "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) else [],
         "containers": [engine],
         "volumes": volumes,
     }

@@ -88,7 +88,7 @@ def database_size(data: Path) -> int:
 
 def is_restored(data: Path) -> bool:
     """Holds the folder a whole engine? Blocks."""
-    names = {path.name for path in _entries(data)}
+    names = {path.name for path in _entries(data)} if data.is_dir() else set()
     return bool(names - {_UNTOLD}) and _MARK not in names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import Halt, Stalled
@@ -103,7 +103,7 @@ class EngineFolders:
             if id_ in self._made:
                 return folder
             folder.mkdir(mode=0o700, exist_ok=True)
-            _sync(self.engines)
+            make_durable(self.engines)
             self._write("UPDATE engines SET made = 1 WHERE id = ?", [(id_,)])
             self._made.add(id_)
         return folder
@@ -118,7 +118,7 @@ class EngineFolders:
             except FileNotFoundError:
                 target = None
             else:
-                _sync(self.engines)
+                make_durable(self.engines)
             # The record goes last: an interrupted removal is done again.
             self._write("DELETE FROM engines WHERE id = ?", [(ref.id,)])
             self._forget(ref.id)
@@ -183,11 +183,3 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("CREATE TABLE IF NOT EXISTS engines (id TEXT PRIMARY KEY, body BLOB NOT NULL, made INTEGER NOT NULL)")
     return connection
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

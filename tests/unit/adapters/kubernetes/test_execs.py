@@ -30,8 +30,10 @@ async def pod(play: Play, protocol: str = PROTOCOL) -> AsyncIterator[tuple[str, 
     """An API server whose only pod runs any command by `play`. Yields its URL, and what it was asked."""
     asked = []
 
-    async def answer(request: web.Request) -> web.WebSocketResponse:
+    async def answer(request: web.Request) -> web.StreamResponse:
         asked.append(request)
+        if request.headers["Accept"] != "*/*":
+            return web.Response(status=406)
         socket = web.WebSocketResponse(protocols=(protocol,))
         await socket.prepare(request)
         await play(socket)

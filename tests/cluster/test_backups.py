@@ -1,0 +1,251 @@
+"""Backups on a cluster by the command line: engines are real processes, commands in their pods go over a WebSocket."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.control_plane import Cluster
+from tests.cluster.engines import Node, node
+from tests.cluster.execs import ExecServer, exec_server
+from tests.cluster.releases import Run
+from tests.cluster.running import Kube, Platform, condition, kubeconfigs, object_, until
+from tests.cluster.test_operator import push
+from tests.scenario.cli import COMMAND, called, environment, serving, tenantry
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
+TENANT, SPACE = "backup", "tenant-backup"
+MARK = "tenantry.dev/restoring"
+
+
+@dataclass
+class World:
+    """A platform with the tenant `backup`, whose environment `dev` has the app `shop`."""
+
+    platform: Platform
+    kube: Kube
+    node: Node
+    server: ExecServer
+    folder: Path
+
+    def call(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return tenantry("--kubeconfig", self.server.kubeconfig, *arguments, cwd=self.folder)
+
+    def done(self, *arguments: str | Path) -> str:
+        ended = self.call(*arguments)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        return ended.stdout
+
+    def ready(self, name: str = "dev") -> None:
+        self.kube.ready(f"environment/{name}", SPACE)
+        self.kube.ready(f"app/{name}.shop", SPACE)
+
+    def id(self, name: str = "dev") -> str:
+        found = self.kube.get("environment", name, SPACE)
+        return str(found["spec"].get("id") or found["metadata"]["uid"])
+
+    def engine(self, name: str = "dev") -> str:
+        """Its namespace."""
+        return str(self.kube.get("environment", name, SPACE)["status"]["externalId"].rpartition("/")[2])
+
+    def rows(self, name: str = "dev", *, more: int = 0) -> int:
+        """How many rows the table of the app has, with some more."""
+        played = self.node.pod(self.engine(name))
+        assert played is not None
+        with closing(sqlite3.connect(played.mounted["/data"] / "engine.db")) as database, database:
+            for _ in range(more):
+                database.execute("INSERT INTO shop__items DEFAULT VALUES")
+            return int(database.execute("SELECT count(*) FROM shop__items").fetchone()[0])
+
+    def delete(self, name: str = "dev") -> None:
+        self.kube("delete", "environment", name, "-n", SPACE, "--timeout=60s")
+
+    def left(self) -> list[str]:
+        """What is beside the archives."""
+        return sorted(path.name for path in self.folder.iterdir() if path.name.startswith(".backup") or path.suffix == ".tar")
+
+
+@pytest.fixture(scope="module")
+def kube(kubectl: Run) -> Kube:
+    return Kube(kubectl)
+
+
+@pytest.fixture(scope="module")
+def world(own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("backups")
+    work = folder / "work"
+    work.mkdir()
+    with node(own, folder / "node", real=True, volumes=True) as played, exec_server(own, played, folder) as server:
+        platform = Platform(kube, kubeconfigs(own, kubectl, folder), folder, played.proxy)
+        with platform.api(), platform.leader():
+            kube.apply(object_("Region", "home"), object_("Tenant", TENANT, displayName="Backup"))
+            kube.ready(f"tenant/{TENANT}")
+            sha256 = push(platform, kube, folder)
+            kube.apply(object_("Package", "shop-1", NAMESPACE, app="shop", version="1.0.0", shared=True, sha256=sha256))
+            yield World(platform, kube, played, server, work)
+
+
+@pytest.fixture
+def dev(world: World) -> Iterator[World]:
+    """With an environment that is Ready; it goes with the test, without being kept."""
+    world.kube.apply(
+        object_("Environment", "dev", SPACE, region="home"),
+        object_("App", "dev.shop", SPACE, environment="dev", app="shop", version="1.0.0"),
+    )
+    world.ready()
+    yield world
+    for name in world.kube.names("environments", SPACE):
+        world.kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
+        world.delete(name)
+
+
+def test_what_was_deleted_comes_back_from_its_kept_volume_with_its_id_its_rows_and_what_was_declared(dev: World) -> None:
+    id_ = dev.id()
+    assert dev.rows(more=3) == 3
+    dev.delete()
+    (kept,) = json.loads(dev.done("backups", "-o", "json"))
+    assert (kept["id"], kept["namespace"], kept["name"], kept["size"]) == (id_, SPACE, "dev", 1 << 30)
+    assert dev.done("restore", id_).splitlines() == [f"Environment/{SPACE}/dev restored", f"App/{SPACE}/dev.shop restored"]
+    dev.ready()
+    assert (dev.id(), dev.rows()) == (id_, 3)
+    assert dev.done("backups", "-o", "json").strip() == "[]"
+    assert MARK not in dev.kube.get("environment", "dev", SPACE)["metadata"].get("annotations", {})
+    volume = kept["path"].rpartition("/")[2]
+
+    def let_go() -> bool:
+        return bool(dev.kube.get("pv", volume)["spec"]["persistentVolumeReclaimPolicy"] == "Delete")
+
+    until(let_go, "a volume like any other:", within=90)
+    refused = dev.call("restore", id_)
+    assert (refused.returncode, "no kept volume" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_a_backup_of_an_engine_that_serves_is_restored_under_another_name(dev: World) -> None:
+    id_ = dev.id()
+    dev.rows(more=2)
+    dev.done("backup", f"{SPACE}/dev", "-o", "dev.tar")
+    assert dev.left() == ["dev.tar"]
+    assert (dev.folder / "dev.tar").stat().st_mode & 0o777 == 0o600
+    dev.rows(more=1)
+    refused = dev.call("restore", "dev.tar", "--as", f"{SPACE}/copy")
+    assert (refused.returncode, "what lives is not restored" in refused.stderr) == (1, True), refused.stderr
+    dev.delete()
+    assert f"Environment/{SPACE}/copy restored" in dev.done("restore", "dev.tar", "--as", f"{SPACE}/copy")
+    dev.ready("copy")
+    assert (dev.id("copy"), dev.rows("copy")) == (id_, 2)
+    workload = dev.kube.get("statefulset", "engine", dev.engine("copy"))
+    until(
+        lambda: "initContainers" not in dev.kube.get("statefulset", "engine", dev.engine("copy"))["spec"]["template"]["spec"],
+        "an engine like any other:",
+        told=lambda: str(workload),
+    )
+
+
+def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:
+    dev.server.cut_after = 20_000
+    broken = dev.call("backup", f"{SPACE}/dev", "-o", "broken.tar")
+    assert (broken.returncode, "was lost" in broken.stderr) == (1, True), broken.stderr
+    assert "broken.tar" not in dev.left()
+    assert not [name for name in dev.left() if name.startswith(".backup")]
+    none = dev.call("backup", f"{SPACE}/nothing", "-o", "none.tar")
+    assert none.returncode != 0
+
+
+def lose_the_connection(dev: World, *arguments: str) -> None:
+    dev.server.cut_after = 20_000
+    broken = dev.call(*arguments)
+    assert (broken.returncode, "was lost" in broken.stderr) == (1, True), broken.stderr
+
+
+def kill_once_it_waits(dev: World, *arguments: str) -> None:
+    command = [*COMMAND, "--kubeconfig", str(dev.server.kubeconfig), *arguments]
+    with subprocess.Popen(command, cwd=dev.folder, env=environment(), stdout=subprocess.DEVNULL) as process:
+        until(lambda: "dev" in dev.kube.names("environments", SPACE), "the environment")
+        process.kill()
+
+
+@pytest.mark.parametrize("interrupt", [lose_the_connection, kill_once_it_waits])
+def test_a_restore_that_was_interrupted_says_so_and_goes_on(dev: World, interrupt: Callable[..., None]) -> None:
+    id_ = dev.id()
+    dev.rows(more=1)
+    dev.done("backup", f"{SPACE}/dev", "-o", "again.tar")
+    dev.delete()
+    interrupt(dev, "restore", "again.tar")
+
+    def says() -> bool:
+        told = condition(dev.kube.get("environment", "dev", SPACE))
+        return (told["status"], told["reason"]) == ("False", "Restoring") and id_ in told["message"]
+
+    until(says, "it waits and says for what")
+    assert dev.done("restore", "again.tar").splitlines()[0] == f"Environment/{SPACE}/dev unchanged"
+    dev.ready()
+    assert (dev.id(), dev.rows()) == (id_, 1)
+
+
+def test_a_file_goes_from_a_cluster_to_a_state_folder_and_back(dev: World, tmp_path: Path) -> None:
+    id_ = dev.id()
+    dev.rows(more=2)
+    file = tmp_path / "dev.tar"
+    dev.done("backup", f"{SPACE}/dev", "-o", file)
+    dev.delete()
+    declared: list[dict[str, Any]] = [object_("Region", "home"), object_("Tenant", TENANT, displayName="Backup")]
+    (tmp_path / "platform.yaml").write_text(yaml.safe_dump_all(declared))
+    with serving("up", "platform.yaml", "--listen", "127.0.0.1:0", cwd=tmp_path):
+        until(lambda: "READY" in called("get", "tenants", "-o", "json", cwd=tmp_path).stdout, "a tenant")
+        restored = called("restore", "dev.tar", cwd=tmp_path)
+        assert (restored.returncode, restored.stderr) == (0, "")
+        until(lambda: list(tmp_path.glob(f".tenantry/engines/{id_}/engine.db")), "its database")
+        with closing(sqlite3.connect(tmp_path / ".tenantry" / "engines" / id_ / "engine.db")) as database:
+            database.execute("INSERT INTO shop__items DEFAULT VALUES")
+            database.commit()
+        backed = called("backup", f"{SPACE}/dev", "-o", "back.tar", cwd=tmp_path)
+        assert (backed.returncode, backed.stderr) == (0, "")
+    dev.done("restore", tmp_path / "back.tar")
+    dev.ready()
+    assert (dev.id(), dev.rows()) == (id_, 3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        pytest.param({"database": {"secretRef": {"name": "db"}}}, "declares one on postgresql", id="on another database"),
+        pytest.param(
+            {"external": {"url": "https://x.example", "adminSecretRef": {"name": "x"}}}, "engine of others", id="of others"
+        ),
+    ],
+)
+def test_an_archive_that_does_not_fit_its_environment_makes_nothing(dev: World, engine: dict[str, Any], told: str) -> None:
+    dev.done("backup", f"{SPACE}/dev", "-o", "fits.tar")
+    dev.delete()
+    edited(dev.folder / "fits.tar", dev.folder / "misfits.tar", engine)
+    refused = dev.call("restore", "misfits.tar")
+    assert (refused.returncode, told in refused.stderr) == (2, True), refused.stderr
+    assert dev.kube.names("environments", SPACE) == []
+
+
+def edited(source: Path, target: Path, engine: dict[str, Any]) -> None:
+    """The archive with another engine declared."""
+    import io
+    import tarfile
+
+    with tarfile.open(source) as given, tarfile.open(target, "w") as made:
+        for member in given:
+            file = given.extractfile(member)
+            assert file is not None
+            content = file.read()
+            if member.name == "resources.yaml":
+                documents = list(yaml.safe_load_all(content))
+                documents[0]["spec"]["engine"] = engine
+                content = yaml.safe_dump_all(documents).encode()
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
