@@ -268,7 +268,7 @@ def _tell_news(before: tuple[Tree, Synced], after: tuple[Tree, Synced]) -> None:
             log.warning("secret is not encrypted in the repository", object=str(each.ref), place=str(each.place))
     if after[0].away != before[0].away:
         if after[0].away:
-            log.error("source cannot be read", since=after[0].away)
+            log.error("source cannot be read", why=after[0].away)
         else:
             log.info("source can be read again")
 

@@ -54,6 +54,12 @@ _CONFIGURED = {
 _LIMITED = 'ulimit -c 0; ulimit -f "$1" && { ulimit -v "$2" 2>/dev/null || :; }; shift 2; exec "$@"'
 """Limits that a process of its own sets upon itself, in units of 512 bytes and KiB; not every system knows the second."""
 _SAID = re.compile(r"^(?:fatal|error|ERROR|remote): *", re.M)
+_EMPTY_WORDS = (
+    "Could not read from remote repository.",
+    "Please make sure you have the correct access rights",
+    "and the repository exists.",
+)
+"""What git adds whatever ailed ssh."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _SECRET = re.compile(r"//[^/@\s]*@")
 
@@ -214,5 +220,5 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
 def _failed(command: str, said: str, code: int) -> GitFailed:
     """What git said, bounded, and with no control character and no credentials in it: as one line, and line by line."""
     lines = [_SECRET.sub("//...@", " ".join(_CONTROL.sub(" ", line).split())) for line in _SAID.sub("", said).splitlines()]
-    lines = [line for line in lines if line]
+    lines = [line for line in lines if line and line not in _EMPTY_WORDS]
     return GitFailed("; ".join(lines)[:500] or f"git {command} ended with {code}", "\n".join(lines))

@@ -76,7 +76,7 @@ _SIGNS = (
         _READS.format("{key}"),
     ),
     _sign(
-        r"(Authentication failed for|could not read (?:Username|Password) for|The requested URL returned error: 40[13])",
+        r"(Authentication failed|could not read (?:Username|Password)|The requested URL returned error: 40[13])",
         CREDENTIALS_REFUSED,
         "the remote refuses the credentials, or wants some",
         _READS.format("{credentials}"),
