@@ -6,9 +6,10 @@ import base64
 import secrets
 
 from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
-from tenantry.api.writes import ATTEMPTS, refuse_declared
+from tenantry.api.writes import refuse_declared
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import Conflict, NotFound
+from tenantry.runtime.revising import revise
 from tenantry.runtime.writing import WritingStore
 
 KEY = "password"
@@ -60,15 +61,11 @@ async def delete_secret(store: WritingStore, ref: Ref) -> None:
 
 
 async def _replace_data(store: WritingStore, ref: Ref, data: dict[str, str]) -> tuple[Document, Document]:
-    for _ in range(ATTEMPTS):
-        current = await store.get(ref)
+    def changed(current: Document) -> Document:
         refuse_declared(current)
-        try:
-            changed = {**current, "data": {**(current.get("data") or {}), **data}}
-            return current, await store.replace(changed, held_of(current).version)
-        except Conflict:
-            continue
-    raise Conflict(f"Secret {ref.name} is being changed by others all the time")
+        return {**current, "data": {**(current.get("data") or {}), **data}}
+
+    return await revise(store, ref, changed)
 
 
 def _encoded(value: str) -> str:

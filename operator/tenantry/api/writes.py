@@ -27,9 +27,9 @@ from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Packages
 from tenantry.rest.bodies import invalid
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.revising import ATTEMPTS, revise
 from tenantry.runtime.writing import WritingStore
 
-ATTEMPTS = 20
 LONGEST_SLUG = 30
 
 
@@ -125,17 +125,13 @@ async def edit(
 
     Raises NotFound, Conflict (If-Match), Invalid.
     """
-    for _ in range(ATTEMPTS):
-        current = await store.get(ref)
+
+    def changed(current: Document) -> Document:
         check_match(request, current)
         spec = change(dict(current["spec"]))
-        if spec == current["spec"]:
-            return current, current
-        try:
-            return current, await store.replace(signed({**current, "spec": spec}, caller), held_of(current).version)
-        except Conflict:
-            continue
-    raise Conflict(f"{ref.kind} {ref.name} is being changed by others all the time")
+        return current if spec == current["spec"] else signed({**current, "spec": spec}, caller)
+
+    return await revise(store, ref, changed)
 
 
 async def remove(store: WritingStore, request: Request, ref: Ref, caller: Caller) -> Document:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tenantry.model.resource import RECONCILE_REQUESTED, Ref, format_time
-from tenantry.model.verdicts import Conflict
+from tenantry.model.resource import RECONCILE_REQUESTED, Document, Ref, format_time
 from tenantry.ports import Store
-
-ATTEMPTS = 8
+from tenantry.runtime.revising import revise
 
 
 async def ask_to_look(store: Store, ref: Ref, at: datetime) -> None:
     """Raises Conflict when it is written all the time, NotFound."""
-    asked = {RECONCILE_REQUESTED: format_time(at)}
-    for attempts_left in reversed(range(ATTEMPTS)):
-        document = await store.get(ref)
+
+    def asked(document: Document) -> Document:
         metadata = document["metadata"]
-        marked = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **asked}}
-        try:
-            await store.replace({**document, "metadata": marked}, metadata["resourceVersion"])
-        except Conflict:
-            if not attempts_left:
-                raise
-        else:
-            return
+        annotations = {**(metadata.get("annotations") or {}), RECONCILE_REQUESTED: format_time(at)}
+        return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+    await revise(store, ref, asked)

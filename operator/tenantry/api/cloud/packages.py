@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,13 +14,14 @@ from tenantry.api import tenancy
 from tenantry.api.bodies import PackageBody
 from tenantry.api.front import Front
 from tenantry.api.routes import Route
-from tenantry.api.writes import ATTEMPTS, signed
+from tenantry.api.writes import signed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.signatures import LONGEST
 from tenantry.model.facts import Caller, PackageFacts
-from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Ref, format_time, held_of
-from tenantry.model.verdicts import Conflict, NotFound
+from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Document, Ref, format_time
+from tenantry.model.verdicts import NotFound
 from tenantry.rest.bodies import invalid, json_response
+from tenantry.runtime.revising import revise
 
 SIGNATURE = "Tenantry-Signature"
 _BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
@@ -72,17 +74,11 @@ class PackageBytes:
             await self._tell(Ref(Package.KIND, *name), facts.sha256, signature, caller)
 
     async def _tell(self, ref: Ref, sha256: str, signature: str, caller: Caller) -> None:
-        store = self._front.facade.store.as_(caller)
-        for _ in range(ATTEMPTS):
-            try:
-                current = await store.get(ref)
-                if current["spec"].get("sha256") not in (None, sha256):
-                    return
-                asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
-                asked["spec"] = {**current["spec"], "sha256": sha256} | ({"signature": signature} if signature else {})
-                await store.replace(asked, held_of(current).version)
-            except NotFound:
-                return
-            except Conflict:
-                continue
-            return
+        def told(current: Document) -> Document:
+            if current["spec"].get("sha256") not in (None, sha256):
+                return current
+            asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
+            return asked | {"spec": {**current["spec"], "sha256": sha256} | ({"signature": signature} if signature else {})}
+
+        with suppress(NotFound):
+            await revise(self._front.facade.store.as_(caller), ref, told)

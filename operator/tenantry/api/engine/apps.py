@@ -16,7 +16,7 @@ from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
-from tenantry.api.writes import ATTEMPTS, Desk, edit, new_document, signed
+from tenantry.api.writes import Desk, edit, new_document, signed
 from tenantry.engine.packages.check import SYMBOLS, open_package, sha256_of
 from tenantry.kinds.app.decide import wanted_versions
 from tenantry.kinds.app.spec import App
@@ -24,10 +24,11 @@ from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
 from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of, losses_of
-from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time, held_of
-from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
+from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time
+from tenantry.model.verdicts import AlreadyExists, NotFound
 from tenantry.ports import Download
 from tenantry.rest.bodies import invalid
+from tenantry.runtime.revising import revise
 
 Spec = dict[str, Any]
 
@@ -256,16 +257,11 @@ class Apps:
         await site.perform(write, action, app.spec.app, version, *about)
 
     async def _annotate(self, desk: Desk, ref: Ref, annotations: dict[str, str]) -> tuple[Document, Document]:
-        store = self._site.store(desk)
-        for _ in range(ATTEMPTS):
-            current = await store.get(ref)
+        def asked(current: Document) -> Document:
             check_match(self._site.request, current)
-            try:
-                asked = signed(current, self._site.caller, annotations)
-                return current, await store.replace(asked, held_of(current).version)
-            except Conflict:
-                continue
-        raise Conflict(f"{ref.kind} {ref.name} is being changed by others all the time")
+            return signed(current, self._site.caller, annotations)
+
+        return await revise(self._site.store(desk), ref, asked)
 
 
 def _facts(app: App) -> EngineApp:

@@ -14,7 +14,7 @@ from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks, made_by
 from tenantry.api.queueing import queue, tells
 from tenantry.api.waiting import until
-from tenantry.api.writes import ATTEMPTS, Desk
+from tenantry.api.writes import Desk
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.tenancy import endpoint_of
@@ -24,6 +24,7 @@ from tenantry.model.resource import Document, Held, Ref, Resource, held_of, ref_
 from tenantry.model.verdicts import Conflict, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import EngineView
 from tenantry.runtime.cache import Seen
+from tenantry.runtime.revising import ATTEMPTS
 from tenantry.runtime.writing import WritingStore
 
 
