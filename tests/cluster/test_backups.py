@@ -192,6 +192,15 @@ def test_a_restore_that_was_interrupted_says_so_and_goes_on(dev: World, interrup
     assert (dev.id(), dev.rows()) == (id_, 1)
 
 
+def test_what_still_waits_for_its_archive_is_not_kept_when_it_is_deleted(dev: World) -> None:
+    dev.done("backup", f"{SPACE}/dev", "-o", "given-up.tar")
+    dev.delete()
+    kept = dev.done("backups", "-o", "name")
+    lose_the_connection(dev, "restore", "given-up.tar")
+    dev.delete()
+    assert dev.done("backups", "-o", "name") == kept
+
+
 def test_a_file_goes_from_a_cluster_to_a_state_folder_and_back(dev: World, tmp_path: Path) -> None:
     id_ = dev.id()
     dev.rows(more=2)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.engine_state import awaits
 from tenantry.adapters.kubernetes.execs import Container, execute
 from tenantry.adapters.kubernetes.kept import KeptVolume, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
@@ -89,7 +90,8 @@ class ClusterBackups:
         if isinstance(archive, KeptVolume):
             return await self._until(ref, self._runs)
         await self._until(ref, self._takes_or_has)
-        if _restoring(await self._pod(ref)) != "Waits":
+        pod = await self._pod(ref)
+        if pod is None or not awaits(pod):
             return None
         size = (await asyncio.to_thread(archive.stat)).st_size
         scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
@@ -116,7 +118,8 @@ class ClusterBackups:
         return bool((environment.get("status") or {}).get("phase") == "READY")
 
     async def _takes_or_has(self, ref: EngineRef, environment: Document) -> bool:
-        return _restoring(await self._pod(ref)) != "" or await self._runs(ref, environment)
+        pod = await self._pod(ref)
+        return (pod is not None and awaits(pod)) or await self._runs(ref, environment)
 
     async def _far(self, backup: Backup) -> str:
         """Why the Environment's region is out of reach, `""` where it is not."""
@@ -146,15 +149,6 @@ def _misfit(backup: Backup) -> str:
     wanted = POSTGRESQL if engine.get("database") else SQLITE
     if wanted != backup.database:
         return f"is of an engine on {backup.database}, and its Environment declares one on {wanted}"
-    return ""
-
-
-def _restoring(pod: Document | None) -> str:
-    """`Waits` while the pod waits for an archive, `Has` when it had one, `""` otherwise."""
-    for container in ((pod or {}).get("status") or {}).get("initContainerStatuses") or ():
-        if container["name"] == RESTORE:
-            state = container.get("state") or {}
-            return "Waits" if "running" in state else "Has" if "terminated" in state else ""
     return ""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
 from tenantry.adapters.kubernetes.engine_objects import EngineObjects, FollowedObjects, ReadObjects
-from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
+from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods
 from tenantry.adapters.kubernetes.kept import KeptVolumes
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.obstacles import belongs, check_is_ours, deleting, refused_object
@@ -162,7 +162,9 @@ class KubernetesDeployer:
         region = self._regions.of(ref)
         at = await self._at(region)
         claim = await ReadObjects(at.client).find(_named("v1", "PersistentVolumeClaim", ref))
-        if claim and claim["spec"].get("volumeName") and belongs(claim, ref):  # else it holds nothing
+        if not claim or not claim["spec"].get("volumeName") or not belongs(claim, ref):
+            return  # never bound: it holds nothing
+        if not any(awaits(pod) for pod in await ReadObjects(at.client).pods(namespace_of(ref.id))):
             await self._kept.keep(at.client, ref, region, claim)
 
     async def undeploy(self, ref: EngineRef) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tenantry.adapters.kubernetes.workload import RESTORE
 from tenantry.model.resource import Document
 
 _FAILURES = frozenset(
@@ -40,6 +41,12 @@ def stuck_pods(stateful_set: Document, pods: Sequence[Document]) -> list[Documen
         return []
     wanted = status.get("updateRevision", "")
     return [pod for pod in pods if wanted not in ("", _revision(pod)) and not _is_ready(pod) and not _is_going(pod)]
+
+
+def awaits(pod: Document) -> bool:
+    """Does the pod wait for an archive? Its volume holds nothing then, or half of one."""
+    containers = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return any(each["name"] == RESTORE and "running" in (each.get("state") or {}) for each in containers)
 
 
 def _revision(pod: Document) -> str:

@@ -211,7 +211,7 @@ class KeptVolumes:
         """The volume, which nothing reclaims now."""
         volume = await _volume(client, name)
         if volume is None:
-            raise Halt(Stalled("VolumeGone", f"PersistentVolume {name} is not there: there is nothing to keep", "Operator"))
+            raise Halt(Stalled("VolumeGone", f"PersistentVolume {name} is not there: set deletionPolicy to Delete", "Operator"))
         if _is_kept(volume, ref.id) and volume["spec"].get("persistentVolumeReclaimPolicy") == "Retain":
             return volume
         metadata = {

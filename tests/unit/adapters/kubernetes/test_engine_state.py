@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.engine_state import state_of, stuck_pods
+from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods
 
 
 def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
@@ -95,6 +95,15 @@ STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] 
 @pytest.mark.parametrize(("stateful_set", "pods", "told"), STATES.values(), ids=STATES)
 def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[dict[str, Any]], told: tuple[str, str]) -> None:
     assert state_of(stateful_set, pods) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "waits"),
+    [("restore", "running", True), ("restore", "terminated", False), ("restore", "waiting", False), ("istio", "running", False)],
+)
+def test_a_pod_waits_for_an_archive_while_its_own_first_container_runs(name: str, state: str, waits: bool) -> None:
+    assert awaits({"status": {"initContainerStatuses": [{"name": name, "state": {state: {}}}]}}) is waits
+    assert not awaits({})
 
 
 READY = {"type": "Ready", "status": "True"}
