@@ -205,9 +205,9 @@ def _bring_back(node: Node, kube: Kube, folder: Path) -> None:
         kube("delete", "environment", name, "-n", "tenant-europe", "--timeout=120s")
 
     id_, before = identity(kube, "production"), rows(kube, engine_of(kube, "production", "tenant-europe"))
-    call("backup", "tenant-europe/production", "-o", "production.tar")
     free = '{"spec":{"deletionProtection":false}}'
     kube("patch", "environment", "production", "-n", "tenant-europe", "--type=merge", "-p", free)
+    call("backup", "tenant-europe/production", "-o", "production.tar")
     delete("production")
     (kept,) = json.loads(call("backups", "-o", "json"))
     assert (kept["id"], kept["namespace"], kept["name"]) == (id_, "tenant-europe", "production")

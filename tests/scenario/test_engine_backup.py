@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from tenantry.adapters.local import engine_backups
 from tenantry.adapters.local.archives import Backup, read, unpack, write
-from tenantry.adapters.local.engine_backups import back_up, restore
+from tenantry.adapters.local.engine_backups import back_up, is_restored, receive, restore, stream_back_up
 from tenantry.engine.database import Database
 from tenantry.engine.logical.dump import dump as copy_of
 from tenantry.engine.service import Engine
@@ -106,6 +106,44 @@ async def test_what_is_restored_is_the_engine_that_was(new_url: Callable[[], str
     insert = sa.text("INSERT INTO crm__accounts (name) VALUES ('next') RETURNING id")
     assert await back.data("crm", lambda connection, _: connection.execute(insert).scalar(), write=True) == 9
     await back.close()
+
+
+async def test_an_engine_goes_through_a_pipe_and_nothing_of_it_stays_beside(
+    new_url: Callable[[], str | None], tmp_path: Path
+) -> None:
+    url, again = new_url(), new_url()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    async with engine_with_app(tmp_path, url, seeds=SEEDS):
+        with (tmp_path / "engine.tar").open("wb") as out:
+            await asyncio.to_thread(stream_back_up, tmp_path / "data", url, out, scratch)
+        old = await asyncio.to_thread(everything, tmp_path / "data", url)
+    assert list(scratch.iterdir()) == []
+    assert not is_restored(tmp_path / "again")
+    with (tmp_path / "engine.tar").open("rb") as given:
+        await asyncio.to_thread(receive, given, tmp_path / "again", again, scratch)
+    assert list(scratch.iterdir()) == []
+    assert is_restored(tmp_path / "again")
+    assert await asyncio.to_thread(everything, tmp_path / "again", again) == old
+
+
+async def test_a_pipe_that_ends_early_restores_nothing(tmp_path: Path) -> None:
+    async with engine_with_app(tmp_path, None, seeds=SEEDS):
+        whole = io.BytesIO()
+        await asyncio.to_thread(stream_back_up, tmp_path / "data", None, whole, tmp_path)
+    half = io.BytesIO(whole.getvalue()[: len(whole.getvalue()) // 2])
+    with pytest.raises(Invalid, match=r"broken|no backup"):
+        await asyncio.to_thread(receive, half, tmp_path / "again", None, tmp_path / "scratch")
+    assert not is_restored(tmp_path / "again")
+
+
+async def test_both_names_of_postgresql_name_the_same_database(server: str, tmp_path: Path) -> None:
+    url, again = (database_url(server).replace("postgresql+psycopg", "postgres") for _ in range(2))
+    async with engine_with_app(tmp_path, url, seeds=SEEDS):
+        await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / "engine.tar")
+        old = await asyncio.to_thread(everything, tmp_path / "data", url)
+    await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "again", again)
+    assert await asyncio.to_thread(everything, tmp_path / "again", again.replace("postgres:", "postgresql:")) == old
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
@@ -102,8 +102,14 @@ class Database:
         return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)" if self._file is not None else ""
 
 
+def parsed(url: str) -> URL:
+    """The URL; PostgreSQL's client library knows its scheme by two names. Raises ArgumentError."""
+    known = make_url(url)
+    return known.set(drivername="postgresql") if known.drivername == "postgres" else known
+
+
 def _engine(url: str) -> Engine:
-    engine = create_engine(url, poolclass=NullPool)
+    engine = create_engine(parsed(url), poolclass=NullPool)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import MIGRATION, halt_of, lock_name
+from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed
 from tenantry.model.verdicts import Invalid, Problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -31,7 +30,7 @@ def is_postgresql(url: str | None) -> bool:
     if url is None:
         return False
     try:
-        known = sa.make_url(url).get_backend_name() == "postgresql"
+        known = parsed(url).get_backend_name() == "postgresql"
     except ArgumentError:
         known = False
     if not known:
@@ -42,7 +41,7 @@ def is_postgresql(url: str | None) -> bool:
 @contextmanager
 def session(url: str) -> Iterator[Connection]:
     """The connection, outside of a transaction. Blocks. Raises Invalid, Halt."""
-    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    plain = parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
     try:
         with psycopg.connect(plain, autocommit=True) as connection:
             for name, value in _SETTINGS.items():
