@@ -120,6 +120,21 @@ async def test_a_header_that_is_no_signature_is_refused(world: World, package: b
     assert answer.status_code == 400 and told in answer.json()["error"]
 
 
+async def test_a_signature_that_no_declared_package_would_carry_is_refused_and_nothing_is_stored(
+    world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "source" / "app.yaml").write_text(MANIFEST.replace("1.0.0", "2.0.0"))
+    build(tmp_path / "source", tmp_path / "crm-2.tapp")
+    other = (tmp_path / "crm-2.tapp").read_bytes()
+    sha256 = hashlib.sha256(other).hexdigest()
+    signature = base64.b64encode(PLATFORM.sign(other).encode()).decode()
+    answer = await world("acme-admin", "PUT", f"/packages/{sha256}", content=other, headers={"Tenantry-Signature": signature})
+    assert answer.status_code == 400
+    assert "Tenantry-Signature: no Package of crm 2.0.0" in answer.json()["error"]
+    assert await world.platform.packages.inspect("acme", sha256) is None
+    assert await push(world, other) == 200, "without one it waits for its Package"
+
+
 PLATFORM_YAML = """
 apiVersion: tenantry.dev/v1alpha1
 kind: Region

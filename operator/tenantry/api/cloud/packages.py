@@ -61,17 +61,22 @@ class PackageBytes:
             owner = tenant.metadata.name if tenant else ""
             if (plan := await front.planned(request, lambda desk: desk.packages.put(owner, path, facts))) is not None:
                 return plan
+            bound = tenant.status.namespace if tenant else None
+            namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
+            waiting, signature = self._waiting(namespace, facts), _signature(request)
+            if signature and not waiting:
+                told = f"no Package of {facts.app} {facts.version} with these bytes is declared, which alone carries a signature"
+                raise invalid(SIGNATURE, f"{told}: declare it first")
             await front.facade.packages.put(owner, path, facts)
-        bound = tenant.status.namespace if tenant else None
-        namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
-        await self._take(namespace, facts, _signature(request), principal.caller)
+        for ref in waiting:
+            await self._tell(ref, facts.sha256, signature, principal.caller)
         return json_response({"app": facts.app, "version": facts.version, "sha256": facts.sha256, "size": facts.size})
 
-    async def _take(self, namespace: str, facts: PackageFacts, signature: str, caller: Caller) -> None:
-        """The Packages that waited for these bytes: those that name no sha256 yet name theirs now, and the signature if given."""
-        by = f"package={facts.app}@{facts.version}"
-        for name in list(self._front.cache.names(Package.KIND, namespace, by)):
-            await self._tell(Ref(Package.KIND, *name), facts.sha256, signature, caller)
+    def _waiting(self, namespace: str, facts: PackageFacts) -> list[Ref]:
+        """The Packages of these bytes, and those that name no sha256 yet."""
+        named = self._front.cache.names(Package.KIND, namespace, by=f"package={facts.app}@{facts.version}")
+        found = ((ref, self._front.cache.document(ref)) for ref in [Ref(Package.KIND, *name) for name in named])
+        return [ref for ref, document in found if document and document["spec"].get("sha256") in (None, facts.sha256)]
 
     async def _tell(self, ref: Ref, sha256: str, signature: str, caller: Caller) -> None:
         def told(current: Document) -> Document:
