@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import yaml
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.engines import Node, node
-from tests.cluster.execs import ExecServer, exec_server
+from tests.cluster.execs import CHUNK, ExecServer, exec_server
 from tests.cluster.releases import Run
 from tests.cluster.running import Kube, Platform, condition, kubeconfigs, object_, until
 from tests.cluster.test_operator import push
@@ -188,6 +189,20 @@ def test_a_restore_that_was_interrupted_says_so_and_goes_on(dev: World, interrup
 
     until(says, "it waits and says for what")
     assert dev.done("restore", "again.tar").splitlines()[0] == f"Environment/{SPACE}/dev unchanged"
+    dev.ready()
+    assert (dev.id(), dev.rows()) == (id_, 1)
+
+
+def test_a_restore_whose_last_word_is_lost_is_done_all_the_same(dev: World) -> None:
+    """As where the container that took the archive ends before the command in it has told how it ended."""
+    id_ = dev.id()
+    dev.rows(more=1)
+    dev.done("backup", f"{SPACE}/dev", "-o", "told.tar")
+    dev.delete()
+    size = (dev.folder / "told.tar").stat().st_size
+    dev.server.cut_after = size + math.ceil(size / CHUNK) + 1
+    assert f"App/{SPACE}/dev.shop restored" in dev.done("restore", "told.tar")
+    assert dev.server.cut_after is None
     dev.ready()
     assert (dev.id(), dev.rows()) == (id_, 1)
 

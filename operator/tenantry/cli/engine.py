@@ -19,6 +19,7 @@ Scratch = Annotated[
 ]
 PIPE = "-"
 AGAIN_S = 0.5
+TELLS_WITHIN_S = 2.0
 POD_SCRATCH = 3 << 29
 """Bytes of one database that a pod has room for a copy of. Its /tmp holds a little more, and who fills that up is evicted."""
 
@@ -110,3 +111,5 @@ def await_restore(data: Data) -> None:
 
     while not is_restored(data):
         time.sleep(AGAIN_S)
+    # Who restored it still tells so, in this container, which ends now and takes everybody along.
+    time.sleep(TELLS_WITHIN_S)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.engine_state import awaits
+from tenantry.adapters.kubernetes.engine_state import awaits, was_given
 from tenantry.adapters.kubernetes.execs import Container, execute
 from tenantry.adapters.kubernetes.kept import KeptVolume, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
@@ -28,6 +28,7 @@ BACK_UP = ("tenantry", "engine", "backup", "--data", DATA_PATH, "-o", "-")
 PATIENCE_S = 300.0
 """How long the operator, the cluster and the node may take for an engine."""
 AGAIN_S = 1.0
+LOOKS = 4
 Declared = Callable[[EngineRef], Awaitable[Sequence[Document]]]
 """What is declared of an environment now, without state and secrets: the Environment, then its contents."""
 Archive = Path | KeptVolume
@@ -95,10 +96,15 @@ class ClusterBackups:
             return None
         size = (await asyncio.to_thread(archive.stat)).st_size
         scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
-        with archive.open("rb") as given:
-            await execute(
-                self._client, Container(namespace_of(ref.id), POD, RESTORE), (*BRING_BACK, "--scratch", scratch), given=given
-            )
+        try:
+            with archive.open("rb") as given:
+                await execute(
+                    self._client, Container(namespace_of(ref.id), POD, RESTORE), (*BRING_BACK, "--scratch", scratch), given=given
+                )
+        except Halt:
+            # The container ends when it has all, and may take the command along before that has told.
+            if not await self._has(ref):
+                raise
         return None
 
     async def _until(self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]]) -> None:
@@ -120,6 +126,15 @@ class ClusterBackups:
     async def _takes_or_has(self, ref: EngineRef, environment: Document) -> bool:
         pod = await self._pod(ref)
         return (pod is not None and awaits(pod)) or await self._runs(ref, environment)
+
+    async def _has(self, ref: EngineRef) -> bool:
+        """Was the archive brought to the pod after all? The node tells that a moment later."""
+        for _ in range(LOOKS):
+            pod = await self._pod(ref)
+            if pod is not None and was_given(pod):
+                return True
+            await asyncio.sleep(AGAIN_S)
+        return False
 
     async def _far(self, backup: Backup) -> str:
         """Why the Environment's region is out of reach, `""` where it is not."""

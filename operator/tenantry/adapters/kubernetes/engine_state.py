@@ -45,8 +45,17 @@ def stuck_pods(stateful_set: Document, pods: Sequence[Document]) -> list[Documen
 
 def awaits(pod: Document) -> bool:
     """Does the pod wait for an archive? Its volume holds nothing then, or half of one."""
+    return "running" in _restore_state(pod)
+
+
+def was_given(pod: Document) -> bool:
+    """Has the pod an archive that it waited for?"""
+    return bool(_restore_state(pod).get("terminated", {}).get("exitCode") == 0)
+
+
+def _restore_state(pod: Document) -> Document:
     containers = (pod.get("status") or {}).get("initContainerStatuses") or ()
-    return any(each["name"] == RESTORE and "running" in (each.get("state") or {}) for each in containers)
+    return next((each.get("state") or {} for each in containers if each["name"] == RESTORE), {})
 
 
 def _revision(pod: Document) -> str:

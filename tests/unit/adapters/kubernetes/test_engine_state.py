@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods
+from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods, was_given
 
 
 def workload(ready: int = 0, updated: int = 1, seen: int = 3) -> dict[str, Any]:
@@ -104,6 +104,15 @@ def test_an_engine_is_told_by_its_pods(stateful_set: dict[str, Any], pods: list[
 def test_a_pod_waits_for_an_archive_while_its_own_first_container_runs(name: str, state: str, waits: bool) -> None:
     assert awaits({"status": {"initContainerStatuses": [{"name": name, "state": {state: {}}}]}}) is waits
     assert not awaits({})
+
+
+@pytest.mark.parametrize(
+    ("state", "given"),
+    [({"terminated": {"exitCode": 0}}, True), ({"terminated": {"exitCode": 1}}, False), ({"running": {}}, False)],
+)
+def test_a_pod_was_given_its_archive_when_that_container_ended_well(state: dict[str, Any], given: bool) -> None:
+    assert was_given({"status": {"initContainerStatuses": [{"name": "restore", "state": state}]}}) is given
+    assert not was_given({})
 
 
 READY = {"type": "Ready", "status": "True"}
