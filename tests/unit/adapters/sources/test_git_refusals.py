@@ -137,6 +137,7 @@ async def test_a_host_that_is_not_there_is_away(tmp_path: Path) -> None:
         ("SSL certificate problem: self-signed certificate in certificate chain", "HostNotTrusted"),
         ("Received disconnect from 192.0.2.1 port 22:2: Too many authentication failures", "CredentialsRefused"),
         ("unable to access 'https://h/r/': Could not resolve host: h", None),
+        ("detected dubious ownership in repository at '/srv/acme.git'\nTo add an exception for this", "OwnerNotTrusted"),
         ("the remote end hung up unexpectedly", None),
     ],
 )

@@ -10,6 +10,7 @@ from tenantry.adapters.sources.git.command import GitFailed
 
 CREDENTIALS_REFUSED = "CredentialsRefused"
 HOST_NOT_TRUSTED = "HostNotTrusted"
+OWNER_NOT_TRUSTED = "OwnerNotTrusted"
 REPOSITORY_NOT_FOUND = "RepositoryNotFound"
 
 
@@ -80,6 +81,13 @@ _SIGNS = (
         CREDENTIALS_REFUSED,
         "the remote refuses the credentials, or wants some",
         _READS.format("{credentials}"),
+    ),
+    _sign(
+        # What git advises is of no use here: nobody's configuration reaches it.
+        r"(detected dubious ownership)",
+        OWNER_NOT_TRUSTED,
+        "the repository belongs to another user of this machine, and git reads none of others",
+        "give it to the user who runs tenantry, or serve it by ssh or https",
     ),
     _sign(
         r"(repository '.*' not found|Repository not found|'.*' does not appear to be a git repository"
