@@ -26,8 +26,7 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
 from tenantry.adapters.kubernetes.workload import Placement, Volume
 from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.bootstrap.seat import FINALIZED, FOLLOWED
-from tenantry.kinds.registry import KINDS
+from tenantry.bootstrap.seat import FOLLOWED
 from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, Transient, Waiting
@@ -55,21 +54,6 @@ def test_policies_have_no_type_that_does_not_fit(kubectl: Run, release: str) -> 
     warnings = [each["status"].get("typeChecking", {}).get("expressionWarnings") for each in listed if "status" in each]
     assert len(listed) == 5
     assert [warning for warning in warnings if warning] == []
-
-
-def test_whoever_declares_what_is_held_it_is_born_with_our_finalizer(kubectl: Run, release: str) -> None:
-    (policy,) = json.loads(kubectl("get", "mutatingadmissionpolicies", "-o", "json").stdout)["items"]
-    assert sorted(policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"]) == sorted(
-        kind.type.PLURAL for name, kind in KINDS.items() if name in FINALIZED
-    )
-
-    def born(**metadata: Any) -> list[str]:
-        asked = kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", given=environment("new", **metadata))
-        return json.loads(asked.stdout)["metadata"].get("finalizers", [])
-
-    assert born() == [FINALIZER]
-    assert sorted(born(finalizers=["example.com/another"])) == ["example.com/another", FINALIZER]
-    assert born(finalizers=[FINALIZER]) == [FINALIZER]
 
 
 ALLOWED = [
@@ -180,12 +164,6 @@ def test_our_finalizer_is_taken_off_by_the_operator_alone(kubectl: Run, release:
     assert leave(who=("--as", OPERATOR)).returncode == 0
 
 
-def released(kubectl: Run, what: str, namespace: str) -> subprocess.CompletedProcess[str]:
-    """As the operator does when nothing is left of it."""
-    freed = json.dumps({"metadata": {"finalizers": None}})
-    return kubectl("patch", what, "-n", namespace, "--type=merge", "-p", freed, "--as", OPERATOR)
-
-
 def test_what_is_protected_is_not_deleted(kubectl: Run, release: str) -> None:
     document = environment("protected")
     document["spec"]["deletionProtection"] = True
@@ -194,8 +172,7 @@ def test_what_is_protected_is_not_deleted(kubectl: Run, release: str) -> None:
         refused(kubectl("delete", "tenv/protected", "-n", "tenant-acme", *who), "set spec.deletionProtection to false")
     freed = kubectl("patch", "tenv/protected", "-n", "tenant-acme", "--type=merge", "-p", '{"spec":{"deletionProtection":false}}')
     assert freed.returncode == 0
-    assert kubectl("delete", "tenv/protected", "-n", "tenant-acme", "--wait=false").returncode == 0
-    assert released(kubectl, "tenv/protected", "tenant-acme").returncode == 0
+    assert kubectl("delete", "tenv/protected", "-n", "tenant-acme").returncode == 0
 
 
 def test_a_tenants_namespace_is_guarded(kubectl: Run, release: str) -> None:
@@ -258,7 +235,6 @@ async def test_the_operators_rights_are_enough_for_a_tenant_and_the_facade_acts_
                 await store.set_status(held_of(made), {"observedGeneration": 1})
             with pytest.raises(Forbidden):
                 await store.get(Ref("Secret", NAMESPACE, "tenantry-keys"))
-        assert released(kubectl, "tenv/dev", "tenant-fresh").returncode == 0
         uid = (await KubernetesStore(client).get(Ref("Namespace", "", "tenant-fresh")))["metadata"]["uid"]
         await gone(lambda: tenancy.remove("tenant-fresh", uid))
 
@@ -380,8 +356,7 @@ def test_a_tenants_admin_gives_no_environment_what_was_another_s(kubectl: Run, r
     assert kubectl("create", "-f", "-", "--as", ADMIN, given=unmarked).returncode == 0
     refused(kubectl("annotate", "tenv/unmarked", "-n", "tenant-acme", f"{restoring}=x", "--as", ADMIN), why)
     for name in ("marked", "unmarked"):
-        assert kubectl("delete", f"tenv/{name}", "-n", "tenant-acme", "--wait=false").returncode == 0
-        assert released(kubectl, f"tenv/{name}", "tenant-acme").returncode == 0
+        assert kubectl("delete", f"tenv/{name}", "-n", "tenant-acme").returncode == 0
 
 
 class NoRegions:

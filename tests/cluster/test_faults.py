@@ -7,15 +7,12 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
-from tests.cluster.engines import node
-from tests.cluster.releases import Run
-from tests.cluster.running import Audit, Kube, Platform, condition, engines, kept, kubeconfigs, object_, until
+from tests.cluster.running import Audit, Kube, Platform, condition, engines, kept, object_, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 ENVIRONMENTS = [f"e{number:02}" for number in range(50)]
@@ -26,23 +23,6 @@ WRITES_BETWEEN = 40
 SETTLES_S = 120.0
 AWAY_S = float(os.environ.get("TENANTRY_TEST_ETCD_AWAY_S", "15"))
 """Longer than a leader may be without its lease."""
-
-
-@pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture(scope="module")
-def platform(
-    own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
-    folder = tmp_path_factory.mktemp("platform")
-    with node(own, folder / "node", real=False) as played:
-        started = Platform(kube, kubeconfigs(own, kubectl, folder), folder, played.proxy)
-        with started.api():
-            kube.apply(object_("Region", "home"))
-            yield started
 
 
 def environments(tenant: str) -> list[dict[str, object]]:
@@ -60,36 +40,36 @@ def operations(kube: Kube, namespace: str) -> Counter[tuple[str, str, str]]:
     return Counter((each["spec"]["action"], each["spec"]["target"]["name"], each["status"]["result"]) for each in found)
 
 
-def kill_again_and_again(platform: Platform, own: Cluster, chance: random.Random) -> None:
+def kill_again_and_again(appearing: Platform, own: Cluster, chance: random.Random) -> None:
     """SIGKILL after some writes, KILLS times; who follows has the same name, as a container that is started again."""
     for _ in range(KILLS):
         audit = Audit(own)
         after = chance.randint(1, WRITES_BETWEEN)
-        with platform.operator("victim") as operator:
+        with appearing.operator("victim") as operator:
             began = time.monotonic()
             until(lambda: len(audit.writes()) >= after or time.monotonic() - began > 15, f"at {after} writes", 60)  # noqa: B023
             assert operator.end(signal.SIGKILL) == -signal.SIGKILL, operator.told()
 
 
 def test_killed_at_random_moments_it_comes_to_the_same_end_by_one_operation_each(
-    platform: Platform, own: Cluster, kube: Kube
+    appearing: Platform, own: Cluster, kube: Kube
 ) -> None:
     seed = random.randrange(10**6)
     print("seed", seed)
     chance = random.Random(seed)
     kube.apply(object_("Tenant", "acme", displayName="Acme"))
-    with platform.leader():
+    with appearing.leader():
         kube.ready("tenant/acme")
     kube.apply(*environments("acme"))
-    kill_again_and_again(platform, own, chance)
-    with platform.operator("victim"):
+    kill_again_and_again(appearing, own, chance)
+    with appearing.operator("victim"):
         until(lambda: all_ready(kube, "tenant-acme"), "ready", SETTLES_S)
         assert operations(kube, "tenant-acme") == {("CREATE_ENVIRONMENT", name, "SUCCESS"): 1 for name in ENVIRONMENTS}
         assert len(engines(kube, "tenant-acme")) == len(ENVIRONMENTS)
 
     kube("delete", "environments", "--all", "-n", "tenant-acme", "--wait=false")
-    kill_again_and_again(platform, own, chance)
-    with platform.operator("victim"):
+    kill_again_and_again(appearing, own, chance)
+    with appearing.operator("victim"):
         until(lambda: not kube.get("environments", namespace="tenant-acme"), "gone", SETTLES_S)
         done = operations(kube, "tenant-acme")
         assert {key: count for key, count in done.items() if key[0] == "DELETE_ENVIRONMENT"} == {
@@ -100,10 +80,10 @@ def test_killed_at_random_moments_it_comes_to_the_same_end_by_one_operation_each
         assert "tenant-acme" not in kube.names("namespaces")
 
 
-def test_an_api_server_that_restarts_and_an_etcd_that_is_away_cost_nothing(platform: Platform, own: Cluster, kube: Kube) -> None:
+def test_an_api_server_that_restarts_and_an_etcd_that_is_away_cost_nothing(appearing: Platform, own: Cluster, kube: Kube) -> None:
     plane = own.control_plane
     assert plane is not None
-    with kept(platform):
+    with kept(appearing):
         kube.apply(object_("Tenant", "calm", displayName="Calm"))
         kube.ready("tenant/calm")
         half = len(ENVIRONMENTS) // 2

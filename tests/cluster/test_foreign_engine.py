@@ -10,11 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.cluster.running import Kube, Platform, condition, engines, object_, until
-from tests.cluster.test_operator import home, kube, platform
 from tests.scenario.foreign_engine import ForeignEngine
 from tests.scenario.serving import serving
 
-__all__ = ["home", "kube", "platform"]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 OPEN = {"TENANTRY_OUTBOUND__HTTP": "true"}
 

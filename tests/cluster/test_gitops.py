@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import Cluster
-from tests.cluster.engines import node
-from tests.cluster.releases import Run
-from tests.cluster.running import Kube, Platform, kubeconfigs, object_, operations, token, until
+from tests.cluster.running import Kube, Platform, object_, operations, token, until
 from tests.scenario.cli import tenantry
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
@@ -47,20 +45,10 @@ spec: {environment: dev, app: shop, version: VERSION}
 """
 
 
-@pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture(scope="module")
-def platform(
-    own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
-    folder = tmp_path_factory.mktemp("platform")
-    with node(own, folder / "node", real=True) as played:
-        started = Platform(kube, kubeconfigs(own, kubectl, folder), folder, played.proxy)
-        with started.api(), started.leader():
-            yield started
+@pytest.fixture(scope="module", autouse=True)
+def leader(platform: Platform) -> Iterator[None]:
+    with platform.leader():
+        yield
 
 
 def declared(folder: Path, version: str, columns: str = "") -> None:

@@ -6,16 +6,15 @@ import hashlib
 import signal
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
-from tests.cluster.engines import BROKEN, node
-from tests.cluster.releases import OPERATOR, Run, refused
-from tests.cluster.running import Audit, Kube, Platform, condition, engines, kubeconfigs, object_, operations, token, until
+from tests.cluster.engines import BROKEN
+from tests.cluster.releases import OPERATOR, refused
+from tests.cluster.running import Audit, Kube, Platform, condition, engines, object_, operations, token, until
 from tests.scenario.cli import tenantry
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
@@ -32,32 +31,6 @@ tables:
     columns:
       - {name: id, type: integer, generated: true}
 """
-
-
-@pytest.fixture(scope="module")
-def platform(
-    own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
-    folder = tmp_path_factory.mktemp("platform")
-    with node(own, folder / "node", real=True) as played:
-        started = Platform(kube, kubeconfigs(own, kubectl, folder), folder, played.proxy)
-        with started.api():
-            yield started
-
-
-@pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture
-def home(kube: Kube, request: pytest.FixtureRequest, platform: Platform) -> Iterator[str]:
-    """A tenant's namespace, whose tenant, gone with the test, has the test's own name."""
-    name = "t" + str(abs(hash(request.node.name)) % 10**8)
-    kube.apply(object_("Region", "home"), object_("Tenant", name, displayName="Tests"))
-    yield f"tenant-{name}"
-    # A cluster takes its time to empty a namespace: the operators of later tests see to it.
-    kube("delete", "tenant", name, "--ignore-not-found", "--wait=false")
 
 
 def gone(kube: Kube, namespace: str) -> bool:

@@ -54,11 +54,6 @@ class Replicas:
 
 
 @pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture(scope="module")
 def replicas(
     own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replicas]:

@@ -17,10 +17,8 @@ from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Audit, Kube, Platform, condition, object_, until
 from tests.cluster.test_foreign_engine import secret
-from tests.cluster.test_operator import home, kube, platform
 from tests.scenario.repositories import Remote, served_over_http
 
-__all__ = ["home", "kube", "platform"]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 OPEN = {"TENANTRY_OUTBOUND__HTTP": "true", "TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"}
 API = "apiVersion: tenantry.dev/v1alpha1\n"

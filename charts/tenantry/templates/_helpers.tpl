@@ -129,10 +129,6 @@ imagePullSecrets:
 [apps, environments, identities, identityproviders, operations, packages, regions, sources, tenants, users]
 {{- end }}
 
-{{- define "tenantry.heldKinds" -}}
-[apps, environments, identities, identityproviders, packages, regions, sources, tenants]
-{{- end }}
-
 {{- define "tenantry.hasVolume" -}}
 {{- if not .Values.blobs.s3.url }}true{{ end }}
 {{- end }}

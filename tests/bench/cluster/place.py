@@ -15,7 +15,7 @@ import subprocess
 import time
 import urllib.request
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,11 @@ from tenantry.adapters.kubernetes.objects import path_of
 from tests.cluster.binaries import find
 from tests.cluster.charting import CHART, NAMESPACE, run
 from tests.cluster.control_plane import ControlPlane, control_plane
-from tests.cluster.releases import born_held, kubeconfig_of
+from tests.cluster.releases import kubeconfig_of
 from tests.cluster.running import Kube, Platform
 
 CLIENTS = 32
-QUIET_S, STEP_S, PATIENCE_S = 3.0, 0.1, 60.0
+QUIET_S, STEP_S = 3.0, 0.1
 BUSY = 0.05
 """Of one core; less is next to nothing."""
 ENGINES = "app.kubernetes.io/name=tenantry-engine"
@@ -79,18 +79,8 @@ def place(folder: Path) -> Iterator[Place]:
         assert installed.returncode == 0, installed.stderr
         kube = Kube(kubectl)
         kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-        expect(lambda: born_held(kubectl))
         accounts = {account: kubeconfig_of(account, own, kubectl, folder) for account in ("operator", "api")}
         yield Place(own.control_plane, Platform(kube, accounts, folder, ""), own.kubeconfig, accounts["operator"])
-
-
-def expect(holds: Callable[[], bool]) -> None:
-    """Waits for a condition. Raises TimeoutError."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError("it did not come about")
-        time.sleep(STEP_S)
 
 
 @asynccontextmanager

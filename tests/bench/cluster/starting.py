@@ -24,7 +24,6 @@ from tests.bench.cluster.place import (
     Place,
     client_of,
     cpu_of,
-    expect,
     object_,
     place,
     quiet,
@@ -32,7 +31,6 @@ from tests.bench.cluster.place import (
     written,
 )
 from tests.bench.row import Row, Scale, Times, Took, row
-from tests.cluster.releases import born_held
 from tests.scenario.cli import environment as variables
 
 TENANTS = 1000
@@ -95,13 +93,11 @@ def _ours(at: Place) -> Iterator[int | None]:
 @contextmanager
 def _floor(at: Place) -> Iterator[int | None]:
     """It has no process of its own."""
-    _not_born_held(at)
     yield None
 
 
 @contextmanager
 def _stock(client: str, at: Place) -> Iterator[int | None]:
-    _not_born_held(at)
     command = [sys.executable, "-m", "tests.bench.cluster.stock", client, at.platform.api_url]
     with (at.plane.folder / "stock.log").open("wb") as log:
         given = variables() | {"KUBECONFIG": str(at.operator), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -111,12 +107,6 @@ def _stock(client: str, at: Place) -> Iterator[int | None]:
         finally:
             process.terminate()
             process.wait()
-
-
-def _not_born_held(at: Place) -> None:
-    """The chart's policy that adds the finalizer at CREATE is ours: the others add it by a write."""
-    at.platform.kube("delete", "mutatingadmissionpolicybinding", "tenantry-born-held")
-    expect(lambda: not born_held(at.platform.kube.run))
 
 
 def _writes(ours: Counts, floor: Counts, count: int) -> Row:
