@@ -65,7 +65,8 @@ class Drafter:
         for file, gone in of.items():
             data = self._data(file)
             files[file] = left = _kept(gone[0], partial(removed, data, [each.place for each in gone]))
-            wanted = {ref: held for ref, held in self._read(file, data).items() if ref not in {each.ref for each in gone}}
+            refs = {each.ref for each in gone}
+            wanted = {ref: held for ref, held in self._read(file, data).items() if ref not in refs}
             self._check(gone[0], wanted, self._read(file, left) if left is not None else {})
         return Draft(files, {})
 

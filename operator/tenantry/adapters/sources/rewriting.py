@@ -10,6 +10,7 @@ import difflib
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import yaml
@@ -27,11 +28,14 @@ Change = Callable[[Any], None]
 
 _BOM = "\ufeff"
 _WIDEST = 2**20
+LARGEST = 128 * 2**10
+"""Characters of a document that is edited: ruamel.yaml takes seconds for so much, of which nobody else has a processor."""
+_MOST_COMPARED = 2**18
+"""Pairs of lines that are compared: it takes as long as their square, or longer."""
 _LAYOUTS = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 4, 2), (4, 6, 4), (4, 2, 0), (8, 2, 0))
 """Indents of mappings and sequences, and where in the latter the dash stands: those that people write."""
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"})
 """Words that some YAML readers take for something else than text."""
-_TAIL = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?\n)+\Z", re.M)
 _EMPTY = re.compile(r"(?:[ \t]*(?:#[^\n]*|---|\.\.\.)?(?:\n|\Z))*")
 
 
@@ -64,9 +68,14 @@ def edited(data: bytes, place: Place, before: Mapping[str, Any], after: Mapping[
 
 def removed(data: bytes, places: Iterable[Place]) -> bytes | None:
     """The file without those documents, or None when nothing is left in it. Raises Uneditable."""
-    for place in sorted(places, key=lambda each: (each.document, each.item), reverse=True):
-        data = _without(data, place)
-    return None if _EMPTY.fullmatch(data.decode("utf-8-sig").replace("\r\n", "\n")) else data
+    items: dict[int, list[int]] = {}
+    for place in places:
+        items.setdefault(place.document, []).append(place.item)
+    text = _Text(data)
+    left = text.text
+    for document in sorted(items, reverse=True):  # the spans of those above stay
+        left = _without(left, text.spans[document], items[document])
+    return None if _EMPTY.fullmatch(left) else text.written(left)
 
 
 def added(data: bytes | None, document: Document) -> bytes:
@@ -80,19 +89,19 @@ def added(data: bytes | None, document: Document) -> bytes:
     return text.with_(len(text.text), len(text.text), f"{between}---\n{out.getvalue()}")
 
 
-def _without(data: bytes, place: Place) -> bytes:
-    text = _Text(data)
-    span = text.spans[place.document]
-    if place.item >= 0:
+def _without(text: str, span: _Span, items: list[int]) -> str:
+    """items: the positions of those that go, of a `List`; else the document goes."""
+    if min(items) >= 0:
 
         def drop(root: Any) -> None:
-            del root["items"][place.item]
+            for item in sorted(items, reverse=True):
+                del root["items"][item]
 
-        return text.with_(span.root, span.end, _rewritten(text.text[span.root : span.end], drop))
+        return text[: span.root] + _rewritten(text[span.root : span.end], drop) + text[span.end :]
     # What stands above the first one, where no `---` parts them, is about it; the next one's `---` then parts nothing.
-    begin = span.start if text.text.startswith("---", span.start) else 0
-    bare = not begin and text.text.startswith("---\n", span.stop)
-    return text.with_(begin, span.stop + 4 * bare, "")
+    begin = span.start if text.startswith("---", span.start) else 0
+    bare = not begin and text.startswith("---\n", span.stop)
+    return text[:begin] + text[span.stop + 4 * bare :]
 
 
 class _Text:
@@ -110,7 +119,10 @@ class _Text:
 
     def with_(self, start: int, stop: int, between: str) -> bytes:
         """The bytes with that part replaced."""
-        text = self.text[:start] + between + self.text[stop:]
+        return self.written(self.text[:start] + between + self.text[stop:])
+
+    def written(self, text: str) -> bytes:
+        """The bytes of another text, begun and with line ends as this one."""
         return ((_BOM if self._bom else "") + (text.replace("\n", "\r\n") if self._windows else text)).encode()
 
 
@@ -140,12 +152,21 @@ def _end(text: str, root: int, end: int, stop: int) -> int:
     """The end of a document's content, without comments and blank lines behind it where that changes nothing."""
     end = stop if end < 0 else end
     body = text[root:end]
-    tail = _TAIL.search(body)
-    if tail is None:
-        return end
-    short = body[: tail.start()]
-    same = short.endswith("\n") and _values(short) == _values(body)
-    return root + tail.start() if same else end
+    short = body[: _tail(body)]
+    same = short != body and short.endswith("\n") and _values(short) == _values(body)
+    return root + len(short) if same else end
+
+
+def _tail(body: str) -> int:
+    """Where the comments and blank lines begin that a text ends with."""
+    end = len(body)
+    while body.endswith("\n", 0, end):
+        begin = body.rfind("\n", 0, end - 1) + 1
+        line = body[begin:end].strip(" \t\n")
+        if line and not line.startswith("#"):
+            break
+        end = begin
+    return end
 
 
 def _values(body: str) -> list[Any] | None:
@@ -158,6 +179,8 @@ def _values(body: str) -> list[Any] | None:
 
 def _rewritten(body: str, change: Change) -> str:
     """The text of one document after a change of its values. Lines that the change does not concern stay as they are."""
+    if len(body) > LARGEST:
+        raise Uneditable(f"the document is larger than {LARGEST // 2**10} KiB")
     try:
         plain, layout = _plainest(body)
         return _patched(body, plain, _dumped(body, layout, change))
@@ -182,10 +205,21 @@ def _patched(body: str, plain: str, changed: str) -> str:
     own, before, after = (each.splitlines(keepends=True) for each in (body, plain, changed))
     if len(own) != len(before):
         return changed
-    made: list[str] = []
-    for kind, first, last, start, stop in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        made += own[first:last] if kind == "equal" else after[start:stop]
-    return "".join(made)
+    head = _alike(before, after)
+    tail = _alike(reversed(before[head:]), reversed(after[head:]))
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    made = own[:head]
+    if len(old) * len(new) > _MOST_COMPARED:
+        made += new
+    else:
+        for kind, first, last, start, stop in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            made += own[head + first : head + last] if kind == "equal" else new[start:stop]
+    return "".join(made + own[len(own) - tail :])
+
+
+def _alike(one: Iterable[str], other: Iterable[str]) -> int:
+    """How many lines two texts begin with that are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _dumped(body: str, layout: tuple[int, int, int], change: Change | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml.error import YAMLError
 
 from tenantry.adapters.sources.read import Unreadable, read
-from tenantry.adapters.sources.rewriting import Uneditable, added, edited, removed
+from tenantry.adapters.sources.rewriting import LARGEST, Uneditable, added, edited, removed
 from tenantry.model.tree import Place
 
 FILE = """\
@@ -132,6 +133,34 @@ def test_a_merged_key_cannot_be_taken_away() -> None:
 @pytest.mark.parametrize("text", ["spec: {a: 1\n", "- a\n", "spec: &a {b: *a}\n---\n: :\n- x: ]\n"])
 def test_what_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(Uneditable):
+        edited(text.encode(), at(), {"a": 1}, {"a": 2})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("kind: A\n" + "\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="blank lines of another document"),
+        pytest.param("kind: A\n" + "# x\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="comments of another document"),
+        pytest.param("kind: A\n---\nspec:\n  a: 1\n" + "# x\n" * 20_000 + "  b: 1\n", id="comments between two changes"),
+    ],
+)
+def test_no_file_takes_long_to_edit(text: str) -> None:
+    began = time.process_time()
+    result = edited(text.encode(), at(1), {"a": 1, "b": 1}, {"a": 2, "b": 2})
+    assert read(result)[1].value["spec"]["a"] == 2
+    assert time.process_time() - began < 5
+
+
+def test_many_documents_leave_a_file_at_once() -> None:
+    began = time.process_time()
+    text = "".join(f"---\nkind: A\nmetadata: {{name: a{n}}}\n" for n in range(3_000))
+    assert removed(text.encode(), [at(n) for n in range(2_999)]) == b"kind: A\nmetadata: {name: a2999}\n"
+    assert time.process_time() - began < 5
+
+
+def test_a_document_that_would_take_long_is_refused() -> None:
+    text = f"spec:\n  a: 1\n#{'x' * LARGEST}\n  b: 1\n"
+    with pytest.raises(Uneditable, match="larger than 128 KiB"):
         edited(text.encode(), at(), {"a": 1}, {"a": 2})
 
 
