@@ -60,8 +60,8 @@ class WriteBack:
 class Writers(Protocol):
     """The sources that take writes, as they are now."""
 
-    def of(self, source: str) -> WriteBack | None:
-        """That of the label `tenantry.dev/source`; None where it takes none."""
+    def of(self, source: str, namespace: str) -> WriteBack | None:
+        """That of the label `tenantry.dev/source` of an object there; None where it takes none, or has nothing to say there."""
 
     def home(self, document: Document) -> WriteBack | None:
         """Where a new object is declared; None where no source takes it. Raises Invalid where several might."""
@@ -132,9 +132,12 @@ class DeclaringStore(WritingStore):
             _check_held(current, held)
             if current["spec"].get("deletionProtection"):
                 raise Forbidden(f"{held.ref} is protected: set spec.deletionProtection to false to delete it")
-            along = tuple(taken_along(await declarations.tree(), current))
-            async with self._confirmed((held.ref, *along), home.source):
-                await _commit(declarations, Edit(held.ref, current, None), current, along)
+            tree = await declarations.tree()
+            along = tuple(taken_along(tree, current))
+            # Whoever may change the object may label it: what is not declared there makes no commit.
+            if along or any(each.ref == held.ref for each in tree.documents):
+                async with self._confirmed((held.ref, *along), home.source):
+                    await _commit(declarations, Edit(held.ref, current, None), current, along)
             try:
                 return await super().delete(Held(held.ref, current["metadata"]["uid"], ""))
             except NotFound:  # another process has pruned it meanwhile
@@ -142,7 +145,8 @@ class DeclaringStore(WritingStore):
 
     def _home_of(self, document: Document) -> WriteBack | None:
         source = _source_of(document)
-        return self._writers.of(source) if source and document["kind"] in DECLARED else None
+        namespace = document["metadata"].get("namespace", "")
+        return self._writers.of(source, namespace) if source and document["kind"] in DECLARED else None
 
     async def _check_free(self, ref: Ref) -> None:
         """What the store would refuse is refused before it is committed."""

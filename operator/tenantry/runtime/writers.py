@@ -32,13 +32,18 @@ class SourceWriters:
         own = self._own()
         return isinstance(source, str) and ((own is not None and own.source == source) or self._source(source) is not None)
 
-    def of(self, source: str) -> WriteBack | None:
-        """Raises Invalid for one that is suspended."""
+    def of(self, source: str, namespace: str) -> WriteBack | None:
+        """A tenant's Source is for its own namespace, whatever label is put on what is elsewhere.
+
+        Raises Invalid for one that is suspended.
+        """
         own = self._own()
         if own is not None and own.source == source:
             return own
         found = self._source(source)
-        return self._opened(found) if found is not None else None
+        if found is None or found.metadata.namespace not in (SYSTEM_NAMESPACE, namespace):
+            return None
+        return self._opened(found)
 
     def home(self, document: Document) -> WriteBack | None:
         """A tenant's own Sources go before the platform's. Of several that which declares what the object belongs to is taken."""

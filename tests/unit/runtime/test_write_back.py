@@ -14,7 +14,7 @@ from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Ref, held_of
-from tenantry.model.tree import Tree
+from tenantry.model.tree import Declared, Place, Tree
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled
 from tenantry.ports import Declarations
 from tenantry.runtime.cache import Cache
@@ -45,6 +45,7 @@ class Repository:
     """ports.Declarations. meanwhile: what others do before the caller has its commit."""
 
     meanwhile: Callable[[], Awaitable[None]] = nobody
+    declared: tuple[Declared, ...] = ()
     written: list[Redeclaration] = field(default_factory=list)
 
     async def write(self, change: Redeclaration) -> Committed:
@@ -53,7 +54,7 @@ class Repository:
         return Committed(COMMIT, AUTHOR, {change.edit.ref: "acme.yaml:1"})
 
     async def tree(self) -> Tree:
-        return Tree()
+        return Tree(self.declared)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Declarations]:
@@ -71,11 +72,16 @@ class Kit:
         self.callers = DeclaringStore.over(self.others, self)
         self.back = WriteBack(OWNER, self.repository.turn, Admission().admit)
 
-    def of(self, source: str) -> WriteBack | None:
+    def of(self, source: str, namespace: str) -> WriteBack | None:
         return self.back if source == OWNER else None
 
     def home(self, document: Document) -> WriteBack | None:
         return self.back
+
+    async def declares(self, document: dict[str, Any]) -> Document:
+        """It is in the repository, and applied."""
+        self.repository.declared = (Declared.of(document, Place("acme.yaml", 1)),)
+        return await self.others.create(document)
 
     def sync(self, document: dict[str, Any]) -> None:
         async def meanwhile() -> None:
@@ -128,7 +134,7 @@ async def test_an_edit_that_a_sync_has_applied_first_is_the_caller_s_all_the_sam
 
 
 async def test_what_a_sync_has_pruned_first_is_deleted_all_the_same(kit: Kit) -> None:
-    current = await kit.others.create(synced())
+    current = await kit.declares(synced())
 
     async def pruned() -> None:
         marked = await kit.others.get(ACME)
@@ -143,7 +149,7 @@ async def test_what_a_sync_has_pruned_first_is_deleted_all_the_same(kit: Kit) ->
 
 
 async def test_a_deletion_that_the_remote_refuses_leaves_no_mark(kit: Kit) -> None:
-    current = await kit.others.create(synced())
+    current = await kit.declares(synced())
 
     async def refused() -> None:
         raise Halt(Stalled("RepositoryRefused", "main is protected"))
@@ -152,6 +158,14 @@ async def test_a_deletion_that_the_remote_refuses_leaves_no_mark(kit: Kit) -> No
     with pytest.raises(Halt, match="main is protected"):
         await kit.callers.delete(held_of(current))
     assert "tenantry.dev/deletion-confirmed" not in (await kit.others.get(ACME))["metadata"]["annotations"]
+
+
+async def test_what_its_source_does_not_declare_is_deleted_without_a_commit(kit: Kit) -> None:
+    current = await kit.others.create(synced())
+    await kit.callers.delete(held_of(current))
+    assert kit.repository.written == []
+    with pytest.raises(NotFound):
+        await kit.others.get(ACME)
 
 
 async def test_what_another_source_declares_is_not_written_through_this_one(kit: Kit) -> None:

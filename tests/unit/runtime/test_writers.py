@@ -147,5 +147,12 @@ def test_what_a_source_declares_is_written_by_that_source_alone() -> None:
     known = writers(source("one"), source("off", mode="Off"), source("own", ACME), own="default")
     names = (f"{SYSTEM}.one", f"{ACME}.own", "default", f"{SYSTEM}.off", f"{SYSTEM}.gone", "")
     assert [name in known for name in names] == [True, True, True, False, False, False]
-    written = [known.of(name) for name in names]
+    written = [known.of(name, ACME) for name in names]
     assert [each.source if each else None for each in written] == [*names[:3], None, None, None]
+
+
+def test_a_tenant_s_source_is_not_written_by_a_label_on_what_is_another_s() -> None:
+    known = writers(source("one"), source("own", ACME))
+    elsewhere = (UMBRA, SYSTEM, "")
+    assert [known.of(f"{ACME}.own", namespace) for namespace in elsewhere] == [None, None, None]
+    assert all(known.of(f"{SYSTEM}.one", namespace) for namespace in elsewhere)
