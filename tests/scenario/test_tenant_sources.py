@@ -62,6 +62,10 @@ FOREIGN = {
         f"{API}kind: Region\nmetadata: {{name: us}}\n",
         "2: kind: a Source in a tenant's namespace declares no Region: only what the tenant's ADMIN may",
     ),
+    "a-mark-that-gives-it-another-s-data": (
+        DEV.replace("name: dev", "annotations: {tenantry.dev/restoring: 'id@2026-11-21T11:00:00Z@kept'}, name: mine"),
+        "3: metadata.annotations: only who may create Tenants restores environments, by tenantry.dev/restoring",
+    ),
     "a-secret-that-is-no-credential": (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: tenant-acme}\n",
         "3: metadata.labels: a Secret of a Source carries the label tenantry.dev/credential",

@@ -29,7 +29,7 @@ from tenantry.engine.outbound import Rules, checked_url
 from tenantry.hosts.source_following import Opened
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.source.observe import PURPOSE
-from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref
+from tenantry.model.resource import CREDENTIAL_LABEL, RESTORING, Document, Ref
 from tenantry.model.syncing import Access, SyncOrder
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
@@ -187,12 +187,14 @@ def _not_labelled(document: Document) -> Problem | None:
 
 
 def _foreign(document: Document, namespace: str) -> Problem | None:
-    """Why a tenant's Source may not declare it."""
+    """Why a tenant's Source may not declare it: what is applied is written with the platform's rights."""
     kind = document["kind"]
     if kind not in TENANT_KINDS:
         return Problem("kind", f"a Source in a tenant's namespace declares no {kind}: only what the tenant's ADMIN may")
     if document["metadata"].get("namespace") != namespace:
         return Problem("metadata.namespace", f"a Source in {namespace} applies there only")
+    if RESTORING in (document["metadata"].get("annotations") or {}):
+        return Problem("metadata.annotations", f"only who may create Tenants restores environments, by {RESTORING}")
     if kind == "Package" and document["spec"].get("shared"):
         return Problem("spec.shared", "is for the platform's own Sources")
     return None
