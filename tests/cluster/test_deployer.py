@@ -770,6 +770,27 @@ async def test_a_volume_that_is_an_engines_again_is_a_volume_like_any_other(kit:
     assert (again.volume, again.claim) == (kept.volume, claim["metadata"]["uid"]), "it is kept once more"
 
 
+async def test_a_volume_whose_archive_never_came_is_not_kept_when_its_pod_is_gone_either(kit: Kit) -> None:
+    kit.declared.settle()
+    spec = replace(kit.spec, restoring=f"{kit.ref.id}@2026-11-21T10:00:00Z")
+    await kit.deploy(spec)
+    await bind(kit)
+    waiting = {"name": "restore", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": {"running": {}}}
+    await until(lambda: there(kit), "its pod is not there")
+    await kit.patch("Pod", {"status": {"initContainerStatuses": [waiting]}}, "engine-0", "/status")
+    await kit.deployer.snapshot(kit.ref)
+    await kit.delete("StatefulSet")
+    await kit.delete("Pod", "engine-0")
+    await kit.deployer.snapshot(kit.ref)
+    assert await kit.kept() is None
+
+
+async def there(kit: Kit) -> bool:
+    with suppress(NotFound):
+        return bool(await kit.get("Pod", "engine-0"))
+    return False
+
+
 async def test_a_restore_that_is_given_up_leaves_the_volume_kept(kit: Kit) -> None:
     kept = await removed(kit)
     await kit.deploy(replace(kit.spec, restoring=kept.mark))

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
+from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
 from tenantry.adapters.kubernetes.engine_objects import EngineObjects, FollowedObjects, ReadObjects
 from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods
-from tenantry.adapters.kubernetes.kept import KeptVolumes
+from tenantry.adapters.kubernetes.kept import UNFILLED, KeptVolumes
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.obstacles import belongs, check_is_ours, deleting, refused_object
 from tenantry.adapters.kubernetes.remote import Clusters
@@ -164,7 +164,11 @@ class KubernetesDeployer:
         claim = await ReadObjects(at.client).find(_named("v1", "PersistentVolumeClaim", ref))
         if not claim or not claim["spec"].get("volumeName") or not belongs(claim, ref):
             return  # never bound: it holds nothing
-        if not any(awaits(pod) for pod in await ReadObjects(at.client).pods(namespace_of(ref.id))):
+        if any(awaits(pod) for pod in await ReadObjects(at.client).pods(namespace_of(ref.id))):
+            # Said on the claim, for it may outlast the pod that tells it now, and a pass be done again.
+            body = {"metadata": {"labels": {UNFILLED: "true"}}}
+            await at.client.request("PATCH", reference(claim), body=body, content_type=MERGE_PATCH)
+        elif UNFILLED not in claim["metadata"]["labels"]:
             await self._kept.keep(at.client, ref, region, claim)
 
     async def undeploy(self, ref: EngineRef) -> None:

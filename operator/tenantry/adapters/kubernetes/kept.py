@@ -32,6 +32,8 @@ TAKEN_UP = f"{GROUP}/taken-up"
 """Label of that Secret once an environment was given its volume again."""
 RECLAIM = f"{GROUP}/reclaim-policy"
 """Annotation of a kept volume: its reclaim policy before it was kept."""
+UNFILLED = f"{GROUP}/unfilled"
+"""Label of the claim of a removed engine that still waited for its archive: there is nothing to keep."""
 LARGEST = 900 << 10
 """Bytes of what a Secret holds of declarations, compressed: it takes 1 MiB in all."""
 LARGEST_INFLATED = 64 << 20
