@@ -234,9 +234,11 @@ def _delete(kube: Kube) -> None:
     """Everything that was declared; nothing of it stays."""
     refused = kube.run("delete", "environment", "production", "-n", "tenant-americas")
     assert "is protected" in refused.stderr
+    kube("delete", "tenants", "--all", "--wait=false")
+    until(lambda: condition(kube.get("tenant", "americas"))["reason"] == "EnvironmentProtected", "held", READY_S)
+    assert kube.names("environments", "tenant-americas") == ["production", "staging"], "all of it stays until that is decided"
     free = '{"spec":{"deletionProtection":false}}'
     kube("patch", "environment", "production", "-n", "tenant-americas", "--type=merge", "-p", free)
-    kube("delete", "tenants", "--all", "--wait=false")
     until(lambda: not kube.get("tenants"), "gone:", READY_S, lambda: told(kube))
     assert [name for name in kube.names("namespaces") if name.startswith("env-")] == []
     for namespace in ("tenant-americas", "tenant-europe", "tenant-records"):

@@ -50,7 +50,7 @@ async def prepare(mode: Mode, namespace: str) -> None:
     """Raises Failure while something stands in the way, Halt for what the API server refuses. Can be run again at any time."""
     async with _connected() as client:
         if mode is Mode.REFUSE:
-            _refuse(await finalized(client))
+            refuse(await finalized(client))
             return
         await _end_operator(client, namespace)
         await _release(client)
@@ -74,14 +74,15 @@ async def finalized(client: Client) -> list[Document]:
     return found
 
 
-def _refuse(left: list[Document]) -> None:
+def refuse(left: list[Document]) -> None:
+    """Raises Failure that names what has our finalizer, and the ways on."""
     from tenantry.cli.failing import Failure, say
     from tenantry.model.resource import ref_of
 
     if not left:
         say("Nothing waits for the operator: the release may go.")
         return
-    names = [f"  {ref_of(document)}" for document in left[:NAMED]]
+    names = [f"  {ref_of(document)}{_protection(document)}" for document in left[:NAMED]]
     more = [f"  and {len(left) - NAMED} more"] if len(left) > NAMED else []
     raise Failure(
         "\n".join(
@@ -89,11 +90,33 @@ def _refuse(left: list[Document]) -> None:
                 f"{len(left)} objects could not be deleted any more once the operator is gone:",
                 *names,
                 *more,
-                "Delete them first (kubectl delete tenants --all), or keep them, their engines and their data:",
-                "helm upgrade with --set uninstall.mode=release, then helm uninstall.",
+                "Delete them first:",
+                *(f"  {command}" for command in _deletions(left)),
+                "or keep them, their engines and their data:",
+                "  helm upgrade with --set uninstall.mode=release, then helm uninstall",
             ]
         )
     )
+
+
+def _protection(document: Document) -> str:
+    return " (protected: set spec.deletionProtection to false)" if document["spec"].get("deletionProtection") else ""
+
+
+def _deletions(left: list[Document]) -> list[str]:
+    """The commands that have them deleted: a Tenant takes along what is in its namespace."""
+    from tenantry.kinds.registry import KINDS
+    from tenantry.model.resource import GROUP
+
+    tenants = [document for document in left if document["kind"] == "Tenant"]
+    inside = {(tenant.get("status", {}).get("namespace") or {}).get("name") for tenant in tenants}
+    places: dict[str, None] = {}
+    for document in left:
+        namespace = document["metadata"].get("namespace")
+        if namespace is None or namespace not in inside:
+            plural = f"{KINDS[document['kind']].type.PLURAL}.{GROUP}"
+            places[f"kubectl delete {plural} --all" + (f" --namespace {namespace}" if namespace else "")] = None
+    return list(places)
 
 
 async def _end_operator(client: Client, namespace: str) -> None:

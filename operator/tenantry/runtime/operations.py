@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from tenantry.kinds.operation.spec import Operation, conditions_of
-from tenantry.model.changes import Change
+from tenantry.model.changes import Change, loses_data
 from tenantry.model.decision import Decision
 from tenantry.model.resource import (
     API_VERSION,
@@ -157,7 +157,7 @@ class Record:
 
         Its log tells of the steps as they begin, so that a pass that then only waits has nothing more to write.
         """
-        if self._open is not None or not decision.action:
+        if self._open is not None or not decision.action or self._failed_before(decision):
             return
         await self._hold(decision)
         document = self._open
@@ -167,6 +167,16 @@ class Record:
                 self._line("INFO", str(change))
             started = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(self._now())}
             await self._write(decision, started, tuple(map(str, decision.changes)))
+
+    def _failed_before(self, decision: Decision[Any]) -> bool:
+        """Is this a change that failed, and that nobody has asked for since? Whatever happens nearby has it tried again:
+        it is recorded when it comes to something else. What loses data is announced each time."""
+        if reconcile_requested(self._resource) or any(map(loses_data, decision.changes)):
+            return False
+        cause = self._cause_of(decision)
+        return self._unfinished(cause) is None and any(
+            known.spec.cause == cause and known.status.result == "FAILURE" for known in self._known
+        )
 
     async def settle(self, decision: Decision[Any], verdict: Verdict) -> None:
         """Ends, keeps or records the Operation, as the verdict asks."""

@@ -200,6 +200,16 @@ def test_a_blocked_deletion_names_at_most_twenty_blockers_and_deletes_them_all()
     assert len(decision.changes) == 25
 
 
+def test_nothing_is_deleted_while_an_environment_is_protected() -> None:
+    prod = Child(environment("prod").held, deleting=False, protected=True)
+    held = decide(leaving(environments=(DEV, prod), others=(CRM,)), NOW)
+    assert (held.verdict.reason, held.changes) == ("EnvironmentProtected", ())
+    assert held.status.deletion is not None
+    assert [(each.object, each.reason) for each in held.status.deletion.blockers] == [(str(prod.held.ref), "Protected")]
+    going = decide(leaving(environments=(DEV, replace(prod, deleting=True))), NOW)
+    assert going.changes == (DeleteObject(DEV.held.ref, DEV.held.uid),)
+
+
 async def test_rivals_want_or_hold_the_same_slug() -> None:
     wants = tenant("b", spec={"slug": "acme"})
     holds = telling(bound_tenant("c"), slug="acme")

@@ -13,6 +13,7 @@ from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import TYPES
+from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, EnsureNamespace, InstallApp
 from tenantry.model.decision import Decision
 from tenantry.model.resource import RECONCILE_REQUESTED, REQUESTED_BY, Resource
@@ -141,6 +142,26 @@ async def test_what_failed_and_then_succeeds_is_a_second_attempt(book: Book) -> 
     await book.passes(tenant(), Stalled("SlugTaken", "m"))
     await book.passes(tenant(), Ready(), MAKE)
     assert [(one.spec.attempt, one.status.result) for one in book.all] == [(0, "FAILURE"), (1, "SUCCESS")]
+
+
+@pytest.mark.parametrize("end", [Stalled("Forbidden", "m"), FLAKY], ids=str)
+async def test_an_effect_that_fails_again_is_not_recorded_again_until_it_is_asked_for_or_succeeds(
+    book: Book, end: Verdict
+) -> None:
+    async def tried(resource: Tenant, verdict: Verdict, *done: Change) -> None:
+        decision, record = Decision(resource.status, verdict, "CREATE_TENANT", changes=(MAKE,)), book.record(resource)
+        await record.begin(decision)
+        for change in done:
+            record.note(change)
+        await record.settle(decision, verdict)
+
+    await tried(tenant(), Stalled("Forbidden", "m"))
+    for _ in range(3):
+        await tried(tenant(), end)
+    assert [one.status.result for one in book.all] == ["FAILURE"]
+    await tried(tenant(annotations={RECONCILE_REQUESTED: "monday"}), Stalled("Forbidden", "m"))
+    await tried(tenant(), Ready(), MAKE)
+    assert [one.status.result for one in book.all] == ["FAILURE", "FAILURE", "SUCCESS"]
 
 
 async def test_an_edit_is_named_by_its_generation(book: Book) -> None:

@@ -26,10 +26,11 @@ class SeenNamespace:
 
 @dataclass(frozen=True)
 class Child:
-    """An object in the tenant's namespace, while the tenant is being deleted."""
+    """An object in the tenant's namespace, while the tenant is being deleted. protected: it refuses to be deleted."""
 
     held: Held
     deleting: bool
+    protected: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
-    """Environments first, then what is left in the namespace, then the namespace."""
+    """Environments first, then what is left in the namespace, then the namespace; nothing while one is protected."""
     tenant = seen.tenant
     status = tenant.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    protected = tuple(child for child in seen.environments if child.protected and not child.deleting)
+    if protected:
+        return _held_by(protected, status, tenant.metadata.deletion_timestamp or now)
     for children in (seen.environments, seen.others):
         if children:
             return _wait_for(children, status, tenant.metadata.deletion_timestamp or now)
@@ -112,12 +116,24 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
 
 def _wait_for(children: tuple[Child, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
     deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
-    blockers = tuple(
-        Blocker(
-            object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or look at what blocks its own deletion"
-        )
-        for child in children[:20]
+    status = _blocked(children, status, since, "NotDeleted", "wait, or look at what blocks its own deletion")
+    return Decision(status, Waiting("DeletingContents", f"waits for {_names(children)}"), "DELETE_TENANT", changes=deletes)
+
+
+def _held_by(protected: tuple[Child, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
+    """A half of a tenant is of use to nobody: all of it stays until a person has decided."""
+    way_on = "set spec.deletionProtection to false, and the deletion goes on"
+    status = _blocked(protected, status, since, "Protected", way_on)
+    refusal = Stalled(
+        "EnvironmentProtected", f"nothing is deleted while an environment is protected, {_names(protected)}: {way_on}"
     )
-    status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
-    names = ", ".join(child.held.ref.name for child in children[:5])
-    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_TENANT", changes=deletes)
+    return Decision(status, refusal, "DELETE_TENANT")
+
+
+def _blocked(children: tuple[Child, ...], status: TenantStatus, since: datetime, reason: str, resolve: str) -> TenantStatus:
+    blockers = tuple(Blocker(object=str(child.held.ref), reason=reason, since=since, resolve=resolve) for child in children[:20])
+    return status.model_copy(update={"deletion": Deletion(blockers=blockers)})
+
+
+def _names(children: tuple[Child, ...]) -> str:
+    return ", ".join(child.held.ref.name for child in children[:5])

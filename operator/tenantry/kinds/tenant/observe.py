@@ -36,7 +36,7 @@ async def observe(tenant: Tenant, world: World) -> Observed:
         rivals=_rivals(tenant, view),
         namespace=namespace,
         namespace_owner=_owner(tenant, view),
-        environments=_children(view, Environment, owned) if contents else (),
+        environments=_environments(view, owned) if contents else (),
         others=tuple(child for kind in CONTENTS for child in _children(view, kind, owned)) if contents else (),
     )
 
@@ -56,6 +56,11 @@ def _owner(tenant: Tenant, view: View) -> str:
         if other.metadata.uid != tenant.metadata.uid and bound is not None and bound.name == tenant.namespace:
             return other.metadata.name
     return ""
+
+
+def _environments(view: View, namespace: str) -> tuple[Child, ...]:
+    found = view.list(Environment, namespace)
+    return tuple(Child(one.held, one.deleting, one.spec.deletion_protection) for one in found)
 
 
 def _children(view: View, kind: type[Resource[Any, Any]], namespace: str) -> tuple[Child, ...]:
