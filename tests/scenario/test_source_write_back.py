@@ -130,6 +130,30 @@ async def test_a_source_that_takes_no_writes_refuses_with_file_and_commit_until_
     assert (answer.status_code, "tenantry-system.platform is suspended" in answer.json()["error"]) == (400, True), answer.text
 
 
+async def test_a_new_object_is_refused_where_its_file_would_not_be_read_or_would_break_the_source(at: Desk) -> None:
+    manifest, notes = "id: crm\nversion: 1.0.0\n", "mine: true\n"
+    taken = {
+        "p/crm/app.yaml": manifest,
+        "p/crm/qa.yaml": notes,
+        "p/Folder.yaml/a.yaml": "",
+        "p/Tenant-acme/environment-x.yaml": "",
+    }
+    await follows(at, writeBack={**BRANCH, "path": "crm/{name}.yaml"})
+    before = at.remote.commit(taken)
+    platform = Ref("Source", SYSTEM, "platform")
+    for path, wrong in (
+        ("crm/{name}.yaml", "p/crm/qa.yaml: is of a package, and declares nothing"),
+        ("{namespace}/{kind}-x.yaml", "p/tenant-acme/environment-x.yaml: differs from"),
+        ("Folder.yaml", "Folder.yaml is a folder"),
+    ):
+        await at.world.edit(platform, writeBack={**BRANCH, "path": path})
+        await at.world.synced()
+        answer = await at.create("qa")
+        assert answer.status_code == 400 and wrong in answer.json()["error"], answer.text
+    assert at.remote.git("rev-parse", "main") == before
+    assert await at.world.get("Environment", "qa", HOME) is None
+
+
 async def test_for_review_nothing_changes_until_the_branch_is_merged(at: Desk) -> None:
     await follows(at, writeBack={"mode": "Review"})
     before = at.remote.git("rev-parse", "main")
@@ -225,7 +249,7 @@ async def test_a_write_survives_a_failure_of_every_git_command(
     monkeypatch.setenv("PATH", f"{git.folder}:{os.environ['PATH']}")
     async with desk(tmp_path / "state", remote) as at:
         await follows(at)
-        for number in range(1, 15):
+        for number in range(1, 17):
             git.arm(number, mode)
             answer = await at.rename("dev", f"Edit {number}")
             git.disarm()

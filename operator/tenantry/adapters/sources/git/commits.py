@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tenantry.adapters.sources.git.command import Git, GitFailed
 from tenantry.adapters.sources.git.entering import Signer, unsigned
 from tenantry.adapters.sources.git.repository import Repository
+from tenantry.model.verdicts import Invalid, Problem
 
 COMMITTER = ("Tenantry", "tenantry@tenantry.invalid")
 _BRANCH = re.compile(r"^ref: (refs/heads/\S+)\tHEAD$", re.M)
@@ -39,7 +40,10 @@ class Commits:
         return ref
 
     async def tree(self, base: str, files: Mapping[str, bytes | None]) -> str:
-        """A tree with those files written, or removed where they are None, and everything else as in `base`."""
+        """A tree with those files written, or removed where they are None, and everything else as in `base`.
+
+        Raises Invalid where a file is to be what is a folder, or the other way round.
+        """
         blobs = {path: await self._blob(data) if data is not None else "" for path, data in files.items()}
         return await self._level(base, blobs)
 
@@ -91,16 +95,23 @@ class Commits:
             if rest:
                 below.setdefault(name, {})[rest] = oid
             else:
-                _put(held, name, held.get(name.encode(), (FILE, ""))[0], oid)
+                mode, _ = held.get(name.encode(), (FILE, ""))
+                if mode == TREE:
+                    raise _in_the_way(f"{name} is a folder, and is to be a file")
+                _put(held, name, mode, oid)
         for name, inside in below.items():
             mode, oid = held.get(name.encode(), (TREE, ""))
             if mode != TREE:
-                raise GitFailed(f"{name} is a file, and a file below it is to be written")
+                raise _in_the_way(f"{name} is a file, and a file below it is to be written")
             _put(held, name, TREE, await self._level(oid, inside))
         if not held:
             return ""
         lines = b"".join(_line(name, mode, oid) for name, (mode, oid) in held.items())
         return (await self._git.run("mktree", "-z", given=lines)).decode().strip()
+
+
+def _in_the_way(reason: str) -> Invalid:
+    return Invalid((Problem("", reason),))
 
 
 def _put(held: dict[bytes, tuple[str, str]], name: str, mode: str, oid: str) -> None:

@@ -97,6 +97,7 @@ class GitDeclarations:
             branch = await self._commits.branch(latest.ref)
             draft = await asyncio.to_thread(self._drafter(latest).draft, change)
             tree = await self._tree(latest.commit, draft)
+            await self._check_fit(tree, draft)
             if self._settings.review:
                 return await self._proposed(latest, draft, tree, change)
             commit = await self._commits.commit(tree, latest.commit, change.author, change.message)
@@ -121,6 +122,12 @@ class GitDeclarations:
         if not tree or (folder and await self._commits.repository.at(tree, folder.rstrip("/")) is None):
             tree = await made({file: data if data is not None else b"" for file, data in draft.files.items()})
         return tree
+
+    async def _check_fit(self, tree: str, draft: Draft) -> None:
+        """Raises Invalid where the source would not take the tree, or not read what is written."""
+        problem = await self._source.misfit(tree, [file for file, data in draft.files.items() if data is not None])
+        if problem is not None:
+            raise Invalid((Problem("", f"the source would not take the commit: {problem}"),))
 
     async def _root(self, commit: str) -> str:
         root = await self._commits.repository.at(commit, "")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,6 +170,15 @@ class GitSource:
         assert self._root is not None, "it is read first"
         return self._root.prefix + (self._root.only or name)
 
+    async def misfit(self, tree: str, files: Iterable[str]) -> SourceProblem | None:
+        """Why a tree that is not committed yet would be held back, or those files of it not be read. Raises GitFailed."""
+        root = await self._begin(tree)
+        if isinstance(root, SourceProblem):
+            return root
+        found = await self._listed(root)
+        unread = (file for file in files if file.removeprefix(root.prefix) not in found.yaml)
+        return next(chain(found.problems, (whole(file, "is of a package, and declares nothing") for file in unread)), None)
+
     async def changes(self) -> AsyncIterator[None]:
         """Yields when the remote is to be asked again, without end: soon after a failure, then less and less often."""
         while True:
@@ -250,11 +260,15 @@ class GitSource:
             return None, Tree(problems=(root,))
         if self._good is not None and root == self._root:
             return root, replace(self._good, revision=await self._revision(commit))
-        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only, self._largest)
+        found = await self._listed(root)
         if found.problems:
-            return root, Tree(problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
+            return root, Tree(problems=found.problems)
         await self._read_files(root, found)
         return root, replace(await self._gathered(root, found), revision=await self._revision(commit))
+
+    async def _listed(self, root: _Root) -> Listed:
+        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only, self._largest)
+        return replace(found, problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
 
     async def _begin(self, commit: str) -> _Root | SourceProblem:
         path = self._url.path
