@@ -150,10 +150,10 @@ class Console(Protocol):
         """Copies a stored package to a file (absolute). Raises NotFound."""
 
     async def backup(self, environment: Ref, target: str) -> BackupFacts:
-        """Backs up an environment of this host to a file (absolute), while it runs. Raises NotFound."""
+        """Backs up an environment to a file (absolute), while it runs. Raises NotFound."""
 
     async def backups(self) -> Sequence[BackupFacts]:
-        """The archives of removed environments, the newest first."""
+        """The archives, or on a cluster the kept volumes, of removed environments, the newest first."""
 
     async def restore(self, archive: str, namespace: str, name: str) -> Sequence[Applied]:
         """Makes an environment again, from a file (absolute) or by its id. `""`: under its own name. Raises NotFound,
