@@ -50,9 +50,7 @@ class Store(Protocol):
 
     async def replace(self, document: Document, version: str) -> Document:
         """Replaces metadata (labels, annotations) and spec; status and finalizers stay. Bumps generation when spec changes.
-
-        Raises NotFound, Conflict (another version or uid), Invalid.
-        """
+        Raises NotFound, Conflict (another version or uid), Invalid."""
 
     async def set_status(self, held: Held, status: Document) -> Document:
         """Replaces the status alone. Raises NotFound, Conflict (another incarnation, or a newer generation)."""
@@ -68,6 +66,9 @@ class Store(Protocol):
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
+
+    def dry_run(self) -> Store | None:
+        """The same store, which refuses what it would refuse and stores nothing; None where admission is all that may refuse."""
 
 
 class Declarations(Protocol):

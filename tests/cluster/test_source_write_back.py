@@ -23,7 +23,7 @@ from tests.scenario.repositories import Remote, Served, served_over_http
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 WRITING = {"branch": "main", "interval": "1h", "writeBack": {"mode": "Branch"}}
-PUSH = 18
+PUSH = 20
 """Which git command of a write pushes, where there was no copy of the repository yet."""
 NAMES = [f"both-{number}" for number in range(4)]
 

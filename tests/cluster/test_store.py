@@ -198,3 +198,21 @@ async def test_of_two_deletes_at_once_both_see_it_gone_or_absent(client: Client,
     assert all(isinstance(answer, NotFound | Conflict) or answer == created for answer in answers)
     with pytest.raises(NotFound):
         await store.get(ref_of(created))
+
+
+async def test_a_dry_run_refuses_what_its_caller_may_not_and_stores_nothing(client: Client, namespace: str) -> None:
+    store = KubernetesStore(client, bound_to(namespace))
+    stored = await authorized(store.as_(ADMIN), environment(namespace))
+    edited = {**stored, "spec": {**stored["spec"], "displayName": "Dev"}}
+    version, other = held_of(stored).version, environment(namespace, "qa")
+    for caller, refused in ((ADMIN, False), (VIEWER, True)):
+        dry = store.as_(caller).dry_run()
+        for write in (dry.create(other), dry.replace(edited, version), dry.delete(held_of(stored))):
+            if refused:
+                with pytest.raises(Forbidden):
+                    await write
+            else:
+                await write
+    assert await store.get(ref_of(stored)) == stored
+    with pytest.raises(NotFound):
+        await store.get(ref_of(other))

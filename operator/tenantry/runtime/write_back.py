@@ -103,6 +103,8 @@ class DeclaringStore(WritingStore):
         async with home.turn() as declarations:
             await self._check_free(ref)
             home.admit(document, None)
+            if rehearsed := self.dry_run():
+                await rehearsed.create(document)
             committed = await _commit(declarations, Edit(ref, None, document), document)
             try:
                 return await super().create(_declared(document, committed, home.source))
@@ -119,6 +121,8 @@ class DeclaringStore(WritingStore):
             current = await self.get(ref)
             _check_held(current, Held(ref, document["metadata"].get("uid", ""), version))
             after = home.admit({**document, "status": current.get("status", {})}, current)
+            if rehearsed := self.dry_run():
+                await rehearsed.replace(document, version)
             committed = await _commit(declarations, Edit(ref, current, after), document)
             return await self._bring(ref, document, committed, home.source)
 
@@ -132,6 +136,8 @@ class DeclaringStore(WritingStore):
             _check_held(current, held)
             if current["spec"].get("deletionProtection"):
                 raise Forbidden(f"{held.ref} is protected: set spec.deletionProtection to false to delete it")
+            if rehearsed := self.dry_run():
+                await rehearsed.delete(held)
             tree = await declarations.tree()
             along = tuple(taken_along(tree, current))
             # Whoever may change the object may label it: what is not declared there makes no commit.

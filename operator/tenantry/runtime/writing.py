@@ -25,6 +25,9 @@ class WritingStore:
     def as_(self, caller: Caller) -> WritingStore:
         return WritingStore(self._store.as_(caller), self._cache, self._origin)
 
+    def dry_run(self) -> Store | None:
+        return self._store.dry_run()
+
     async def get(self, ref: Ref) -> Document:
         return await self._absorb(self._store.get(ref))
 

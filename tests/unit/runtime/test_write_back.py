@@ -15,7 +15,7 @@ from tenantry.kinds.registry import TYPES
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Ref, held_of
 from tenantry.model.tree import Declared, Place, Tree
-from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled
+from tenantry.model.verdicts import AlreadyExists, Forbidden, Halt, NotFound, Stalled
 from tenantry.ports import Declarations
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.write_back import DeclaringStore, WriteBack
@@ -158,6 +158,26 @@ async def test_a_deletion_that_the_remote_refuses_leaves_no_mark(kit: Kit) -> No
     with pytest.raises(Halt, match="main is protected"):
         await kit.callers.delete(held_of(current))
     assert "tenantry.dev/deletion-confirmed" not in (await kit.others.get(ACME))["metadata"]["annotations"]
+
+
+async def test_what_the_store_would_refuse_its_caller_is_not_committed(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = await kit.declares(synced())
+    judge = MemoryStore(Admission())
+
+    async def refused(*_: object) -> Document:
+        raise Forbidden("by a policy of this cluster")
+
+    for verb in ("create", "replace", "delete"):
+        monkeypatch.setattr(judge, verb, refused)
+    monkeypatch.setattr(kit.others._store, "dry_run", lambda: judge)
+    other = {**tenant(), "metadata": {**tenant()["metadata"], "name": "beta"}}
+    edited = {**current, "spec": {**current["spec"], "displayName": "X"}}
+    version = held_of(current).version
+    for write in (kit.callers.create(other), kit.callers.replace(edited, version), kit.callers.delete(held_of(current))):
+        with pytest.raises(Forbidden, match="policy of this cluster"):
+            await write
+    assert kit.repository.written == []
+    assert await kit.others.get(ACME) == current
 
 
 async def test_what_its_source_does_not_declare_is_deleted_without_a_commit(kit: Kit) -> None:

@@ -30,9 +30,10 @@ WRITE = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
 class KubernetesStore:
     """tenantry.ports.Store over an API server. Documents come without managedFields."""
 
-    def __init__(self, client: Client, namespace_of: NamespaceOf | None = None) -> None:
-        """namespace_of: for `as_`; without it the Tenant is asked for its status, a request each time."""
+    def __init__(self, client: Client, namespace_of: NamespaceOf | None = None, *, dry: bool = False) -> None:
+        """namespace_of: for `as_`; without it the Tenant is asked for its status, a request each time. dry: stores nothing."""
         self._client = client
+        self._dry = {"dryRun": "All"} if dry else {}
         self._namespace_of = namespace_of or self._bound_namespace
 
     async def get(self, ref: Ref) -> Document:
@@ -47,7 +48,7 @@ class KubernetesStore:
         if not at.namespaced:
             metadata.pop("namespace", None)
         body = {**document, "metadata": metadata}
-        stored = await self._client.request("POST", at.path(ref.namespace), query=WRITE, body=body)
+        stored = await self._client.request("POST", at.path(ref.namespace), query=WRITE | self._dry, body=body)
         return received(stored, ref.kind)
 
     async def replace(self, document: Document, version: str) -> Document:
@@ -86,6 +87,7 @@ class KubernetesStore:
             "kind": "DeleteOptions",
             "propagationPolicy": "Background",
             "preconditions": {key: value for key, value in (("uid", held.uid), ("resourceVersion", held.version)) if value},
+            **({"dryRun": ["All"]} if self._dry else {}),
         }
         answer = await self._client.request("DELETE", object_path(held.ref), body=options)
         return last if answer.get("kind") == "Status" else received(answer, held.ref.kind)
@@ -94,9 +96,12 @@ class KubernetesStore:
         """With the rights of the tenant's ServiceAccount of that role; a caller of the platform keeps the platform's."""
         return KubernetesStoreAs(self, self._client, caller, self._namespace_of)
 
+    def dry_run(self) -> KubernetesStore:
+        return KubernetesStore(self._client, self._namespace_of, dry=True)
+
     async def _patch(self, ref: Ref, patch: Patch, subresource: str = "") -> Document:
         path = object_path(ref, subresource)
-        stored = await self._client.request("PATCH", path, query=WRITE, body=patch, content_type=JSON_PATCH)
+        stored = await self._client.request("PATCH", path, query=WRITE | self._dry, body=patch, content_type=JSON_PATCH)
         return received(stored, ref.kind)
 
     async def _bound_namespace(self, tenant: str) -> str:
@@ -110,8 +115,11 @@ class KubernetesStore:
 class KubernetesStoreAs:
     """A store with one caller's rights: Kubernetes' RBAC judges each request, by impersonation."""
 
-    def __init__(self, own: KubernetesStore, client: Client, caller: Caller, namespace_of: NamespaceOf) -> None:
+    def __init__(
+        self, own: KubernetesStore, client: Client, caller: Caller, namespace_of: NamespaceOf, *, dry: bool = False
+    ) -> None:
         self._own = own
+        self._dry = dry
         self._client = client
         self._caller = caller
         self._namespace_of = namespace_of
@@ -138,11 +146,15 @@ class KubernetesStoreAs:
     def as_(self, caller: Caller) -> KubernetesStoreAs:
         return self._own.as_(caller)
 
+    def dry_run(self) -> KubernetesStoreAs:
+        return KubernetesStoreAs(self._own.dry_run(), self._client, self._caller, self._namespace_of, dry=True)
+
     async def _impersonating(self) -> KubernetesStore:
         """The namespace may come into being after the caller did: it is looked up at the first request."""
         if self._store is None:
             headers = await self._headers()
-            self._store = KubernetesStore(self._client.with_headers(headers), self._namespace_of) if headers else self._own
+            client = self._client.with_headers(headers)
+            self._store = KubernetesStore(client, self._namespace_of, dry=self._dry) if headers else self._own
         return self._store
 
     async def _headers(self) -> Mapping[str, str]:

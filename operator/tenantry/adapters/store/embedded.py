@@ -149,6 +149,9 @@ class Verbs(ABC):
     @abstractmethod
     async def _perform(self, request: Request) -> Document: ...
 
+    def dry_run(self) -> Store | None:
+        return None
+
     async def create(self, document: Document) -> Document:
         return await self._perform(Create(_ref(document), document))
 
