@@ -22,9 +22,9 @@ from tests.scenario.git_world import ACME, DEV, REGION
 from tests.scenario.repositories import Remote
 
 pytestmark = [pytest.mark.slow]
-COMMANDS = 14
+COMMANDS = 16
 """A write runs about as many; the first asks the remote, the last but a few push. The sync that follows is struck by the rest."""
-FEW = ((9, "kill-after"), (11, "kill-before"))
+FEW = ((11, "kill-after"), (13, "kill-before"))
 POINTS = [
     pytest.param(at, mode, marks=() if (at, mode) in FEW else pytest.mark.campaign)
     for at in range(1, COMMANDS + 1)

@@ -20,7 +20,7 @@ from tests.scenario.git_world import ACME, DEV, REGION
 from tests.scenario.repositories import Remote
 
 pytestmark = [pytest.mark.slow, pytest.mark.campaign]
-COMMANDS = 12
+COMMANDS = 14
 """A write-back runs about as many; a strike beyond them comes during the sync that follows, or not at all."""
 
 
