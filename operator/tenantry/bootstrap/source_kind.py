@@ -187,7 +187,7 @@ def _not_labelled(document: Document) -> Problem | None:
 
 
 def _foreign(document: Document, namespace: str) -> Problem | None:
-    """Why a tenant's Source may not declare it: what is applied is written with the platform's rights."""
+    """Why a tenant's Source may not declare it: so that it is told by its file, and told on one machine, too."""
     kind = document["kind"]
     if kind not in TENANT_KINDS:
         return Problem("kind", f"a Source in a tenant's namespace declares no {kind}: only what the tenant's ADMIN may")
