@@ -21,6 +21,8 @@ from tenantry.runtime.write_back import holding
 
 MOST = 8
 """Copies that are kept although nobody uses them."""
+TENANT_MOST = 2
+"""Those of one tenant among them: others' are not displaced by its Sources, and it does not fill the disk."""
 IDLE_S = 600.0
 """How long one is kept that nobody needs."""
 SWEEP_S = 60.0
@@ -108,18 +110,23 @@ class SourceClones:
     async def _opened(self, clone: _Clone, order: SyncOrder) -> Declarations:
         if clone.declarations is not None and clone.order is not None and clone.order.settings == order.settings:
             return clone.declarations
-        await self._make_room()
+        await self._make_room(order.tenant)
         opened = (await self._repositories.open(order)).declarations
         if opened is None:
             raise Halt(Transient("SourceNotWritten", f"source {order.owner} takes no writes any more: try again"))
         clone.order, clone.declarations = order, opened
         return opened
 
-    async def _make_room(self) -> None:
+    async def _make_room(self, tenant: str) -> None:
+        while tenant and len(own := [each for each in self._idle() if each.order and each.order.tenant == tenant]) >= TENANT_MOST:
+            await self._drop_oldest(own)
         while len(idle := self._idle()) >= MOST:
-            oldest = min(idle, key=lambda each: each.used)
-            async with oldest.turn:
-                await self._drop(oldest)
+            await self._drop_oldest(idle)
+
+    async def _drop_oldest(self, idle: list[_Clone]) -> None:
+        oldest = min(idle, key=lambda each: each.used)
+        async with oldest.turn:
+            await self._drop(oldest)
 
     def _idle(self) -> list[_Clone]:
         """Those that nobody uses now."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tenantry.hosts.source_clones import IDLE_S, MOST, SourceClones
+from tenantry.hosts.source_clones import IDLE_S, MOST, TENANT_MOST, SourceClones
 from tenantry.hosts.source_following import Opened
 from tenantry.kinds.source.spec import Source
 from tenantry.model.redeclaring import Committed, Redeclaration
@@ -134,6 +134,14 @@ async def test_a_copy_that_has_grown_too_large_or_is_not_needed_is_discarded(kit
     kit.overgrown = False
     await kit.write(source("used"))
     assert kit.opened == ["uid-idle", "uid-used", "uid-used"]
+
+
+async def test_a_tenant_with_many_sources_displaces_its_own_copies_alone(kit: Kit) -> None:
+    await kit.write(source("platform"))
+    await kit.write(source("other", "tenant-umbra"))
+    for number in range(2 * MOST):
+        await kit.write(source(f"s{number}", "tenant-acme"))
+    assert kit.discarded == [f"uid-s{number}" for number in range(2 * MOST - TENANT_MOST)]
 
 
 async def test_no_more_than_a_few_are_kept_and_the_one_that_was_used_longest_ago_goes_first(kit: Kit) -> None:
