@@ -241,6 +241,22 @@ async def test_what_is_written_is_signed_by_the_key_of_its_secret(at: Desk, keys
 
 
 @pytest.mark.slow
+async def test_what_is_signed_by_a_key_that_is_not_trusted_is_not_pushed(at: Desk, keys: Path) -> None:
+    good, own = ssh_key(keys, "good"), ssh_key(keys, "own")
+    good.sign(at.remote)
+    before = at.remote.git("rev-parse", "main")
+    await at.world.secret("key", SYSTEM, password=own.key.read_text())
+    signing = {**BRANCH, "signingKey": {"secretRef": {"name": "key"}}}
+    await follows(at, verify={"keys": good.told.decode()}, writeBack=signing)
+    answer = await at.rename("dev", "Mine")
+    assert answer.status_code == 500 and "its signature is not of a key of spec.verify.keys" in answer.json()["error"], (
+        answer.text
+    )
+    assert at.remote.git("rev-parse", "main") == before
+    assert reason(await at.world.synced()) == "Succeeded"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_write_survives_a_failure_of_every_git_command(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

@@ -101,6 +101,8 @@ class GitDeclarations:
             if self._settings.review:
                 return await self._proposed(latest, draft, tree, change)
             commit = await self._commits.commit(tree, latest.commit, change.author, change.message)
+            if untrusted := await self._source.distrust(commit):
+                raise Halt(Stalled("SignatureRefused", f"the source would not take the commit: {untrusted}", "Operator"))
             if await self._pushed(commit, branch, latest):
                 await self._adopted(commit)
                 return Committed(commit, change.author, draft.places)

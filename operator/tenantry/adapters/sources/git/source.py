@@ -179,6 +179,10 @@ class GitSource:
         unread = (file for file in files if file.removeprefix(root.prefix) not in found.yaml)
         return next(chain(found.problems, (whole(file, "is of a package, and declares nothing") for file in unread)), None)
 
+    async def distrust(self, commit: str) -> str:
+        """Why a commit is not to be taken, `""` when it is signed by whom it must be. Raises GitFailed, OSError."""
+        return await self._signatures.refusal(commit) if self._signatures else ""
+
     async def changes(self) -> AsyncIterator[None]:
         """Yields when the remote is to be asked again, without end: soon after a failure, then less and less often."""
         while True:
@@ -238,7 +242,7 @@ class GitSource:
 
     async def _is_trusted(self, commit: str) -> bool:
         """Is it signed by whom it must be? It is held back otherwise, and says why."""
-        reason = await self._signatures.refusal(commit) if self._signatures else ""
+        reason = await self.distrust(commit)
         if reason:
             self._held = (whole(str(self._url), f"{commit[:12]} is not taken: {reason}"),)
         return not reason
@@ -247,7 +251,7 @@ class GitSource:
         """Takes the last good commit of an earlier process, where it is still there: all of this is but a cache."""
         try:
             commit = await self._repository.noted(READ)
-            if commit and not (self._signatures and await self._signatures.refusal(commit)):
+            if commit and not await self.distrust(commit):
                 root, tree = await self._read_at(commit)
                 if not tree.problems:
                     self._good, self._root = tree, root
