@@ -16,12 +16,12 @@ from tenantry.model.resource import (
     API_VERSION,
     FINALIZER,
     REQUESTED_BY,
-    SOURCE,
     Document,
     Ref,
     Resource,
     declared_at,
     held_of,
+    source_of,
 )
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Packages
@@ -44,7 +44,7 @@ class Desk(NamedTuple):
 
     def check_free(self, document: Document) -> None:
         """Raises Invalid, naming file, line and commit, for what a source declares that takes no writes."""
-        if _source_of(document) not in self.sources:
+        if source_of(document) not in self.sources:
             refuse_declared(document)
 
 
@@ -61,14 +61,10 @@ def check_slug(slug: str) -> None:
 
 def refuse_declared(document: Document) -> None:
     """Raises Invalid, naming file, line and commit, for what a source declares."""
-    metadata, source = document["metadata"], _source_of(document)
+    metadata, source = document["metadata"], source_of(document)
     if source:
         place = declared_at(document)
         raise invalid("", f"{document['kind']} {metadata['name']} is declared in {place or f'source {source}'}: change it there")
-
-
-def _source_of(document: Document) -> str:
-    return str((document["metadata"].get("labels") or {}).get(SOURCE, ""))
 
 
 def new_document(

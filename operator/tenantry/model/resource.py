@@ -264,6 +264,11 @@ def why(document: Document) -> tuple[str, str, str]:
     return str(ref_of(document)), told.get("reason", "Pending"), told.get("message", "")
 
 
+def source_of(document: Document) -> str:
+    """The source that the object is labelled with, `""` for none."""
+    return str((document["metadata"].get("labels") or {}).get(SOURCE, ""))
+
+
 def declared_at(document: Document) -> str:
     """`file:line`, and `of` the commit where there is one, at which a source declared the object; `""` for no source's."""
     annotations = document["metadata"].get("annotations") or {}

@@ -29,6 +29,7 @@ from tenantry.model.resource import (
     Ref,
     held_of,
     ref_of,
+    source_of,
 )
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, NotFound, Transient
@@ -109,7 +110,7 @@ class DeclaringStore(WritingStore):
             try:
                 return await super().create(_declared(document, committed, home.source))
             except AlreadyExists:  # another process has synced the commit meanwhile, or somebody made one by hand
-                if _source_of(await self.get(ref)) != home.source:
+                if source_of(await self.get(ref)) != home.source:
                     raise
                 return await self._bring(ref, document, committed, home.source)
 
@@ -150,7 +151,7 @@ class DeclaringStore(WritingStore):
                 return current
 
     def _home_of(self, document: Document) -> WriteBack | None:
-        source = _source_of(document)
+        source = source_of(document)
         namespace = document["metadata"].get("namespace", "")
         return self._writers.of(source, namespace) if source and document["kind"] in DECLARED else None
 
@@ -193,7 +194,7 @@ class DeclaringStore(WritingStore):
         for _ in range(ATTEMPTS):
             try:
                 current = await self.get(ref)
-                if _source_of(current) != source:
+                if source_of(current) != source:
                     return False
                 annotations = current["metadata"].get("annotations") or {}
                 kept = {name: value for name, value in annotations.items() if name != DELETION_CONFIRMED}
@@ -226,10 +227,6 @@ def _declared(document: Document, committed: Committed, source: str) -> dict[str
     labels = {**(metadata.get("labels") or {}), SOURCE: source}
     annotations = {**(metadata.get("annotations") or {}), **told}
     return {**document, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
-
-
-def _source_of(document: Document) -> str:
-    return str((document["metadata"].get("labels") or {}).get(SOURCE, ""))
 
 
 def _changes(current: Document, document: Document) -> bool:
