@@ -146,7 +146,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
     """The `at`-th call that needs the disk fails, and every one after it. Yields what was called."""
     called: list[str] = []
     doomed: list[tuple[Any, str]] = [
-        (uploads.tempfile, "mkstemp"), (uploads, "_write"), (shutil, "copyfile"),
+        (uploads.tempfile, "mkstemp"), (uploads, "write_whole"), (shutil, "copyfile"),
         (os, "fsync"), (Path, "rename"), (Path, "replace"), (Path, "hardlink_to"),
     ]  # fmt: skip
     kept = [(where, name, getattr(where, name)) for where, name in doomed]
@@ -156,7 +156,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
             called.append(name)
             if len(called) < at:
                 return real(*args, **options)
-            if name != "_write":
+            if name != "write_whole":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with uploads.writing_to_disk():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -184,7 +184,7 @@ async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: W
         assert await world.engine.apps() == ()
         await world.engine._tidy()
         assert world.left() == set(), (at, called)
-    assert (answer.status_code, struck) == (200, {"mkstemp", "_write", "copyfile", "fsync", "replace"})
+    assert (answer.status_code, struck) == (200, {"mkstemp", "write_whole", "copyfile", "fsync", "replace"})
     assert [app.versions for app in await world.engine.apps()] == [("1.0.0",)]
 
 

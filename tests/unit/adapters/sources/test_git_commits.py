@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +16,7 @@ from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.entering import key_of
 from tenantry.adapters.sources.git.repository import Repository
 from tenantry.adapters.sources.git.url import GitUrl
+from tests.scenario.cli import until
 from tests.scenario.repositories import Remote
 
 
@@ -28,13 +26,13 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))  # a socket's path is short
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    told = subprocess.run(["ssh-agent", "-a", str(folder / "agent")], check=True, capture_output=True, text=True).stdout
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(folder / "agent")], stdout=subprocess.DEVNULL)
+    until((folder / "agent").exists)
     monkeypatch.setenv("SSH_AUTH_SOCK", str(folder / "agent"))
     subprocess.run(["ssh-add", "-q", str(key)], check=True, capture_output=True)
     yield key
-    found = re.search(r"SSH_AGENT_PID=([0-9]+)", told)
-    assert found
-    os.kill(int(found[1]), signal.SIGTERM)
+    process.terminate()
+    process.wait()
     shutil.rmtree(folder)
 
 
