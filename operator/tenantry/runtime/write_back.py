@@ -27,7 +27,6 @@ from tenantry.model.resource import (
     Document,
     Held,
     Ref,
-    held_of,
     ref_of,
     source_of,
 )
@@ -36,11 +35,11 @@ from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, No
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.commit_message import author_of, message_of
+from tenantry.runtime.revising import revise
 from tenantry.runtime.writing import WritingStore
 
 DECLARED = frozenset({"Tenant", "User", "Environment", "Package", "App", "Identity", "IdentityProvider"})
 """The kinds that callers declare. Secrets are never among them: they stay where they are read by nobody."""
-ATTEMPTS = 20
 
 log = structlog.get_logger(__name__)
 
@@ -150,6 +149,11 @@ class DeclaringStore(WritingStore):
             except NotFound:  # another process has pruned it meanwhile
                 return current
 
+    @property
+    def _plain(self) -> WritingStore:
+        """It commits nothing."""
+        return WritingStore(self._store, self._cache)
+
     def _home_of(self, document: Document) -> WriteBack | None:
         source = source_of(document)
         namespace = document["metadata"].get("namespace", "")
@@ -165,18 +169,17 @@ class DeclaringStore(WritingStore):
 
     async def _bring(self, ref: Ref, document: Document, committed: Committed, source: str) -> Document:
         """Stores what is declared now, over whatever the runtime has written since."""
-        for _ in range(ATTEMPTS):
-            current = await self.get(ref)
+
+        def declared(current: Document) -> Document:
             annotations = {**(current["metadata"].get("annotations") or {}), **(document["metadata"].get("annotations") or {})}
             metadata = {**current["metadata"], "annotations": annotations}
-            wanted = _declared({**document, "metadata": metadata}, committed, source)
-            try:
-                return await super().replace(wanted, held_of(current).version)
-            except Conflict:
-                continue
-        raise Conflict(
-            f"{ref} is being changed by others all the time; the commit {committed.commit[:12]} is applied by the next sync"
-        )
+            return _declared({**document, "metadata": metadata}, committed, source)
+
+        try:
+            return (await revise(self._plain, ref, declared))[1]
+        except Conflict as conflict:
+            told = f"{conflict.verdict.message}; the commit {committed.commit[:12]} is applied by the next sync"
+            raise Conflict(told) from conflict
 
     @asynccontextmanager
     async def _confirmed(self, refs: Iterable[Ref], source: str) -> AsyncIterator[None]:
@@ -191,21 +194,19 @@ class DeclaringStore(WritingStore):
 
     async def _mark(self, ref: Ref, mark: Mapping[str, str], source: str) -> bool:
         """False for what is not there, or not the source's."""
-        for _ in range(ATTEMPTS):
-            try:
-                current = await self.get(ref)
-                if source_of(current) != source:
-                    return False
-                annotations = current["metadata"].get("annotations") or {}
-                kept = {name: value for name, value in annotations.items() if name != DELETION_CONFIRMED}
-                metadata = {**current["metadata"], "annotations": {**kept, **mark}}
-                await super().replace({**current, "metadata": metadata}, held_of(current).version)
-            except NotFound:
-                return False
-            except Conflict:
-                continue
-            return True
-        raise Conflict(f"{ref} is being changed by others all the time")
+
+        def marked(current: Document) -> Document:
+            if source_of(current) != source:
+                return current
+            annotations = current["metadata"].get("annotations") or {}
+            kept = {name: value for name, value in annotations.items() if name != DELETION_CONFIRMED}
+            return {**current, "metadata": {**current["metadata"], "annotations": {**kept, **mark}}}
+
+        try:
+            _, after = await revise(self._plain, ref, marked)
+        except NotFound:
+            return False
+        return source_of(after) == source
 
 
 async def _commit(declarations: Declarations, edit: Edit, signed: Document, along: tuple[Ref, ...] = ()) -> Committed:
