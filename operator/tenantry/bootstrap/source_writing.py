@@ -16,7 +16,7 @@ from tenantry.kinds.source.observe import observe
 from tenantry.kinds.source.spec import Source
 from tenantry.model.resource import Ref
 from tenantry.model.syncing import SyncOrder, owner_of
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Halt, Transient
 from tenantry.ports import Secrets
 from tenantry.runtime.asking import ask_to_look
 from tenantry.runtime.cache import Cache
@@ -48,8 +48,11 @@ class SourceWriting:
 
 
 async def _order(ports: Ports, cache: Cache, source: Source) -> SyncOrder:
-    """What the operator's pass of the Source makes of it, too. Raises a Halt where it is refused."""
-    seen = await observe(source, ports.world(TrackedView(cache)))
+    """What the operator's pass makes of the Source as it is now, too. Raises a Halt where it is refused, or there no more."""
+    held = cache.resource(source.ref)
+    if not isinstance(held, Source) or held.metadata.uid != source.metadata.uid or held.suspended or held.deleting:
+        raise Halt(Transient("SourceNotWritten", f"source {owner_of(source.ref)} takes no writes any more: try again"))
+    seen = await observe(held, ports.world(TrackedView(cache)))
     refusal = refusal_of(seen)
     if refusal is not None:
         raise Halt(refusal)

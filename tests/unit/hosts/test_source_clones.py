@@ -98,6 +98,15 @@ async def test_a_copy_is_made_once_and_made_anew_for_other_settings(kit: Kit) ->
     assert kit.opened == ["uid-platform"] * 2
 
 
+async def test_what_is_written_is_what_the_source_asks_for_when_the_turn_comes(kit: Kit) -> None:
+    async with kit.clones.turn(source()):
+        waiting = asyncio.create_task(kit.write(source()))
+        await asyncio.sleep(0)
+        kit.path = "q"
+    await waiting
+    assert kit.opened == ["uid-platform"] * 2
+
+
 async def test_the_source_is_looked_at_after_each_turn_also_one_that_failed(kit: Kit) -> None:
     await kit.write(source())
     with pytest.raises(Conflict):
