@@ -797,6 +797,16 @@ async def test_a_restore_that_is_given_up_leaves_the_volume_kept(kit: Kit) -> No
     await kit.undeploy()
     await sweep(kit)
     assert await kit.kept() == kept, "and not taken up"
+    assert (await kit.volume(kept.volume))["spec"]["claimRef"]["uid"] == kept.claim, "no other claim of that name gets it"
+
+
+async def test_what_tells_of_one_volume_and_was_broken_keeps_nobody_from_the_others(kit: Kit) -> None:
+    kept = await removed(kit)
+    broken = {"metadata": {"labels": {KEPT: "true"}}, "data": {"about.json": "AA=="}}
+    await make(kit.client, "Secret", f"kept-{uuid.uuid4()}", "tenantry-system", **broken)
+    await sweep(kit, days=31)
+    assert await kit.kept() is None
+    assert kept not in await kept_volumes(kit.client)
 
 
 async def test_an_engine_that_never_had_a_volume_has_nothing_to_keep(kit: Kit) -> None:

@@ -38,8 +38,8 @@ LARGEST = 900 << 10
 """Bytes of what a Secret holds of declarations, compressed: it takes 1 MiB in all."""
 LARGEST_INFLATED = 64 << 20
 _ABOUT, _RESOURCES = "about.json", "resources.json.gz"
-_UNITS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P"))} | {
-    unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)
+_UNITS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))} | {
+    unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)
 }
 ClientOf = Callable[[str], Awaitable[Client | None]]
 """The cluster of a region, None for a region that is not there."""
@@ -119,7 +119,7 @@ def _inflated(held: bytes) -> bytes:
 
 def bytes_of(quantity: str) -> int:
     """Of a quantity such as 2Gi, 500M or 1e9."""
-    number = quantity.rstrip("kKMGTPi")
+    number = quantity.rstrip("kKMGTPEi")
     return int(float(number) * _UNITS[quantity[len(number) :]])
 
 
@@ -198,8 +198,10 @@ class KeptVolumes:
         volume = await _volume(client, kept.volume)
         if volume is not None and _is_kept(volume, kept.backup.ref.id):
             claimed = (volume["spec"].get("claimRef") or {}).get("uid")
+            if claimed is None:  # a restore of it was given up: another claim of that name is not to have it
+                volume = await _patch_volume(client, volume, {"spec": {"claimRef": {"uid": kept.claim}}})
             if claimed in (None, kept.claim) and now < kept.until:
-                if kept.taken_up:  # a restore of it was given up
+                if kept.taken_up:
                     await _label(self._own, _path(kept.secret), {TAKEN_UP: None})
                 return
             if alone:
@@ -232,8 +234,17 @@ class KeptVolumes:
 async def kept_volumes(client: Client) -> list[KeptVolume]:
     """All that is told of, the newest first. Raises Halt."""
     answer = await client.request("GET", _path(), query={"labelSelector": f"{KEPT}=true"})
-    found = await asyncio.to_thread(lambda: [kept_of(each) for each in answer["items"]])
+    found = await asyncio.to_thread(lambda: [kept for each in answer["items"] if (kept := _readable(each))])
     return sorted(found, key=lambda kept: kept.backup.taken, reverse=True)
+
+
+def _readable(secret: Document) -> KeptVolume | None:
+    """One that somebody broke is told of, and keeps nobody from the others."""
+    try:
+        return kept_of(secret)
+    except Halt as halt:
+        log.warning("a kept volume is not told of", error=str(halt))
+        return None
 
 
 def _is_kept(volume: Document, id_: str) -> bool:

@@ -65,7 +65,16 @@ def test_what_does_not_tell_of_one_is_named(data: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("quantity", "size"),
-    [("1Gi", 1 << 30), ("512Mi", 512 << 20), ("5368709120", 5 << 30), ("2G", 2 * 10**9), ("1.5Ti", 3 << 39), ("100k", 10**5)],
+    [
+        ("1Gi", 1 << 30),
+        ("512Mi", 512 << 20),
+        ("5368709120", 5 << 30),
+        ("2G", 2 * 10**9),
+        ("1.5Ti", 3 << 39),
+        ("100k", 10**5),
+        ("1Ei", 1 << 60),
+        ("2E", 2 * 10**18),
+    ],
 )
 def test_a_quantity_in_bytes(quantity: str, size: int) -> None:
     assert bytes_of(quantity) == size
