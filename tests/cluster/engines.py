@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ from tenantry.adapters.kubernetes.credentials import from_kubeconfig
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.model.verdicts import Halt, NotFound
 from tests.cluster.control_plane import Cluster
+from tests.cluster.threads import Beside, beside
 from tests.scenario.cli import COMMAND, environment
 
-STARTS_WITHIN_S = 60.0
 AGAIN_S = 0.3
 BROKEN = "broken"
 """A version of engines whose image is not to be had."""
@@ -60,42 +59,27 @@ class Pod:
         return value
 
 
-class Node:
+class Node(Beside):
     """Plays every pod of an engine from its creation to its deletion. real: with an engine behind it."""
 
     def __init__(self, cluster: Cluster, folder: Path, *, real: bool, volumes: bool = False) -> None:
         """volumes: are claims bound, as the controller of volumes does?"""
+        super().__init__()
         self._volumes = volumes
         self._cluster = cluster
         self._folder = folder
         self._real = real
         self._pods: dict[str, Pod] = {}
         self._starting: set[asyncio.Task[None]] = set()
-        self._stop = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._up = threading.Event()
         self.proxy = ""
 
-    def run(self) -> None:
-        """Until `stop`; in a thread of its own."""
-        asyncio.run(self._run())
-
-    def wait(self) -> None:
-        assert self._up.wait(STARTS_WITHIN_S)
-
-    def stop(self) -> None:
-        """From another thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    async def serve(self) -> None:
         server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
         self.proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         self._client = Client(from_kubeconfig(self._cluster.kubeconfig))
         watching = asyncio.create_task(self._watch())
-        self._up.set()
-        await self._stop.wait()
+        self.up.set()
+        await self.ends.wait()
         watching.cancel()
         for task in self._starting:
             task.cancel()
@@ -302,12 +286,5 @@ async def bound(client: Client, claim: Object) -> str:
 def node(cluster: Cluster, folder: Path, *, real: bool, volumes: bool = False) -> Iterator[Node]:
     """A node that plays pods until the end of the block."""
     folder.mkdir(parents=True, exist_ok=True)
-    played = Node(cluster, folder, real=real, volumes=volumes)
-    thread = threading.Thread(target=played.run, name="node")
-    thread.start()
-    try:
-        played.wait()
+    with beside(Node(cluster, folder, real=real, volumes=volumes), "node", within_s=60) as played:
         yield played
-    finally:
-        played.stop()
-        thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,41 +15,27 @@ from aiohttp import web
 
 from tests.cluster.control_plane import Cluster
 from tests.cluster.engines import Node
+from tests.cluster.threads import Beside, beside
 
 PROTOCOL = "v5.channel.k8s.io"
 CHUNK = 32 << 10
-STARTS_WITHIN_S = 30.0
 
 
-class ExecServer:
+class ExecServer(Beside):
     """Passes everything on to the API server but commands in pods, which it runs. kubeconfig: the cluster's, by this server.
 
     cut_after: how many bytes of input or output pass before the next connection breaks.
     """
 
     def __init__(self, cluster: Cluster, node: Node, folder: Path) -> None:
+        super().__init__()
         self._config = yaml.safe_load(cluster.kubeconfig.read_text())
         self._node = node
         self.kubeconfig = folder / "kubeconfig-exec"
         self.cut_after: int | None = None
         self.commands: list[list[str]] = []
-        self._up, self._stop = threading.Event(), asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self) -> None:
-        """Until `stop`; in a thread of its own."""
-        asyncio.run(self._run())
-
-    def wait(self) -> None:
-        assert self._up.wait(STARTS_WITHIN_S)
-
-    def stop(self) -> None:
-        """From another thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-
-    async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    async def serve(self) -> None:
         target = self._config["clusters"][0]["cluster"]
         self._server = target["server"]
         tls = ssl.create_default_context(cafile=target["certificate-authority"])
@@ -63,8 +48,8 @@ class ExecServer:
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             target["server"] = f"http://127.0.0.1:{runner.addresses[0][1]}"
             self.kubeconfig.write_text(yaml.safe_dump(self._config))
-            self._up.set()
-            await self._stop.wait()
+            self.up.set()
+            await self.ends.wait()
             await runner.cleanup()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
@@ -158,12 +143,5 @@ async def _ended(process: asyncio.subprocess.Process, giving: asyncio.Task[None]
 @contextmanager
 def exec_server(cluster: Cluster, node: Node, folder: Path) -> Iterator[ExecServer]:
     """One that serves until the end of the block."""
-    server = ExecServer(cluster, node, folder)
-    thread = threading.Thread(target=server.run, name="exec")
-    thread.start()
-    try:
-        server.wait()
+    with beside(ExecServer(cluster, node, folder), "exec", within_s=30) as server:
         yield server
-    finally:
-        server.stop()
-        thread.join()

@@ -77,11 +77,6 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture(scope="module")
 def world(own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("backups")
     work = folder / "work"

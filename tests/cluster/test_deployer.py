@@ -813,6 +813,7 @@ async def test_an_engine_that_never_had_a_volume_has_nothing_to_keep(kit: Kit) -
     await kit.deployer.snapshot(kit.ref)
     await kit.deploy()
     await kit.deployer.snapshot(kit.ref)
+    assert await kit.kept() is None
 
 
 # Other clusters

@@ -56,11 +56,6 @@ class Written(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def kube(kubectl: Run) -> Kube:
-    return Kube(kubectl)
-
-
-@pytest.fixture(scope="module")
 def at(own: Cluster, release: str, kubectl: Run, kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     folder: Path = tmp_path_factory.mktemp("platform")
     remote = repository(folder / "served" / "written.git")

@@ -6,16 +6,12 @@ The remote has all of it or nothing, and the next start brings the platform to w
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.crash.test_write_back_kills import client
+from tests.crash.striking import Write, delete, edit, running, struck
 from tests.scenario.cli import serving, tenantry, until
 from tests.scenario.failing_git import FailingGit
 from tests.scenario.git_world import ACME, DEV, REGION
@@ -60,20 +56,11 @@ def applied(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for kind in ("tenants", "environments") for each in held(kind, folder)}
 
 
-def killed_while(remote: Remote, folder: Path, git: FailingGit, at: int, mode: str, write: Callable[[httpx.Client], Any]) -> None:
-    """Runs `up`, makes the write, and is struck at that command; ends it otherwise."""
-    variables = {"PATH": f"{git.folder}:{os.environ['PATH']}"}
-    with serving("up", "declared", "--listen", "127.0.0.1:0", cwd=folder, **variables) as up:
+def killed_while(remote: Remote, folder: Path, git: FailingGit, at: int, mode: str, write: Write) -> None:
+    """Runs `up`, makes the write once the Source is applied, and is struck at that command; ends it otherwise."""
+    with running("declared", folder, git) as up:
         applied(remote, folder)
-        with client(up.url, folder) as http:
-            git.arm(at, mode)
-            try:
-                write(http)
-            except httpx.TransportError:
-                up.process.wait(10)
-            git.disarm()
-        if up.process.poll() is None:
-            up.end(signal.SIGKILL)
+        struck(up, folder, git, at, mode, write)
 
 
 def restarted(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
@@ -87,10 +74,6 @@ def restarted(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
 def test_an_edit(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
     before = remote.git("rev-parse", "main")
 
-    def edit(http: httpx.Client) -> None:
-        environment = http.get("/environments").json()[0]
-        http.put(f"/environments/{environment['id']}", json={"name": "Edited"})
-
     killed_while(remote, tmp_path, FailingGit.at(tmp_path / "bin"), at, mode, edit)
     commits = remote.git("rev-list", f"{before}..main").splitlines()
     assert len(commits) <= 1
@@ -103,9 +86,6 @@ def test_an_edit(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
 @pytest.mark.parametrize("mode", ["kill-before", "kill-after"])
 @pytest.mark.parametrize("at", range(2, COMMANDS + 1, 2))
 def test_a_deletion(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
-    def delete(http: httpx.Client) -> None:
-        http.delete(f"/tenants/{http.get('/tenants').json()[0]['id']}")
-
     killed_while(remote, tmp_path, FailingGit.at(tmp_path / "bin"), at, mode, delete)
     files = remote.git("ls-tree", "-r", "--name-only", "main").splitlines()
     assert files in (["acme.yaml", "acme/dev.yaml", "eu.yaml"], ["eu.yaml"]), "a tenant goes with what is inside, or not at all"

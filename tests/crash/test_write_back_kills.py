@@ -6,15 +6,14 @@ The remote has all of it or nothing, and the next start brings the platform to w
 from __future__ import annotations
 
 import json
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.scenario.cli import serving, tenantry
+from tests.crash.striking import Write, delete, edit, running, struck
+from tests.scenario.cli import tenantry
 from tests.scenario.failing_git import KILLS, FailingGit
 from tests.scenario.git_world import ACME, DEV, REGION
 from tests.scenario.repositories import Remote
@@ -31,24 +30,11 @@ def remote(tmp_path: Path) -> Remote:
     return made
 
 
-def client(url: str, folder: Path) -> httpx.Client:
-    token = tenantry("token", cwd=folder).stdout.strip()
-    return httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=30)
-
-
-def killed_while(remote: Remote, folder: Path, git: FailingGit, at: int, mode: str, write: Any) -> None:
+def killed_while(remote: Remote, folder: Path, git: FailingGit, at: int, mode: str, write: Write) -> None:
     """Runs `up`, makes the write, and is struck at that command; ends it otherwise."""
-    variables = {"PATH": f"{git.folder}:{os.environ['PATH']}", "TENANTRY_GIT__WRITE_BACK": "branch"}
-    with serving("up", remote.url(), "--listen", "127.0.0.1:0", cwd=folder, **variables) as up:
-        with client(up.url, folder) as http:
-            git.arm(at, mode)
-            try:
-                write(http)
-            except httpx.TransportError:
-                up.process.wait(10)
-            git.disarm()
-        if up.process.poll() is None:
-            up.end(signal.SIGKILL)
+    variables = {"TENANTRY_GIT__WRITE_BACK": "branch"}
+    with running(remote.url(), folder, git, **variables) as up:
+        struck(up, folder, git, at, mode, write)
 
 
 def converged(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
@@ -69,13 +55,7 @@ def converged(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("at", range(1, COMMANDS + 1, 2))
 def test_an_edit(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
     before = remote.git("rev-parse", "main")
-    git = FailingGit.at(tmp_path / "bin")
-
-    def edit(http: httpx.Client) -> None:
-        environment = http.get("/environments").json()[0]
-        http.put(f"/environments/{environment['id']}", json={"name": "Edited"})
-
-    killed_while(remote, tmp_path, git, at, mode, edit)
+    killed_while(remote, tmp_path, FailingGit.at(tmp_path / "bin"), at, mode, edit)
     commits = remote.git("rev-list", f"{before}..main").splitlines()
     assert len(commits) <= 1
     assert ('"Edited"' in remote.git("show", "main:acme/dev.yaml")) == bool(commits)
@@ -88,10 +68,6 @@ def test_an_edit(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
 @pytest.mark.parametrize("at", range(2, COMMANDS + 1, 2))
 def test_a_deletion_and_a_creation(remote: Remote, tmp_path: Path, at: int, mode: str) -> None:
     git = FailingGit.at(tmp_path / "bin")
-
-    def delete(http: httpx.Client) -> None:
-        tenant = http.get("/tenants").json()[0]
-        http.delete(f"/tenants/{tenant['id']}")
 
     def create(http: httpx.Client) -> None:
         http.post("/tenants", json={"name": "Beta", "slug": "beta"})

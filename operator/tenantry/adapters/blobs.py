@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tenantry.adapters.store.state_folder import StateUnwritable, make_durable
+from tenantry.adapters.store.state_folder import StateUnwritable
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import NotFound
+from tenantry.rest.disk import make_durable
 
 Check = Callable[[Path], PackageFacts]
 """Checks a package file and tells what it says of itself, its sha256 computed. Blocks. Raises Invalid."""

@@ -20,10 +20,10 @@ from tenantry.model.facts import EngineIdentity
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.ports import EngineAdmin
 from tenantry.rest.bodies import invalid
+from tenantry.rest.disk import writing_to_disk
 from tenantry.rest.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
 from tenantry.rest.throttle import Throttle, address_of
 from tenantry.rest.tokens import Claims, key_id, new_key, read_key, sign, verify, write_key
-from tenantry.rest.uploads import writing_to_disk
 
 ISSUER = "tenantry-engine"
 READS = frozenset({"GET", "HEAD"})

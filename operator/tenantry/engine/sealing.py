@@ -12,8 +12,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tenantry.engine.shelf import sync_folder
-from tenantry.rest.uploads import writing_to_disk
+from tenantry.rest.disk import make_durable, writing_to_disk
 
 KEY_FILE = "secret.key"
 KEY_BYTES = 32
@@ -90,4 +89,4 @@ def _make(path: Path) -> None:
         pass
     finally:
         Path(temporary).unlink()
-    sync_folder(path.parent)
+    make_durable(path.parent)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tenantry.engine.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Download
-from tenantry.rest.uploads import writing_to_disk
+from tenantry.rest.disk import make_durable, writing_to_disk
 
 SUFFIX = ".tapp"
 
@@ -38,9 +38,9 @@ class Shelf:
             try:
                 # No link: whoever still writes to that file must not change what is stored.
                 shutil.copyfile(package, scratch)
-                _sync_file(scratch)
+                make_durable(scratch)
                 scratch.replace(target)
-                sync_folder(self._packages)
+                make_durable(self._packages)
             finally:
                 scratch.unlink(missing_ok=True)
 
@@ -108,17 +108,3 @@ class Shelf:
 
 def _entries(folder: Path) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a power cut. Blocks. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

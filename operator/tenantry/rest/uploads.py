@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -15,8 +15,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from tenantry.model.verdicts import Halt, Transient
 from tenantry.rest.bodies import body_chunks, invalid, too_large
+from tenantry.rest.disk import write_whole, writing_to_disk
 
 BUFFER = 1 << 20
 OVERHEAD = 64 * 1024
@@ -89,27 +89,9 @@ async def _stream(chunks: AsyncIterator[bytes], parse: Callable[[bytes], list[by
             await asyncio.wait([writing])  # also when cancelled: a thread must not write to a descriptor that is closed
 
 
-@contextmanager
-def writing_to_disk() -> Iterator[None]:
-    """What the disk refuses, because it is full or fails, is answered 503. Raises a Transient Halt (DiskUnwritable)."""
-    try:
-        yield
-    except OSError as error:
-        raise Halt(Transient("DiskUnwritable", f"the disk cannot be written: {error.strerror or error}")) from error
-
-
 def _new_file(folder: Path) -> tuple[int, str]:
     with writing_to_disk():
         return tempfile.mkstemp(".part", "upload-", folder)
-
-
-def write_whole(file: BinaryIO, pieces: Iterable[bytes]) -> None:
-    """Writes all of each piece, however little an unbuffered file takes at a time. Blocks. Raises Halt."""
-    with writing_to_disk():
-        for piece in pieces:
-            rest = memoryview(piece)
-            while rest:
-                rest = rest[file.write(rest) :]
 
 
 class _FilePart:

@@ -174,9 +174,7 @@ class Record:
         if reconcile_requested(self._resource) or any(map(loses_data, decision.changes)):
             return False
         cause = self._cause_of(decision)
-        return self._unfinished(cause) is None and any(
-            known.spec.cause == cause and known.status.result == "FAILURE" for known in self._known
-        )
+        return self._unfinished(cause) is None and "FAILURE" in self._results(cause)
 
     async def settle(self, decision: Decision[Any], verdict: Verdict) -> None:
         """Ends, keeps or records the Operation, as the verdict asks."""
@@ -210,9 +208,13 @@ class Record:
     def _recorded(self, cause: str, verdict: Verdict) -> bool:
         """Has this change an Operation that ended in the way in which this pass ends? What was made and is refused later, by
         something else that changed, was made all the same."""
-        results = {operation.status.result for operation in self._known if operation.spec.cause == cause}
+        results = self._results(cause)
         failed = not isinstance(verdict, Ready | Gone) and bool(results & {"FAILURE", "CANCELLED"})
         return "SUCCESS" in results or failed or isinstance(verdict, Transient)
+
+    def _results(self, cause: str) -> set[str]:
+        """Of its Operations."""
+        return {operation.status.result for operation in self._known if operation.spec.cause == cause}
 
     def _ending(self, verdict: Verdict) -> dict[str, Any] | None:
         match verdict:

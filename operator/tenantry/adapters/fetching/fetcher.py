@@ -20,7 +20,7 @@ from tenantry.adapters.fetching.room import Room
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
-from tenantry.rest.uploads import write_whole, writing_to_disk
+from tenantry.rest.disk import write_whole, writing_to_disk
 
 FIELD = "spec.source.url"
 

@@ -22,10 +22,10 @@ from typing import Any, BinaryIO, cast
 import orjson
 import yaml
 
-from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document, format_time, parse_time, ref_of
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
+from tenantry.rest.disk import make_durable
 
 FORMAT = 1
 ABOUT = "backup.json"

@@ -14,10 +14,10 @@ import yaml
 from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, database_of, joined, mark_of, read, to_yaml, write
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.staging import Staging
-from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, format_time
 from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound, Problem
+from tenantry.rest.disk import make_durable
 
 KEEP = timedelta(days=30)
 ARCHIVE = ".tar"

@@ -27,13 +27,14 @@ from tenantry.adapters.local.archives import (
     stream,
     unpack,
 )
-from tenantry.adapters.store.state_folder import FolderLock, make_durable
+from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.engine.database import FILE
 from tenantry.engine.logical.dump import dump
 from tenantry.engine.logical.load import check_empty, load
 from tenantry.engine.logical.session import is_postgresql
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+from tenantry.rest.disk import make_durable
 
 # All are passed over by backups. While the mark is there, the folder and the database may hold half of a restore.
 _MARK = "restoring.tmp"

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import orjson
 
-from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import Halt, Stalled
+from tenantry.rest.disk import make_durable
 
 DATABASE = "engines.db"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")

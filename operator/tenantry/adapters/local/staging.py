@@ -12,8 +12,8 @@ from pathlib import Path
 import orjson
 
 from tenantry.adapters.local.archives import unpack
-from tenantry.adapters.store.state_folder import make_durable
 from tenantry.model.facts import EngineRef
+from tenantry.rest.disk import make_durable
 
 _FOR = "for.json"
 _FILES = "engine"

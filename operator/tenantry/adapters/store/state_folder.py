@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from tenantry.model.verdicts import Halt, Stalled, Transient
+from tenantry.rest.disk import make_durable
 
 KEY_FILE = "secret.key"
 LOCK_FILE = "lock"
@@ -121,15 +122,6 @@ def _make_key(folder: Path) -> bytes:
     except OSError as error:
         raise StateUnwritable(folder, error.strerror or error) from error
     return key
-
-
-def make_durable(path: Path) -> None:
-    """Makes a file's bytes, or the names in a folder, survive a power cut. Blocks. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def password_file(folder: Path) -> str:
