@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 IMAGE := tenantry:$(shell awk '/^appVersion:/ {print $$2}' charts/tenantry/Chart.yaml)
 KIND ?= tenantry
+# Tests wait more than they compute: two workers a core keep the cores busy.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
@@ -24,10 +26,10 @@ up: $(READY) ## Run the platform of examples/02 on this machine, at http://127.0
 	$(BIN)/tenantry up examples/02-music-company
 
 test: $(READY) ## Run the tests that a change must pass, under five minutes
-	$(BIN)/pytest -n 2 -m 'not slow' tests
+	$(BIN)/pytest -n $(WORKERS) -m 'not slow' tests
 
 slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, the suites on PostgreSQL
-	$(BIN)/pytest -n 2 -m 'slow and not campaign and not cluster and not node' tests
+	$(BIN)/pytest -n $(WORKERS) -m 'slow and not campaign and not cluster and not node' tests
 
 campaigns: $(READY) ## Kill migrations at every statement, and write-back at every command
 	$(BIN)/pytest -n 2 --dist loadfile -m campaign tests
