@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from tenantry.rest.bodies import Body
+from tenantry.rest.bodies import Body, EditBody
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -206,7 +206,7 @@ class CreateTenantRequest(Body):
     slug: NonEmpty
 
 
-class EditRequest(Body):
+class EditRequest(EditBody):
     """What changes of a tenant or an environment."""
 
     name: Name | None = None
@@ -222,7 +222,7 @@ class CreateUserRequest(Body):
     type: NonEmpty
 
 
-class EditUserRequest(Body):
+class EditUserRequest(EditBody):
     """What changes of a user."""
 
     password: NonEmpty | None = None

@@ -64,10 +64,20 @@ class Front:
         """Who sends the request; returns once the cache is as far as the request asks, and has what the same caller's earlier
         requests recorded. Raises Unauthorized, Invalid."""
         principal = await self.authenticator.principal(request)
+        await self._caught_up(request, principal)
+        return principal
+
+    async def enter_superuser(self, request: Request) -> Principal:
+        """The same for a SUPERUSER's routes. Raises Forbidden for other roles, before anything else is looked at."""
+        principal = await self.authenticator.principal(request)
+        principal.require_superuser()
+        await self._caught_up(request, principal)
+        return principal
+
+    async def _caught_up(self, request: Request, principal: Principal) -> None:
         await self.versions.reached(request)
         if following := self._following.get(principal.caller.subject):
             await asyncio.wait(following)
-        return principal
 
     def follow(self, principal: Principal, record: Coroutine[Any, Any, object]) -> None:
         """Makes the record of a write that is durable, and may be answered before: whoever works on it makes the same one."""

@@ -20,6 +20,8 @@ PAGED = ("limit", "continue")
 """Query parameters of lists."""
 TAGGED = ("If-None-Match",)
 """Headers of reads."""
+ROLE = "x-role"
+"""The OpenAPI extension that names the only role which may call an endpoint."""
 CONDITIONAL = (400, 403, 404, 412, 500)
 """What a write of one object may be refused with."""
 _DESCRIBED = {
@@ -41,7 +43,10 @@ _HEADERS = {
 
 
 class Route(NamedTuple):
-    """One endpoint. answer: the status and model of its success; query: parameters, a required one ends in `!`."""
+    """One endpoint. answer: the status and model of its success; query: parameters, a required one ends in `!`.
+
+    role: the only role that may call it, `""` for every role; others are answered 403 before anything is looked up.
+    """
 
     method: str
     path: str
@@ -52,6 +57,7 @@ class Route(NamedTuple):
     query: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     body: type[BaseModel] | dict[str, Any] | None = None
+    role: str = ""
 
 
 class LeanRoute(APIRoute):
@@ -99,6 +105,8 @@ def _extra(route: Route) -> dict[str, Any]:
     parameters += [_query_parameter(name) for name in route.query]
     parameters += [_header_parameter(name) for name in route.headers]
     extra: dict[str, Any] = {"parameters": parameters}
+    if route.role:
+        extra[ROLE] = route.role
     if isinstance(route.body, dict):
         extra["requestBody"] = route.body
     elif route.body is not None:

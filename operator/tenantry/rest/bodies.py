@@ -30,6 +30,15 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
+class EditBody(Body):
+    """A JSON body of an edit: it carries at least one of its fields whose default is None."""
+
+    @classmethod
+    def carried(cls) -> dict[str, str]:
+        """The fields of which one must be given, each with its name in JSON."""
+        return {name: field.alias or name for name, field in cls.model_fields.items() if field.default is None}
+
+
 M = TypeVar("M", bound=Body)
 
 
@@ -88,9 +97,12 @@ def parse_json(raw: bytes, model: type[M]) -> M:
     if not isinstance(value, dict):
         raise invalid("body", "must be a JSON object")
     try:
-        return model.model_validate(value)
+        body = model.model_validate(value)
     except ValidationError as error:
         raise Invalid(problems_of(list(error.errors(include_url=False, include_context=False, include_input=False)))) from None
+    if isinstance(body, EditBody) and all(getattr(body, name) is None for name in body.carried()):
+        raise invalid("body", f"must carry at least one of {', '.join(body.carried().values())}")
+    return body
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

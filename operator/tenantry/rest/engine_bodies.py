@@ -15,7 +15,7 @@ from tenantry.model.facts import (
     MigrationStep,
     Password,
 )
-from tenantry.rest.bodies import Body, invalid, time_text
+from tenantry.rest.bodies import Body, EditBody, invalid, time_text
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 IssuerUrl = Annotated[str, Field(max_length=2048, pattern=r"^https?://[^\s/]+[^\s]*\z")]
@@ -123,7 +123,7 @@ class ExternalIdpAddRequest(Body):
         return IdentityProviderSettings(**_given(self))
 
 
-class ExternalIdpEditRequest(Body):
+class ExternalIdpEditRequest(EditBody):
     """What changes of an external identity provider; a field that is left out stays."""
 
     name: NonEmpty | None = None
@@ -166,7 +166,7 @@ class ExtendedIdentityAdd(PasswordFields):
     roles: list[Grant] = Field(default_factory=list, max_length=100)
 
 
-class ExtendedIdentityEdit(PasswordFields):
+class ExtendedIdentityEdit(PasswordFields, EditBody):
     """The extension's edit of a local user: password, roles, or both."""
 
     roles: list[Grant] | None = Field(default=None, max_length=100)

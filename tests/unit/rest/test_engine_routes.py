@@ -221,3 +221,14 @@ async def test_docs_are_one_page_that_fetches_nothing(client: httpx.AsyncClient)
     assert "<script" not in page.text
     assert "://" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+async def test_an_edit_that_carries_no_field_is_refused_on_every_edit_route(
+    client: httpx.AsyncClient, double: EngineDouble
+) -> None:
+    await client.post(f"{API}/admin/idps/external", json=IDP)
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    edits = [path for path, operations in paths.items() if "put" in operations]
+    answers = {path: await client.put(path.format(id="idp-0", username="admin"), json={"unknown": 1}) for path in edits}
+    assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(edits, 400)
+    assert len(edits) == 4

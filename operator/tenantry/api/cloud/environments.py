@@ -97,11 +97,13 @@ class Environments:
         return queued(front.versions.headers(document), operation, f"environment {body.slug} is being created", row.body)
 
     async def check_slug(self, request: Request) -> Response:
-        """Check a slug's format, and within a tenant that it is free."""
+        """Check a slug's format, and that it is free within the tenant."""
         principal = await self._front.enter(request)
         slug = request.query_params.get("slug", "")
         if not slug:
             raise invalid("slug", "is required")
+        if principal.superuser and not request.query_params.get("tenantId"):
+            raise invalid("tenantId", "is required")
         url = ""
         try:
             tenant = tenancy.chosen_tenant(self._front, principal, request)
@@ -163,8 +165,6 @@ class Environments:
     async def _edit(
         self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditRequest
     ) -> tuple[Document, Document]:
-        if body.name is None and body.slug is None:
-            raise invalid("body", "must carry name, slug, or both")
         ref = Ref(Environment.KIND, *row.name)
         document = await desk.store.get(ref)
         desk.check_free(document)
