@@ -31,8 +31,8 @@ test: $(READY) ## Run the tests that a change must pass, under five minutes
 slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, the suites on PostgreSQL
 	$(BIN)/pytest -n $(WORKERS) -m 'slow and not campaign and not cluster and not node' tests
 
-campaigns: $(READY) ## Kill migrations at every statement, and write-back at every command
-	$(BIN)/pytest -n 2 --dist loadfile -m campaign tests
+campaigns: $(READY) ## Run the fault and attack campaigns at full count (ROWS="R3 S8": only some); write docs/reliability.md
+	$(BIN)/python -m tests.campaigns $(ROWS)
 
 cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
 	$(BIN)/pytest -n 2 -m 'cluster and not processes' tests

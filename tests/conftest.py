@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.campaigns.tried import tried
 from tests.cluster.fixtures import cluster
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "tried"]

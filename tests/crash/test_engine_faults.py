@@ -24,6 +24,7 @@ from tenantry.adapters import engine_wire
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
 from tenantry.model.verdicts import Stalled
+from tests.campaigns.tried import Tried
 from tests.crash import story
 from tests.crash.campaign import URL, portrait
 from tests.crash.engine_proxy import EngineFault, EngineProxy, Strike
@@ -228,10 +229,13 @@ async def _check(host: str, strike: Strike, reference: Reference, folder: Path) 
 @pytest.mark.campaign
 @pytest.mark.parametrize("fault", EngineFault, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("host", HOSTS)
-async def test_the_end_is_the_same_whatever_befalls_a_request(host: str, fault: EngineFault, tmp_path: Path) -> None:
+async def test_the_end_is_the_same_whatever_befalls_a_request(
+    host: str, fault: EngineFault, tmp_path: Path, tried: Tried
+) -> None:
     reference = await _reference(host, tmp_path)
     for number, strike in enumerate(each for each in reference.places() if each.fault is fault):
         await _check(host, strike, reference, tmp_path / f"{number}")
+        tried()
 
 
 @pytest.mark.parametrize("host", [pytest.param("ours", marks=pytest.mark.slow), "another's"])

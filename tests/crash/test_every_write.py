@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.store.faults import Fault
+from tests.campaigns.tried import Tried
 from tests.crash import story
 from tests.crash.campaign import Doom, copy_of, run
 
@@ -71,11 +72,12 @@ async def _check(chapter: Chapter, name: str, at: int, fault: Fault, state: Path
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
 @pytest.mark.parametrize("name", story.CHAPTERS)
 async def test_the_end_is_the_same_wherever_it_strikes(
-    name: str, fault: Fault, chapters: dict[str, Chapter], tmp_path: Path
+    name: str, fault: Fault, chapters: dict[str, Chapter], tmp_path: Path, tried: Tried
 ) -> None:
     chapter = chapters[name]
     for at in range(1, chapter.places + 1):
         await _check(chapter, name, at, fault, tmp_path / "state")
+        tried()
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda fault: fault.name)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns.tried import Tried
 from tests.crash.mortal_installs import CHANGES, Site, doomed, install, prepared
 from tests.scenario.postgres import server
 
@@ -18,8 +19,6 @@ __all__ = ["server"]
 REPLAY = os.environ.get("TENANTRY_KILL_POINT", "")
 SAMPLE = 17
 """The normal tier kills at every seventeenth event of one upgrade only."""
-LEAST = {"sqlite": 150, "postgresql": 150}
-_killed: dict[str, int] = {"sqlite": 0, "postgresql": 0}
 
 
 @pytest.mark.slow
@@ -27,27 +26,19 @@ _killed: dict[str, int] = {"sqlite": 0, "postgresql": 0}
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 async def test_the_old_or_the_new_and_nothing_between(
-    database: str, change: str, request: pytest.FixtureRequest, tmp_path: Path
+    database: str, change: str, request: pytest.FixtureRequest, tmp_path: Path, tried: Tried
 ) -> None:
     address = request.getfixturevalue("server") if database == "postgresql" else None
-    _killed[database] += await _campaign(tmp_path, address, change, every=1)
+    await _campaign(tmp_path, address, change, every=1, tried=tried)
 
 
-async def test_some_places_of_an_upgrade(tmp_path: Path) -> None:
-    assert await _campaign(tmp_path, None, "an upgrade", every=SAMPLE) >= 5
+async def test_some_places_of_an_upgrade(tmp_path: Path, tried: Tried) -> None:
+    await _campaign(tmp_path, None, "an upgrade", every=SAMPLE, tried=tried)
+    assert tried.count >= 5
 
 
-@pytest.mark.slow
-@pytest.mark.campaign
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_there_were_enough_of_them(database: str) -> None:
-    if REPLAY or not _killed[database]:
-        pytest.skip("only some of them ran here")
-    assert _killed[database] >= LEAST[database]
-
-
-async def _campaign(folder: Path, address: str | None, change: str, every: int) -> int:
-    """Kills at each place until the install outlives them. How many there were."""
+async def _campaign(folder: Path, address: str | None, change: str, *, every: int, tried: Tried) -> None:
+    """Kill at each place until the install outlives them."""
     before, after = CHANGES[change]
     template = await prepared(folder, address, before)
     old = template.portrait()
@@ -62,10 +53,10 @@ async def _campaign(folder: Path, address: str | None, change: str, every: int) 
         if await asyncio.to_thread(doomed, site, after, at):
             break
         ends.append(await _look(site, after, old, new, point))
+        tried()
         site.remove()
     assert REPLAY or ends[0] == "old"
     assert REPLAY or every > 1 or ends[-1] == "new"
-    return len(ends)
 
 
 async def _look(site: Site, version: str, old: list[str], new: list[str], point: str) -> str:

@@ -26,6 +26,7 @@ from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tenantry.rest import uploads
 from tenantry.rest.uploads import Uploads
+from tests.campaigns.tried import Tried
 from tests.scenario.cli import serving as process
 from tests.scenario.data_world import MANIFEST
 from tests.scenario.serving import serving
@@ -112,33 +113,36 @@ async def _cut(world: World, offset: int, body: bytes) -> None:
     writer.transport.abort()
 
 
-async def test_a_client_that_goes_away_at_any_offset_leaves_nothing(world: World) -> None:
+async def test_a_client_that_goes_away_at_any_offset_leaves_nothing(world: World, tried: Tried) -> None:
     offsets = _offsets(len(world.body))
     assert len(offsets) >= OFFSETS - 1
     for offset in offsets:
         await _cut(world, offset, world.body)
         assert await world.engine.apps() == (), f"cut at {offset}"
         await _until_empty(world)
+        tried()
     assert (await world.upload()).status_code == 200
     assert [app.versions for app in await world.engine.apps()] == [("1.0.0",)]
 
 
-async def test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(world: World) -> None:
+async def test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(world: World, tried: Tried) -> None:
     """The client is well-behaved, and its file is cut: nothing of it may count."""
     async with httpx.AsyncClient(base_url=world.url) as client:
         for offset in _offsets(len(world.package)):
             for body in (world.body[:offset], form(world.package[:offset])):
                 answer = await client.post(f"{API}/upload", content=body, headers=world.typed)
                 assert (answer.status_code, await world.engine.apps()) == (400, ()), f"cut at {offset}"
+                tried()
         await _until_empty(world)
 
 
-async def test_the_same_package_twenty_times_at_once_is_stored_once(world: World) -> None:
+async def test_the_same_package_twenty_times_at_once_is_stored_once(world: World, tried: Tried) -> None:
     answers = await asyncio.gather(*(world.upload() for _ in range(AT_ONCE)))
     assert [one.status_code for one in answers] == [200] * AT_ONCE
     assert [app.versions for app in await world.engine.apps()] == [("1.0.0",)]
     name = f"{hashlib.sha256(world.package).hexdigest()}.tapp"
     assert world.left() == {name}
+    tried(len(answers))
 
 
 @contextmanager
@@ -172,7 +176,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
             setattr(where, name, real)
 
 
-async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: World) -> None:
+async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: World, tried: Tried) -> None:
     struck: set[str] = set()
     for at in range(1, 100):
         with full_disk(at) as called:
@@ -184,11 +188,14 @@ async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: W
         assert await world.engine.apps() == ()
         await world.engine._tidy()
         assert world.left() == set(), (at, called)
+        tried()
     assert (answer.status_code, struck) == (200, {"mkstemp", "write_whole", "copyfile", "fsync", "replace"})
     assert [app.versions for app in await world.engine.apps()] == [("1.0.0",)]
 
 
-async def test_the_platforms_store_has_all_or_nothing_of_a_package_that_the_full_disk_refused(tmp_path: Path) -> None:
+async def test_the_platforms_store_has_all_or_nothing_of_a_package_that_the_full_disk_refused(
+    tmp_path: Path, tried: Tried
+) -> None:
     sha256 = hashlib.sha256(packed(tmp_path)).hexdigest()
     blobs = FolderBlobs(tmp_path / "packages", inspect)
     for at in range(1, 100):
@@ -202,21 +209,23 @@ async def test_the_platforms_store_has_all_or_nothing_of_a_package_that_the_full
         # The last call is that which makes the name durable: it is there, and of the whole package.
         assert (whole is None and left == []) or (called[-1] == "fsync" and len(left) == 2), (at, called)
         await blobs.remove("acme", sha256)
+        tried()
     assert await blobs.inspect("acme", sha256) is not None
 
 
-async def test_the_platforms_store_takes_the_same_package_twenty_times_at_once(tmp_path: Path) -> None:
+async def test_the_platforms_store_takes_the_same_package_twenty_times_at_once(tmp_path: Path, tried: Tried) -> None:
     package = packed(tmp_path)
     blobs = FolderBlobs(tmp_path / "packages", inspect)
     facts = await asyncio.gather(*(blobs.put(f"tenant{n % 5}", tmp_path / "crm.tapp") for n in range(AT_ONCE)))
     assert {one.sha256 for one in facts} == {hashlib.sha256(package).hexdigest()}
     files = [path for path in (tmp_path / "packages").rglob("*") if path.is_file()]
     assert (len(files), len({path.stat().st_ino for path in files})) == (6, 1)
+    tried(len(facts))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [0.0, 0.2, 0.5, 0.9, 0.999, 1.0])
-def test_an_engine_that_is_killed_during_an_upload_has_all_of_it_or_nothing(tmp_path: Path, part: float) -> None:
+def test_an_engine_that_is_killed_during_an_upload_has_all_of_it_or_nothing(tmp_path: Path, part: float, tried: Tried) -> None:
     package = packed(tmp_path, 8 << 20)
     body, password = form(package), tmp_path / "data" / "admin-password"
     arguments = ("engine", "--data", tmp_path / "data", "--listen", "127.0.0.1:0")
@@ -243,3 +252,4 @@ def test_an_engine_that_is_killed_during_an_upload_has_all_of_it_or_nothing(tmp_
             again.seek(0)
             answer = httpx.post(f"{running.url}{API}/upload", files={"file": ("crm.tapp", again)}, auth=auth, timeout=30)
         assert answer.status_code == 200
+    tried()

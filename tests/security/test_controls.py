@@ -22,6 +22,7 @@ from tenantry.engine.outbound import Outbound, Rules, Unreachable
 from tenantry.engine.packages import check
 from tenantry.model.verdicts import Invalid, Unauthorized
 from tenantry.rest import bodies, uploads
+from tests.campaigns.tried import Tried
 from tests.crash import test_uploads
 from tests.crash.test_uploads import world as uploading
 from tests.security import test_slow_clients
@@ -196,7 +197,7 @@ async def test_s9_slow_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("control", ["the removal of what ends early", "the answer of a full disk"])
-async def test_r9_uploads(uploading: Any, monkeypatch: pytest.MonkeyPatch, control: str) -> None:
+async def test_r9_uploads(uploading: Any, monkeypatch: pytest.MonkeyPatch, control: str, tried: Tried) -> None:
     if control == "the answer of a full disk":
 
         @contextmanager
@@ -205,7 +206,7 @@ async def test_r9_uploads(uploading: Any, monkeypatch: pytest.MonkeyPatch, contr
 
         monkeypatch.setattr(uploads, "writing_to_disk", raising)
         with pytest.raises(AssertionError):
-            await test_uploads.test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(uploading)
+            await test_uploads.test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(uploading, tried)
         return
     real = Path.unlink
 
@@ -215,4 +216,4 @@ async def test_r9_uploads(uploading: Any, monkeypatch: pytest.MonkeyPatch, contr
 
     monkeypatch.setattr(Path, "unlink", unlink)
     with pytest.raises((AssertionError, TimeoutError)):
-        await test_uploads.test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(uploading)
+        await test_uploads.test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(uploading, tried)

@@ -14,6 +14,7 @@ from tenantry.adapters.fetching.registry import find_package
 from tenantry.adapters.guarded import GuardedTransport
 from tenantry.engine.outbound import Rules
 from tenantry.model.verdicts import Halt
+from tests.campaigns.tried import Tried
 from tests.security.test_outbound import URLS, Listener, listener, resolver
 
 __all__ = ["listener", "resolver"]
@@ -50,7 +51,7 @@ async def given_as_a_realm(url: str) -> None:
 
 
 @pytest.mark.parametrize("leads", [declared, redirected, given_as_a_realm])
-async def test_no_hostile_url_leads_to_a_connection(leads: Any, listener: Listener) -> None:
+async def test_no_hostile_url_leads_to_a_connection(leads: Any, listener: Listener, tried: Tried) -> None:
     made: list[Any] = []
     loop = asyncio.get_running_loop()
     connect = loop.sock_connect
@@ -68,4 +69,5 @@ async def test_no_hostile_url_leads_to_a_connection(leads: Any, listener: Listen
         assert reason in ("FetchRefused", "FetchFailed"), (name, halted.value.verdict)
         refused += reason == "FetchRefused"
         assert (made, listener.connections) == ([], 0), name
+        tried()
     assert refused >= 75

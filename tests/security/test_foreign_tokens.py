@@ -26,6 +26,7 @@ from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Unauthorized
 from tenantry.rest.uploads import Uploads
+from tests.campaigns.tried import Tried
 from tests.scenario.data_world import DATA, MANIFEST
 from tests.scenario.serving import serving
 from tests.security.forging import (
@@ -97,7 +98,7 @@ async def test_tokens_of_the_issuer_are_accepted(world: World) -> None:
         assert await world.status(make(world)) == 200, name
 
 
-async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world: World) -> None:
+async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world: World, tried: Tried) -> None:
     assert len(FORGED) >= 80
     assert await world.status(token_of(world)) == 200
     world.issuer.asked.clear()
@@ -107,10 +108,11 @@ async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world:
         assert set(world.other.asked) <= {"/.well-known/openid-configuration", "/jwks"}, name
         if name != "the other issuer's name, our key":
             assert world.other.asked == [], name
+        tried()
     assert world.issuer.asked == []
 
 
-async def test_one_subject_of_two_issuers_is_two_identities(world: World) -> None:
+async def test_one_subject_of_two_issuers_is_two_identities(world: World, tried: Tried) -> None:
     async def sub(token: str) -> str:
         me = await world.client.get("/api/v1/auth/me", headers={"Authorization": f"Bearer {token}"})
         return str(me.json()["sub"])
@@ -118,9 +120,10 @@ async def test_one_subject_of_two_issuers_is_two_identities(world: World) -> Non
     first, second = await sub(token_of(world)), await sub(token_of(world, FOREIGN, iss=world.other.url))
     assert first != second
     assert (await sub(token_of(world, preferred_username="admin")), await sub(token_of(world))) == (first, first)
+    tried(2)
 
 
-async def test_a_thousand_unknown_keys_make_one_look_in_thirty_seconds(world: World) -> None:
+async def test_a_thousand_unknown_keys_make_one_look_in_thirty_seconds(world: World, tried: Tried) -> None:
     now = [0.0]
     tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
     await tokens.verify(token_of(world), world.issuer.url, CLIENT)
@@ -131,6 +134,7 @@ async def test_a_thousand_unknown_keys_make_one_look_in_thirty_seconds(world: Wo
         refused = await asyncio.gather(*(tokens.verify(one, world.issuer.url, CLIENT) for one in forged), return_exceptions=True)
         assert {type(one) for one in refused} == {Unauthorized}
         assert world.issuer.asked.count("/jwks") == (1 if moment else 0)
+        tried(len(forged))
         now[0] += PAUSE_S
 
 
@@ -169,7 +173,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: World) -> None:
+async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: World, tried: Tried) -> None:
     for name, document in HOSTILE.items():
         world.later(PAUSE_S)
         world.issuer.document = document
@@ -177,6 +181,7 @@ async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: Worl
         assert "/jwks" not in world.issuer.asked, name
         begun = await world.client.get(f"/auth/login/{world.providers[0].id}")
         assert begun.status_code == 503, name
+        tried()
 
 
 KEY_SETS: dict[str, Any] = {
@@ -200,7 +205,7 @@ LEFT_OUT: dict[str, Any] = {
 }
 
 
-def test_a_key_that_may_not_verify_is_left_out_and_the_others_stay() -> None:
+def test_a_key_that_may_not_verify_is_left_out_and_the_others_stay(tried: Tried) -> None:
     for name, entry in LEFT_OUT.items():
         assert list(keys_of({"keys": [entry, EC.as_dict(private=False)]})) == ["ec"], name
     assert keys_of({"keys": [RSA.as_dict(private=False), FOREIGN.as_dict(private=False)]}) == {}
@@ -208,6 +213,7 @@ def test_a_key_that_may_not_verify_is_left_out_and_the_others_stay() -> None:
         with pytest.raises(Unreachable):
             keys_of(document)
             pytest.fail(name)
+    tried(len(LEFT_OUT) + len(KEY_SETS))
 
 
 async def test_a_provider_that_changes_its_client_refuses_the_old_tokens(world: World) -> None:
@@ -261,8 +267,9 @@ ID_TOKENS: dict[str, Callable[[World, str], str]] = {
 }
 
 
-async def test_each_forged_id_token_at_the_callback_opens_no_session(world: World) -> None:
+async def test_each_forged_id_token_at_the_callback_opens_no_session(world: World, tried: Tried) -> None:
     for name, make in ID_TOKENS.items():
         answer, _ = await _callback(world, make)
         assert answer.status_code == 401, name
         assert "tenantry_session" not in world.client.cookies, name
+        tried()

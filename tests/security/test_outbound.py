@@ -13,6 +13,7 @@ import pytest
 
 from tenantry.engine.outbound import LARGEST, Outbound, Rules, Unreachable, is_public
 from tenantry.model.verdicts import Halt, Invalid
+from tests.campaigns.tried import Tried
 
 LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
 
@@ -189,7 +190,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-async def test_no_hostile_url_leads_to_a_connection(listener: Listener) -> None:
+async def test_no_hostile_url_leads_to_a_connection(listener: Listener, tried: Tried) -> None:
     assert len(URLS) >= 90
     made: list[Any] = []
     loop = asyncio.get_running_loop()
@@ -205,6 +206,7 @@ async def test_no_hostile_url_leads_to_a_connection(listener: Listener) -> None:
             await Outbound(timeout_s=5).get(url.format(port=listener.port), "issuer_url")
             pytest.fail(f"{name}: answered")
         assert (made, listener.connections) == ([], 0), name
+        tried()
 
 
 async def test_the_listener_of_these_tests_is_reached_where_a_setting_allows_it(listener: Listener) -> None:
@@ -215,7 +217,7 @@ async def test_the_listener_of_these_tests_is_reached_where_a_setting_allows_it(
 
 
 async def test_a_name_that_resolves_anew_is_judged_by_the_address_that_is_connected_to(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, tried: Tried
 ) -> None:
     monkeypatch.setitem(RESOLVED, "rebinding.example", ["93.184.216.34"])
     assert socket.getaddrinfo("rebinding.example", 443)[0][4][0] == "93.184.216.34"  # what a look before would see
@@ -223,6 +225,7 @@ async def test_a_name_that_resolves_anew_is_judged_by_the_address_that_is_connec
     with pytest.raises(Unreachable, match="not a public address"):
         await Outbound().get(f"https://rebinding.example:{listener.port}/")
     assert listener.connections == 0
+    tried()
 
 
 ANSWERS = {

@@ -10,6 +10,7 @@ import pytest
 from tenantry.engine.packages.check import Limits, inspect, open_package
 from tenantry.engine.shelf import Shelf
 from tenantry.model.verdicts import Invalid
+from tests.campaigns.tried import Tried
 from tests.security.hostile_packages import good, hostile, mutated, mutations
 
 LIMITS = Limits(size=1 << 20, entries=20, inflated=4 << 20, ratio=200, manifest=64 << 10)
@@ -51,7 +52,7 @@ def test_a_hostile_package_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, MUTATIONS, 250))
-def test_of_a_package_with_bytes_changed_nothing_lands_outside_its_folder(tmp_path: Path, start: int) -> None:
+def test_of_a_package_with_bytes_changed_nothing_lands_outside_its_folder(tmp_path: Path, start: int, tried: Tried) -> None:
     """Refused, or still sound: then what is unpacked is plain files in their folder, no more than may be."""
     for seed, raw in mutations(range(start, start + 250)):
         folder = tmp_path / f"{seed}"
@@ -61,6 +62,7 @@ def test_of_a_package_with_bytes_changed_nothing_lands_outside_its_folder(tmp_pa
         except Exception as error:
             replay = f"tests.security.hostile_packages.mutated(good(), {seed})"
             raise AssertionError(f"seed {seed}: {error!r}; replay: {replay}") from error
+        tried()
     assert {path.name for path in tmp_path.iterdir()} <= {"p.tapp", *(f"{seed}" for seed in range(start, start + 250))}
 
 

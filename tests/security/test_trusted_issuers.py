@@ -16,6 +16,7 @@ from tenantry.bootstrap.sign_in import trusted
 from tenantry.engine.oidc.tokens import foreign_tokens
 from tenantry.settings import Issuer as IssuerSetting
 from tenantry.settings import Outbound, Settings
+from tests.campaigns.tried import Tried
 from tests.scenario.rest_world import World as Platform
 from tests.scenario.rest_world import world_in
 from tests.scenario.serving import serving
@@ -124,7 +125,7 @@ async def test_a_token_ends_with_its_tenant(world: World) -> None:
     assert (await world.get("/auth/me", token)).status_code == 401
 
 
-async def test_each_forged_token_is_refused_by_the_facade_and_nothing_it_names_is_asked(world: World) -> None:
+async def test_each_forged_token_is_refused_by_the_facade_and_nothing_it_names_is_asked(world: World, tried: Tried) -> None:
     for name, make in GOOD.items():
         assert (await world.get("/auth/me", make(world))).status_code == 200, name
     world.issuer.asked.clear()
@@ -134,6 +135,7 @@ async def test_each_forged_token_is_refused_by_the_facade_and_nothing_it_names_i
         assert (answer.status_code, set(answer.json())) == (401, {"error"}), name
         if name != "the other issuer's name, our key":
             assert world.other.asked == [], name
+        tried()
     assert world.issuer.asked == []
 
 
