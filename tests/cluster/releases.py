@@ -92,12 +92,29 @@ def release(helm: Run, kubectl: Run) -> str:
 
 
 def _guarded(kubectl: Run) -> bool:
-    """A policy counts some moments after it was made: a dry run of what it forbids tells."""
-    forged = environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"})
-    taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe", "labels": {"tenantry.dev/tenant": "acme"}}}
+    """A policy counts some moments after it was made: a dry run of what each forbids tells."""
     dry = ("create", "--dry-run=server", "-f", "-")
-    told = kubectl(*dry, given=forged).stderr + kubectl(*dry, *MAKER, given=taken).stderr
-    return all(f"ValidatingAdmissionPolicy 'tenantry-{name}'" in told for name in ("requested-by", "tenant-namespaces"))
+    probes = (
+        ("requested-by", environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"}), ()),
+        ("tenant-namespaces", _namespace("probe", {"tenantry.dev/tenant": "acme"}), MAKER),
+        ("owned-namespaces", _namespace("kube-probe", {"tenantry.dev/tenant": "acme"}), ("--as", OPERATOR)),
+        ("operator-reach", {**_token_secret("default"), "type": "Opaque"}, ("--as", OPERATOR)),
+        # By the api, for the operator is refused by two policies, of which one is told.
+        ("token-secrets", _token_secret(NAMESPACE), ("--as", API)),
+    )
+    return all(
+        f"ValidatingAdmissionPolicy 'tenantry-{name}'" in kubectl(*dry, *who, given=given).stderr for name, given, who in probes
+    )
+
+
+def _namespace(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def _token_secret(namespace: str) -> dict[str, Any]:
+    annotations = {"kubernetes.io/service-account.name": "default"}
+    metadata = {"name": "probe", "namespace": namespace, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": metadata}
 
 
 def tenant_objects() -> list[dict[str, Any]]:
