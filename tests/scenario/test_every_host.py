@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.cluster.engines import node
 from tests.cluster.releases import helm, kubectl, own, release
-from tests.cluster.running import Kube, kubeconfigs, until
-from tests.cluster.running import Platform as Processes
-from tests.cluster.running import token as token_of
-from tests.scenario.cli import called, serving
+from tests.cluster.running import until
+from tests.scenario.either_host import host
 from tests.scenario.hosts import Host, Object, condition, object_
 
-__all__ = ["helm", "kubectl", "own", "release"]
+__all__ = ["helm", "host", "kubectl", "own", "release"]
 pytestmark = pytest.mark.slow
 COMPANY = Path(__file__).parents[2] / "examples" / "02-music-company"
 READY_S = 90.0
@@ -29,32 +26,6 @@ INSTALLED = {
     ("tenant-europe", "production.music-store"): "1.0.0",
     ("tenant-records", "dev.music-store"): "2.0.0",
 }
-
-
-@pytest.fixture(scope="module", params=["one machine", pytest.param("a cluster", marks=pytest.mark.cluster)])
-def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    folder = tmp_path_factory.mktemp("host")
-    yield from (_one_machine(folder) if request.param == "one machine" else _cluster(request, folder))
-
-
-def _one_machine(folder: Path) -> Iterator[Host]:
-    (folder / "nothing").mkdir()
-    with serving("up", "nothing", "--listen", "127.0.0.1:0", cwd=folder) as running:
-        given = called("token", cwd=folder)
-        assert given.returncode == 0, given.stderr
-        yield Host(lambda *words, stdin="": called(*words, cwd=folder, stdin=stdin), running.url, given.stdout.strip())
-
-
-def _cluster(request: pytest.FixtureRequest, folder: Path) -> Iterator[Host]:
-    cluster, run = request.getfixturevalue("own"), request.getfixturevalue("kubectl")
-    request.getfixturevalue("release")
-    kube = Kube(run)
-    with node(cluster, folder / "node", real=True) as played:
-        processes = Processes(kube, kubeconfigs(cluster, run, folder), folder, played.proxy)
-        with processes.api() as url, processes.leader():
-            token = token_of(url, kube)
-            variables = {"TENANTRY_SERVER": url, "TENANTRY_TOKEN": token, "TENANTRY_KUBECONFIG": str(cluster.kubeconfig)}
-            yield Host(lambda *words, stdin="": called(*words, cwd=folder, stdin=stdin, **variables), url, token)
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,8 @@ class Authenticator:
         return user
 
     def issue(self, user: User, ttl: timedelta) -> str:
-        """A token for a user."""
+        """A token for a user. Raises Unauthorized for one that may not sign in."""
+        self._principal_of(user)
         return self._keys.sign({"sub": self._owners.id_of(user), "aud": AUDIENCE, "stamp": self._stamp(user)}, ttl)
 
     def _verify(self, token: str) -> _Verified:
@@ -155,6 +156,9 @@ class Authenticator:
         tenant = self._owners.named(spec.tenant)
         if tenant is None:
             raise Unauthorized("the user's tenant does not exist")
+        if user.tenant_uid != tenant.metadata.uid:
+            # Unless it was replaced, the next pass binds the user: that a name is the same lets nobody in.
+            raise Unauthorized("the user does not belong to the tenant that now has this name")
         return self._within(tenant, caller)
 
     def _vouched_for(self, user: Vouched) -> Principal:
@@ -178,7 +182,7 @@ class Authenticator:
         """Changes with everything that ends a user's tokens."""
         secret = user.spec.password_secret_ref
         facts = self._secrets.look(SYSTEM_NAMESPACE, secret.name, secret.key, "user")
-        about = (user.metadata.uid, user.spec.role, user.spec.tenant or "", facts.state, facts.fingerprint)
+        about = (user.metadata.uid, user.spec.role, user.tenant_uid, facts.state, facts.fingerprint)
         return hashlib.sha256("\0".join(about).encode()).hexdigest()[:32]
 
     def _named(self, username: str) -> User | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import secrets
 
-from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
 from tenantry.api.writes import refuse_declared
-from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
+from tenantry.model.resource import CREDENTIAL_LABEL, MANAGED_BY_LABEL, MANAGER, Document, Ref, held_of
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.runtime.revising import revise
 from tenantry.runtime.writing import WritingStore

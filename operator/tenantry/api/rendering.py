@@ -139,7 +139,7 @@ class Renderer:
         body = {
             "id": id_,
             "name": user.spec.display_name or user.spec.username,
-            "tenantId": self._owners.id_of(tenant) if tenant is not None else "",
+            "tenantId": self._owners.id_of(tenant) if tenant is not None and tenant.metadata.uid == user.tenant_uid else "",
             "type": user.spec.role,
             "identities": [
                 {"id": identity.id, "identityId": identity.identity_id, "userId": id_, "created_at": created},

@@ -115,9 +115,15 @@ async def _takes(store: WritingStore, named: Document, slug: str) -> bool:
 
 
 async def edit(
-    store: WritingStore, request: Request, ref: Ref, caller: Caller, change: Callable[[dict[str, Any]], dict[str, Any]]
+    store: WritingStore,
+    request: Request,
+    ref: Ref,
+    caller: Caller,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    annotations: dict[str, str] | None = None,
 ) -> tuple[Document, Document]:
-    """Replaces the spec by what `change` makes of it; the documents before and after, the same when nothing changes.
+    """Replaces the spec by what `change` makes of it, and sets annotations; the documents before and after, the same when
+    nothing changes.
 
     Raises NotFound, Conflict (If-Match), Invalid.
     """
@@ -125,7 +131,9 @@ async def edit(
     def changed(current: Document) -> Document:
         check_match(request, current)
         spec = change(dict(current["spec"]))
-        return current if spec == current["spec"] else signed({**current, "spec": spec}, caller)
+        if spec == current["spec"] and not annotations:
+            return current
+        return signed({**current, "spec": spec}, caller, annotations)
 
     return await revise(store, ref, changed)
 

@@ -51,12 +51,18 @@ class Stand:
         self.keys = KeyRing(folder, "tenantry", lambda: self.now)
         self.authenticator = Authenticator(self.keys, self.objects.cache, self.vault, lambda: self.now)
 
-    def user(self, role: str = "ADMIN", tenant: str | None = "acme", namespace: str = SYSTEM_NAMESPACE) -> User:
+    def user(self, role: str = "ADMIN", tenant: str | None = "acme", namespace: str = SYSTEM_NAMESPACE, uid: str = "") -> User:
+        """Bound to its tenant as it is now. uid: to another incarnation of it."""
         spec = {"username": "eve", "role": role, "passwordSecretRef": {"name": "eve"}}
-        self.objects.put("User", "eve", spec | ({"tenant": tenant} if tenant else {}), namespace)
+        bound = {"name": tenant, "uid": uid or self.uid_of(tenant)} if tenant else None
+        self.objects.put("User", "eve", spec | ({"tenant": tenant} if tenant else {}), namespace, status={"tenant": bound})
         found = self.objects.cache.resource(Ref("User", namespace, "eve"))
         assert isinstance(found, User)
         return found
+
+    def uid_of(self, tenant: str) -> str:
+        found = self.objects.cache.resource(Ref("Tenant", "", tenant))
+        return found.metadata.uid if found is not None else "gone"
 
     async def role(self, token: str) -> str:
         header = [(b"authorization", f"Bearer {token}".encode())]
@@ -93,6 +99,10 @@ def _changes_password(stand: Stand) -> None:
     )
 
 
+def _replaces_tenant(stand: Stand) -> None:
+    stand.objects.put("Tenant", "acme", {}, metadata={"uid": "another"})
+
+
 def _passes(stand: Stand) -> None:
     stand.now += HOUR + timedelta(seconds=31)
 
@@ -100,6 +110,8 @@ def _passes(stand: Stand) -> None:
 ENDS: dict[str, Callable[[Stand], Any]] = {
     "its user is deleted": _deletes_user,
     "its tenant is deleted": _deletes_tenant,
+    "its tenant is another of the same name": _replaces_tenant,
+    "its user is bound to another of the same name": lambda stand: (_replaces_tenant(stand), stand.user()),
     "its user's role changes": lambda stand: stand.user("VIEWER"),
     "its user's tenant changes": lambda stand: (stand.objects.tenant("globex"), stand.user(tenant="globex")),
     "its user's password changes": _changes_password,

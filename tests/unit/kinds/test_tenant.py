@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace, decide
+from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace, decide
 from tenantry.kinds.tenant.observe import observe
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant
 from tenantry.model.changes import DeleteObject, EnsureNamespace, RemoveNamespace
 from tenantry.model.claims import Claim
 from tenantry.model.facts import TenantAccess
+from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SYSTEM_NAMESPACE, Ref
 from tests.unit.kinds.factories import (
     BORN,
     DELETED,
@@ -32,10 +33,12 @@ from tests.unit.kinds.factories import (
     telling,
     tenant,
     uid_of,
+    user,
     world,
 )
 
 OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=True, access=TenantAccess().mark)
+EVE = Member(user("eve").held, Ref("Secret", SYSTEM_NAMESPACE, "eve-1"))
 DEV = Child(environment().held, deleting=False)
 CRM = Child(package().held, deleting=False)
 MADE = ("namespace tenant-acme: create",)
@@ -141,6 +144,14 @@ def test_a_slug(seen: Observed, expected: Outcome) -> None:
         ),
         "removes its namespace last": (leaving(), Outcome("Gone", REMOVED, "DELETE_TENANT")),
         "is gone with its namespace": (leaving(namespace=None), Outcome("Gone", (), "DELETE_TENANT")),
+        "takes along the users that REST made for it, secrets first": (
+            leaving(members=(EVE,)),
+            Outcome("Gone", ("secret eve-1: delete", "user eve: delete", *REMOVED), "DELETE_TENANT"),
+        ),
+        "keeps its users while something is in its namespace": (
+            leaving(members=(EVE,), others=(CRM,)),
+            Outcome("Waiting DeletingContents", ("package crm-1-0-0: delete",), "DELETE_TENANT"),
+        ),
         "leaves a namespace of the same name that is not the one it was bound to": (
             leaving(namespace=replace(OWN, uid="another")),
             Outcome("Gone", (), "DELETE_TENANT"),
@@ -242,3 +253,18 @@ async def test_its_contents_are_looked_at_only_while_it_is_being_deleted() -> No
     going = await observe(bound_tenant(deleting=True), world(*inside))
     assert [child.held.ref.kind for child in going.environments] == ["Environment"]
     assert [child.held.ref.kind for child in going.others] == ["App", "Identity", "IdentityProvider", "Package"]
+
+
+async def test_the_users_that_go_along_are_those_that_rest_bound_to_this_very_tenant() -> None:
+    acme = bound_tenant(deleting=True)
+    spec, ours = {"role": "ADMIN", "tenant": "acme"}, {MANAGED_BY_LABEL: MANAGER}
+    own, earlier = ({OF_TENANT: f"acme/{uid}"} for uid in (acme.metadata.uid, "of-an-earlier-acme"))
+    eve = user("eve", spec=spec, labels=ours, annotations=own)
+    others = (
+        user("declared", spec=spec, status={"tenant": {"name": "acme", "uid": acme.metadata.uid}}),
+        user("earlier", spec=spec, labels=ours, annotations=earlier),
+        user("elsewhere", spec=spec | {"tenant": "umbra"}, labels=ours),
+    )
+    looked = await observe(acme, world(acme, eve, *others))
+    assert looked.members == (Member(eve.held, Ref("Secret", SYSTEM_NAMESPACE, "eve")),)
+    assert (await observe(bound_tenant(), world(eve))).members == ()

@@ -9,7 +9,7 @@ from tenantry.kinds.user.observe import observe
 from tenantry.kinds.user.spec import User
 from tenantry.model.claims import Claim
 from tenantry.model.facts import SecretFacts
-from tenantry.model.resource import SYSTEM_NAMESPACE
+from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SOURCE, SYSTEM_NAMESPACE
 from tests.unit.kinds.factories import (
     BORN,
     CHANGED,
@@ -31,19 +31,26 @@ from tests.unit.kinds.factories import (
 )
 
 VIEWER = user("vera", spec={"role": "VIEWER", "tenant": "acme"})
+FIRST, SECOND, THIRD = "first-acme", "second-acme", "third-acme"
+BOUND = telling(VIEWER, tenant={"name": "acme", "uid": FIRST})
+REFUSED = telling(VIEWER, tenant={"name": "acme", "uid": FIRST, "replaced": {"uid": SECOND, "generation": 1}})
+GIVEN = user("vera", spec={"role": "VIEWER", "tenant": "acme"}, annotations={OF_TENANT: f"acme/{FIRST}"})
+IN_SOURCE = user(
+    "vera", spec={"role": "VIEWER", "tenant": "acme"}, annotations={OF_TENANT: f"acme/{FIRST}"}, labels={SOURCE: "x"}
+)
 KNOWN = user(status={"claimed": True, "updatedAt": "2026-01-01T00:00:00Z", "credential": PRESENT.fingerprint}, ready=True)
 
 
 def seen(user_: User | None = None, **looks: Any) -> Observed:
     """A new user whose password is there."""
-    return Observed(user_ or user(), **({"rivals": (), "password": PRESENT, "tenant_exists": True} | looks))
+    return Observed(user_ or user(), **({"rivals": (), "password": PRESENT, "tenant_uid": FIRST} | looks))
 
 
 @table(
     {
         "is Ready with a password": (seen(), Outcome("Ready")),
         "of a tenant is Ready once that is there": (seen(VIEWER), Outcome("Ready")),
-        "waits for its tenant": (seen(VIEWER, tenant_exists=False), Outcome("Waiting TenantNotFound")),
+        "waits for its tenant": (seen(VIEWER, tenant_uid=""), Outcome("Waiting TenantNotFound")),
         "waits for its Secret": (seen(password=MISSING), Outcome("Waiting SecretNotFound")),
         "waits for the key in its Secret": (seen(password=SecretFacts("NoKey")), Outcome("Waiting SecretKeyMissing")),
         "takes no Secret that was not meant for it": (
@@ -114,7 +121,59 @@ async def test_its_password_is_its_own_key_of_a_secret_for_users() -> None:
     assert (await observe(named, world(around=around))).password == PRESENT
 
 
-async def test_a_tenant_is_asked_for_only_where_one_is_named() -> None:
-    assert (await observe(user(), world())).tenant_exists
-    assert not (await observe(VIEWER, world())).tenant_exists
-    assert (await observe(VIEWER, world(tenant()))).tenant_exists
+async def test_its_tenant_is_known_by_uid() -> None:
+    assert (await observe(user(), world(tenant()))).tenant_uid == ""
+    assert (await observe(VIEWER, world())).tenant_uid == ""
+    assert (await observe(VIEWER, world(tenant()))).tenant_uid == tenant().metadata.uid
+
+
+@table(
+    {
+        "is bound when first seen": (seen(VIEWER), ("Ready", FIRST)),
+        "is bound while it waits for its password": (seen(VIEWER, password=MISSING), ("Waiting SecretNotFound", FIRST)),
+        "stays bound": (seen(BOUND), ("Ready", FIRST)),
+        "stays bound through an edit": (seen(edited(BOUND, role="ADMIN")), ("Ready", FIRST)),
+        "stays bound to what is gone": (seen(BOUND, tenant_uid=""), ("Waiting TenantNotFound", FIRST)),
+        "is not given to a later one of the name": (seen(BOUND, tenant_uid=SECOND), ("Stalled TenantReplaced", FIRST)),
+        "is not given by an edit from before the later one was seen": (
+            seen(edited(BOUND, role="ADMIN"), tenant_uid=SECOND),
+            ("Stalled TenantReplaced", FIRST),
+        ),
+        "is refused at every look": (seen(REFUSED, tenant_uid=SECOND), ("Stalled TenantReplaced", FIRST)),
+        "is moved by an edit after the later one was seen": (
+            seen(edited(REFUSED, role="ADMIN"), tenant_uid=SECOND),
+            ("Ready", SECOND),
+        ),
+        "is not moved to a third by an edit that meant the second": (
+            seen(edited(REFUSED, role="ADMIN"), tenant_uid=THIRD),
+            ("Stalled TenantReplaced", FIRST),
+        ),
+        "is moved by an edit that names another": (
+            seen(edited(telling(BOUND, tenant={"name": "umbra", "uid": "umbra"}), tenant="acme"), tenant_uid=SECOND),
+            ("Ready", SECOND),
+        ),
+        "is what REST gave it": (seen(GIVEN), ("Ready", FIRST)),
+        "is never another than REST gave it": (seen(GIVEN, tenant_uid=SECOND), ("Stalled TenantReplaced", FIRST)),
+        "is not moved by an edit of what REST made": (
+            seen(edited(telling(GIVEN, tenant=REFUSED.status.tenant.to_json()), role="ADMIN"), tenant_uid=SECOND),
+            ("Stalled TenantReplaced", FIRST),
+        ),
+        "is its declaration's where a source took it over": (seen(IN_SOURCE, tenant_uid=SECOND), ("Ready", SECOND)),
+        "is none for a SUPERUSER": (seen(tenant_uid=""), ("Ready", "")),
+    }
+)
+def test_the_tenant_of_a_user(seen: Observed, expected: tuple[str, str]) -> None:
+    decision = decide(seen, NOW)
+    bound = decision.status.tenant
+    assert (outcome(decision).ends, bound.uid if bound else "") == expected
+
+
+@table(
+    {
+        "what REST made": ({MANAGED_BY_LABEL: MANAGER}, True),
+        "what kubectl made": ({}, False),
+        "what a source took over": ({MANAGED_BY_LABEL: MANAGER, SOURCE: "x"}, False),
+    }
+)
+def test_a_user_goes_with_its_tenant(seen: dict[str, str], expected: bool) -> None:
+    assert user(labels=seen).made_over_rest is expected

@@ -8,15 +8,13 @@ import secrets
 from collections.abc import Callable
 
 from tenantry.model.facts import Password, SecretFacts
-from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
+from tenantry.model.resource import CREDENTIAL_LABEL, MANAGED_BY_LABEL, MANAGER, Document, Ref, held_of
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Waiting
 from tenantry.ports import Store
 
 Peek = Callable[[Ref], Document | None]
 """A cached object's document, or None; tracked, so that a change of what was read wakes the pass."""
 
-MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
-MANAGER = "tenantry"
 HASH_PREFIX = "$argon2id$"
 RANDOM_BYTES = 24
 FINGERPRINT_LENGTH = 32

@@ -27,8 +27,17 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Password
 from tenantry.model.fields import USERNAME_PATTERN
-from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
-from tenantry.model.verdicts import AlreadyExists, Halt
+from tenantry.model.resource import (
+    MANAGED_BY_LABEL,
+    MANAGER,
+    OF_TENANT,
+    SYSTEM_NAMESPACE,
+    Document,
+    Ref,
+    held_of,
+    source_of,
+)
+from tenantry.model.verdicts import AlreadyExists, Halt, NotFound
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
 from tenantry.runtime.cache import Cache
 
@@ -155,10 +164,11 @@ class Users:
         if tenant is not None:
             spec["tenant"] = tenant.metadata.name
         document = new_document(User, SYSTEM_NAMESPACE, spec, principal.caller, marks)
-        document["metadata"]["name"] = name
+        document["metadata"] |= {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}}
+        document["metadata"]["annotations"] |= _of(tenant)
         await put_secret(desk.store, secret, "user", hashed)
         try:
-            return await desk.store.create(document)
+            return await _stored(desk, document, tenant)
         except AlreadyExists:
             await delete_secret(desk.store, secret)
             raise invalid("username", f"{body.username!r} is taken") from None
@@ -184,17 +194,21 @@ class Users:
             spec = {**spec, "role": role, "tenant": tenant.metadata.name if tenant else None}
             return {key: value for key, value in spec.items() if value is not None}
 
-        _, after = await edit(desk.store, request, ref, principal.caller, change)
+        moved = tenant is not None and tenant.metadata.uid != user.tenant_uid
+        if moved and source_of(document) and user.spec.tenant == cast(Tenant, tenant).metadata.name:
+            refuse_declared(document)  # its declaration stays as it is, and an edit of that is what moves it
+        annotations = _of(tenant) if moved and not source_of(document) else {}
+        _, after = await edit(desk.store, request, ref, principal.caller, change, annotations)
         if hashed:
             await change_secret(desk.store, secret, user.spec.password_secret_ref.key, hashed)
         return after
 
     def _edited_tenant(self, user: User, role: str, body: EditUserRequest) -> str:
-        """The id of the tenant after the edit: a SUPERUSER keeps none, others keep theirs."""
+        """The id of the tenant after the edit: a SUPERUSER keeps none, others keep theirs, which may be gone."""
         if body.tenant_id is not None:
             return body.tenant_id
         held = self._front.owners.named(user.spec.tenant or "") if role != "SUPERUSER" else None
-        return self._front.owners.id_of(held) if held is not None else ""
+        return self._front.owners.id_of(held) if held is not None and held.metadata.uid == user.tenant_uid else ""
 
     async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
         ref = Ref(User.KIND, *row.name)
@@ -218,3 +232,27 @@ class Users:
 
 def _holder(cache: Cache, username: str) -> bool:
     return cache.count(User.KIND, SYSTEM_NAMESPACE, f"claim={username.casefold()}") > 0
+
+
+def _of(tenant: Tenant | None) -> dict[str, str]:
+    """The annotation that binds a User to its Tenant from its first moment on."""
+    return {OF_TENANT: f"{tenant.metadata.name}/{tenant.metadata.uid}"} if tenant is not None else {}
+
+
+async def _stored(desk: Desk, document: Document, tenant: Tenant | None) -> Document:
+    """Creates the User, while its Tenant lives. Raises Invalid, AlreadyExists."""
+    stored = await desk.store.create(document)
+    if tenant is None or await _lives(desk, tenant):
+        return stored
+    # The deletion began after the check, and may not have seen this User.
+    await desk.store.delete(held_of(stored))
+    raise invalid("tenantId", "the tenant is being deleted")
+
+
+async def _lives(desk: Desk, tenant: Tenant) -> bool:
+    """Is that very Tenant there, and not being deleted?"""
+    try:
+        metadata = (await desk.store.get(tenant.ref))["metadata"]
+    except NotFound:
+        return False
+    return metadata["uid"] == tenant.metadata.uid and not metadata.get("deletionTimestamp")

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from tenantry.adapters.store.secrets import MANAGED_BY_LABEL, MANAGER
 from tenantry.api.engine.site import Site, Written
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
@@ -24,7 +23,17 @@ from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
 from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of, losses_of
-from tenantry.model.resource import DROP_DATA_REQUESTED, SYSTEM_NAMESPACE, Document, Held, Ref, Resource, format_time
+from tenantry.model.resource import (
+    DROP_DATA_REQUESTED,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    SYSTEM_NAMESPACE,
+    Document,
+    Held,
+    Ref,
+    Resource,
+    format_time,
+)
 from tenantry.model.verdicts import AlreadyExists, NotFound
 from tenantry.ports import Download
 from tenantry.rest.bodies import invalid

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
-from tenantry.model.changes import Change, DeleteObject, EnsureNamespace, RemoveNamespace
+from tenantry.model.changes import Change, DeleteObject, DeleteSecret, EnsureNamespace, RemoveNamespace
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
-from tenantry.model.resource import Blocker, Deletion, Held
+from tenantry.model.resource import Blocker, Deletion, Held, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 
@@ -34,6 +34,14 @@ class Child:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A User that REST made for the tenant, while the tenant is being deleted, and the Secret of its password."""
+
+    held: Held
+    secret: Ref
+
+
+@dataclass(frozen=True)
 class Observed:
     """rivals: other tenants' claims of the wanted slug. namespace_owner: another Tenant that is bound to the namespace."""
 
@@ -43,6 +51,7 @@ class Observed:
     namespace_owner: str
     environments: tuple[Child, ...]
     others: tuple[Child, ...]
+    members: tuple[Member, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
@@ -96,7 +105,8 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
-    """Environments first, then what is left in the namespace, then the namespace; nothing while one is protected."""
+    """Environments first, then what is left in the namespace, then the namespace and the tenant's users, who can follow the
+    deletion so long; nothing while an environment is protected."""
     tenant = seen.tenant
     status = tenant.status.model_copy(update={"phase": "DELETING", "deletion": None})
     protected = tuple(child for child in seen.environments if child.protected and not child.deleting)
@@ -106,11 +116,14 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
         if children:
             return _wait_for(children, status, tenant.metadata.deletion_timestamp or now)
     bound, namespace = tenant.status.namespace, seen.namespace
-    changes: tuple[Change, ...] = ()
+    # The Secret first: without it a User cannot sign in, and after a crash in between the User is still found.
+    changes: tuple[Change, ...] = tuple(
+        change for each in seen.members for change in (DeleteSecret(each.secret), DeleteObject(each.held.ref, each.held.uid))
+    )
     # Made, and not yet bound: a crash came before the status. Removal spares what was not made for this tenant.
     ours = namespace is not None and (namespace.consents if bound is None else namespace.uid == bound.uid)
     if namespace is not None and ours and not seen.namespace_owner:
-        changes = (RemoveNamespace(namespace.name, namespace.uid),)
+        changes = (*changes, RemoveNamespace(namespace.name, namespace.uid))
     return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
 
 

@@ -11,10 +11,11 @@ from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.source.spec import Source
-from tenantry.kinds.tenant.decide import Child, Observed, SeenNamespace
+from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace
 from tenantry.kinds.tenant.spec import Tenant
+from tenantry.kinds.user.spec import User
 from tenantry.model.claims import Claim
-from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Resource
+from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, TENANT_LABEL, Ref, Resource
 from tenantry.ports import View, World
 
 CONTENTS: tuple[type[Resource[Any, Any]], ...] = (Source, App, Identity, IdentityProvider, Package)
@@ -38,6 +39,7 @@ async def observe(tenant: Tenant, world: World) -> Observed:
         namespace_owner=_owner(tenant, view),
         environments=_environments(view, owned) if contents else (),
         others=tuple(child for kind in CONTENTS for child in _children(view, kind, owned)) if contents else (),
+        members=_members(tenant, view) if tenant.deleting else (),
     )
 
 
@@ -65,3 +67,13 @@ def _environments(view: View, namespace: str) -> tuple[Child, ...]:
 
 def _children(view: View, kind: type[Resource[Any, Any]], namespace: str) -> tuple[Child, ...]:
     return tuple(Child(one.held, one.deleting) for one in view.list(kind, namespace))
+
+
+def _members(tenant: Tenant, view: View) -> tuple[Member, ...]:
+    """By the uid that they are bound to: the users of an earlier tenant of the same name are not this one's."""
+    found = view.list(User, SYSTEM_NAMESPACE, by=f"tenant={tenant.metadata.name}")
+    return tuple(
+        Member(user.held, Ref("Secret", SYSTEM_NAMESPACE, user.spec.password_secret_ref.name))
+        for user in found
+        if user.made_over_rest and user.tenant_uid == tenant.metadata.uid
+    )

@@ -1,4 +1,4 @@
-"""What a User wants: its username, and a credential that the facade can check."""
+"""What a User wants: its Tenant by uid, its username, and a credential that the facade can check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenantry.kinds.user.spec import User, UserIdentity, UserStatus
+from tenantry.kinds.user.spec import BoundTenant, Replaced, User, UserIdentity, UserStatus
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import SecretFacts
@@ -16,20 +16,22 @@ from tenantry.model.verdicts import Ready, Stalled, Verdict, Waiting
 
 @dataclass(frozen=True)
 class Observed:
-    """tenant_exists: True where none is asked for."""
+    """tenant_uid: of the Tenant that now has the name in `spec.tenant`, `""` where there is none."""
 
     user: User
     rivals: tuple[Claim, ...]
     password: SecretFacts
-    tenant_exists: bool
+    tenant_uid: str
 
 
 def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
     """Ready once its username is its own and its password is there."""
     user = seen.user
-    verdict = _refusal(seen, now) or Ready()
-    if not isinstance(verdict, Ready):
-        return Decision(user.status, verdict)
+    bound = _bound(seen)
+    refusal = _refusal(seen, bound, now)
+    if refusal is not None:
+        # The binding is kept in every case: a User must not wait for its password until the name is another Tenant's.
+        return Decision(user.status.model_copy(update={"tenant": bound}), refusal)
     changed = user.status.observed_generation != user.metadata.generation or user.status.updated_at is None
     status = user.status.model_copy(
         update={
@@ -37,6 +39,7 @@ def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
             "identities": (credential_of(user),),
             "credential": seen.password.fingerprint,
             "claimed": True,
+            "tenant": bound,
             "updated_at": now if changed else user.status.updated_at,
         }
     )
@@ -54,15 +57,39 @@ def credential_of(user: User) -> UserIdentity:
     )
 
 
-def _refusal(seen: Observed, now: datetime) -> Verdict | None:
+def _bound(seen: Observed) -> BoundTenant | None:
+    """The Tenant that the User belongs to from now on. An edit moves it to the Tenant of its name; a look never does.
+
+    An edit counts once the pass has seen that Tenant: one of before may have meant the Tenant of before.
+    """
+    user, name = seen.user, seen.user.spec.tenant
+    if name is None:
+        return None
+    held, uid = user.status.tenant, user.tenant_uid
+    if not seen.tenant_uid:
+        return held
+    if uid in ("", seen.tenant_uid):
+        return BoundTenant(name=name, uid=seen.tenant_uid)
+    generation = user.metadata.generation
+    replaced = held.replaced if held is not None else None
+    if replaced is None or replaced.uid != seen.tenant_uid:
+        replaced = Replaced(uid=seen.tenant_uid, generation=generation)
+    if replaced.generation == generation or user.given_uid:
+        return BoundTenant(name=name, uid=uid, replaced=replaced)
+    return BoundTenant(name=name, uid=seen.tenant_uid)
+
+
+def _refusal(seen: Observed, bound: BoundTenant | None, now: datetime) -> Verdict | None:
     user = seen.user
     if user.metadata.namespace != SYSTEM_NAMESPACE:
         return Stalled("Misplaced", f"metadata.namespace: Users live in {SYSTEM_NAMESPACE}")
     mine = Claim(user.status.claimed, user.metadata.creation_timestamp or now, user.metadata.uid)
     if not wins(mine, seen.rivals):
         return Stalled("Duplicate", f"spec.username: {user.spec.username!r} is another User's")
-    if not seen.tenant_exists:
+    if user.spec.tenant is not None and not seen.tenant_uid:
         return Waiting("TenantNotFound", f"spec.tenant: no Tenant {user.spec.tenant!r}")
+    if bound is not None and bound.uid != seen.tenant_uid:
+        return Stalled("TenantReplaced", _replaced(user))
     secret = user.spec.password_secret_ref
     match seen.password.state:
         case "Present":
@@ -73,3 +100,10 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
             return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
         case _:
             return Waiting("SecretNotFound", f"spec.passwordSecretRef: no Secret {secret.name!r} in this namespace")
+
+
+def _replaced(user: User) -> str:
+    way_on = "edit the User's spec to let it into the new one, or delete it"
+    if user.given_uid:
+        way_on = "give it a tenantId by PUT /users, or delete it"
+    return f"spec.tenant: the Tenant {user.spec.tenant!r} of this User was deleted, and another has its name; {way_on}"

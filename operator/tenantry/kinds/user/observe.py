@@ -20,4 +20,4 @@ async def observe(user: User, world: World) -> Observed:
     secret = user.spec.password_secret_ref
     password = world.secrets.look(user.metadata.namespace, secret.name, secret.key, "user")
     tenant = view.get(Tenant, "", user.spec.tenant) if user.spec.tenant else None
-    return Observed(user, rivals, password, tenant is not None or user.spec.tenant is None)
+    return Observed(user, rivals, password, tenant.metadata.uid if tenant is not None else "")

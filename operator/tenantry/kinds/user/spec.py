@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Role, Username
-from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SOURCE, Resource, SecretKeyRef, Status, Time, Value
 
 
 class UserSpec(Value):
@@ -44,6 +44,21 @@ class UserIdentity(Value):
     created_at: Time | None = None
 
 
+class Replaced(Value):
+    """A later Tenant of the same name, and the User's generation when that was first seen."""
+
+    uid: str
+    generation: int
+
+
+class BoundTenant(Value):
+    """The Tenant that a User belongs to. replaced: its name is another Tenant's by now."""
+
+    name: str
+    uid: str
+    replaced: Replaced | None = None
+
+
 class UserStatus(Status):
     """What is seen of a User."""
 
@@ -52,6 +67,7 @@ class UserStatus(Status):
     credential: str | None = Field(default=None, description="Keyed fingerprint of the credential: changes with it.")
     updated_at: Time | None = None
     claimed: bool = False
+    tenant: BoundTenant | None = Field(default=None, description="The Tenant that it belongs to, by its uid.")
 
 
 class User(Resource[UserSpec, UserStatus]):
@@ -74,6 +90,25 @@ class User(Resource[UserSpec, UserStatus]):
     def claim(self) -> str:
         """Usernames are unique on the platform, compared case-folded."""
         return self.spec.username.casefold()
+
+    @property
+    def made_over_rest(self) -> bool:
+        """True for one that goes with its Tenant; False for one that people declare in a file or by kubectl."""
+        return self.metadata.labels.get(MANAGED_BY_LABEL) == MANAGER and SOURCE not in self.metadata.labels
+
+    @property
+    def given_uid(self) -> str:
+        """The uid of the Tenant that REST gave it; `""` where `spec.tenant` names another by now, and for one that a source
+        declares."""
+        name, _, uid = self.metadata.annotations.get(OF_TENANT, "").partition("/")
+        return uid if name == self.spec.tenant and SOURCE not in self.metadata.labels else ""
+
+    @property
+    def tenant_uid(self) -> str:
+        """The uid of the Tenant that it belongs to; `""` while that is not known, and for a SUPERUSER."""
+        bound = self.status.tenant
+        held = bound.uid if bound is not None and bound.name == self.spec.tenant else ""
+        return self.given_uid or held
 
     def index_keys(self) -> frozenset[str]:
         keys = {f"claim={self.claim}"}
