@@ -439,3 +439,28 @@ def killed_after(pause_s: float, *arguments: str, cwd: Path) -> None:
         process.wait(pause_s)
     process.kill()
     process.wait()
+
+
+OVERFLOWS = ":".join("1" * 200) + ":1.5"
+
+
+async def test_a_value_that_no_parser_can_make_is_refused_by_file_and_line_and_the_source_is_followed_on(
+    remote: Remote, tmp_path: Path
+) -> None:
+    files = {"p.yaml": f"{tenant('acme')}---\n{PACKAGE}", "packages/crm/app.yaml": MANIFEST}
+    good = remote.commit(files)
+    hostile = MANIFEST.replace("name: CRM", f"name: {OVERFLOWS}")
+    assert hostile != MANIFEST
+    line = 1 + hostile[: hostile.index(OVERFLOWS)].count("\n")
+    async with following(tmp_path / "state", remote.url()) as world:
+        remote.commit({"packages/crm/app.yaml": hostile})
+        await world.sync()
+        (problem,) = world.problems()
+        assert problem.startswith("p.yaml:")
+        assert f"app.yaml: is not YAML: line {line}: " in problem
+        assert (await world.console.source()).revision == good
+    async with following(tmp_path / "state", remote.url()) as world:  # it can be started again, too
+        assert world.problems() == [problem]
+        mended = remote.commit({"packages/crm/app.yaml": MANIFEST})
+        await world.sync()
+        assert ((await world.console.source()).revision, world.problems()) == (mended, [])

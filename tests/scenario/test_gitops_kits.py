@@ -79,7 +79,7 @@ async def _lived(folder: Path) -> tuple[dict[str, Json], list[Json]]:
             feed = platform.attach(write(folder / f"source-{number}", source), "default")
             if number:
                 await feed.sync()
-                platform.host.run(feed.run(), "source")
+                platform.host.run(feed.run, "source")
             else:
                 await platform.start()
             async with asyncio.timeout(PATIENCE_S):

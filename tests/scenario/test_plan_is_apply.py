@@ -198,7 +198,7 @@ async def apply(platform: Platform, folder: Path) -> Course:
     platform.runtime._told = course.told
     source = platform.attach(folder, SOURCE_NAME)
     await source.sync()
-    platform.host.run(source.run(), "source")
+    platform.host.run(source.run, "source")
     await platform.converged()
     return course
 

@@ -39,6 +39,7 @@ from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.recorder import Recorder
+from tenantry.hosts.supervision import Supervisor, Works, supervised
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.spec import Region
@@ -246,32 +247,32 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
     retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
+    works: Works = {"events": recorder.run, "retention": partial(retention.run, RETENTION_S)}
 
     async def act() -> None:
         try:
             await lease.acquire()
             await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
             host.lead()
-            async with asyncio.TaskGroup() as acting:
-                acting.create_task(lease.keep(), name="lease")
-                acting.create_task(recorder.run(), name="events")
-                acting.create_task(retention.run(RETENTION_S), name="retention")
-                acting.create_task(connected.guard(), name="guard")
-                acting.create_task(connected.let_go(), name="volumes")
+            async with supervised() as supervisor:
+                for name, work in {**works, "guard": connected.guard, "volumes": connected.let_go}.items():
+                    supervisor.run(work, name)
+                await lease.keep()
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()
             await fetching.aclose()
             await lease.release()
 
-    engines = asyncio.create_task(_follow_engines(connected.deployer, runtime), name="engines")
+    following = Supervisor()
+    following.run(partial(_follow_engines, connected.deployer, runtime), "engines")
     try:
         await host.start()
         with suppress(TimeoutError):  # then each is asked for until they have been listed
             await asyncio.wait_for(connected.deployer.followed(), ENGINES_LISTED_S)
-        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()), engines)
+        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
     finally:
-        engines.cancel()
+        await following.stop()
         await host.stop()
         await blobs.aclose()
 

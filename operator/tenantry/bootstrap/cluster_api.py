@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -27,6 +28,7 @@ from tenantry.bootstrap.seat import FOLLOWED, now
 from tenantry.bootstrap.sign_in import trusted
 from tenantry.bootstrap.source_writing import SourceWriting
 from tenantry.hosts.standalone import following
+from tenantry.hosts.supervision import supervised
 from tenantry.kinds.admission import Admission
 from tenantry.model.verdicts import Halt
 from tenantry.rest.uploads import Uploads
@@ -72,15 +74,16 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 engine_wait=settings.engine.wait,
                 token_ttl=settings.tokens.ttl,
             )
-            async with following(connected.feed, cache, FOLLOWED):
-                sweeping = asyncio.gather(_sweep(blobs), writing.clones.run())
+            async with supervised() as supervisor, following(connected.feed, cache, FOLLOWED, supervisor):
+                supervisor.run(writing.clones.run, "source clones")
+                if isinstance(blobs, ObjectBlobs):  # a folder is swept when the last holder lets go
+                    supervisor.run(partial(_sweep, blobs), "packages")
                 yield create_app(facade)
-                sweeping.cancel()
 
 
-async def _sweep(blobs: FolderBlobs | ObjectBlobs) -> None:
-    """Removes packages that nobody holds, again and again. A folder does so when the last holder lets go."""
-    while isinstance(blobs, ObjectBlobs):
+async def _sweep(blobs: ObjectBlobs) -> None:
+    """Removes packages that nobody holds, again and again."""
+    while True:
         try:
             await blobs.sweep()
         except Halt as halt:

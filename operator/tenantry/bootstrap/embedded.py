@@ -190,7 +190,7 @@ class Platform:
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""
         syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version)
-        self.source = feed = SourceFeed(opened.location, opened.read, opened.changes(), syncer, self.cache, opened.applied)
+        self.source = feed = SourceFeed(opened.location, opened.read, opened.changes, syncer, self.cache, opened.applied)
         if opened.declarations is not None:
             self.write_back = WriteBack(
                 name, partial(turn_of, feed, opened.declarations, self._write_wait_s), self.admission.admit
@@ -214,13 +214,13 @@ class Platform:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         await self.host.start()
         retention = Retention(self.writing, self.cache, self.ports.logs, kept(self.settings), now, KINDS)
-        self.host.run(retention.run(RETENTION_S), "retention")
-        self.host.run(self.backups.run(BACKUPS_S), "backups")
+        self.host.run(partial(retention.run, RETENTION_S), "retention")
+        self.host.run(partial(self.backups.run, BACKUPS_S), "backups")
         self._started = True
         await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))
         if self.source is not None:
             await self.source.sync()
-            self.host.run(self.source.run(), "source")
+            self.host.run(self.source.run, "source")
 
     async def converged(self) -> None:
         """Returns when nothing is left to do but what waits for somebody."""

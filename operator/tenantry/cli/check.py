@@ -140,6 +140,7 @@ async def _look(console: Console) -> list[Finding]:
 
     about = await console.about()
     findings = [Finding("platform", f"{about.release} runs at {about.url}" if about.url else f"nothing runs on {about.state}")]
+    findings += [Finding("background", fault, wrong=True) for fault in about.faults]
     if about.source:
         report = await console.source()
         findings.append(Finding("source", _looked_at(report), wrong=bool(report.away)))

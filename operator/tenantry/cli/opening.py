@@ -49,4 +49,5 @@ def console_of(platform: Platform, url: str = "", source: str = "") -> LocalCons
         platform.source,
         archives=platform.backups,
         applies=partial(apply_plan, platform),
+        faults=lambda: platform.host.supervisor.faults,
     )

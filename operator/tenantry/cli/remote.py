@@ -41,7 +41,8 @@ class RemoteConsole:
         await self._client.aclose()
 
     async def about(self) -> About:
-        return About(**await self._call("GET", "/about"))
+        body = await self._call("GET", "/about")
+        return About(**{**body, "faults": tuple(body["faults"])})
 
     async def list(self, kind: str) -> Sequence[Document]:
         documents: list[Document] = await self._call("GET", f"/objects/{kind}")

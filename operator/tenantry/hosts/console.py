@@ -19,12 +19,16 @@ from tenantry.runtime.planned import Step
 
 @dataclass(frozen=True)
 class About:
-    """The platform itself. url: `""` while nothing runs. source: the name of what it follows, `""` for nothing."""
+    """The platform itself. url: `""` while nothing runs. source: the name of what it follows, `""` for nothing.
+
+    faults: background work that has failed and not recovered yet.
+    """
 
     release: str
     state: str
     url: str = ""
     source: str = ""
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -170,6 +170,9 @@ class KopfHost:
                 except Halt as halt:
                     self._relisted.add(kind)
                     log.warning("list failed", kind=kind, error=str(halt))
+                except Exception:
+                    self._relisted.add(kind)
+                    log.exception("list failed", kind=kind)
 
 
 class _Watching:

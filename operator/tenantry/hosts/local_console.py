@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,12 +69,14 @@ class LocalConsole:
     archives: Archives[Any] | None = None
     """The backups of the host that its engines run on."""
     applies: Applies = _applies_nothing
+    faults: Callable[[], tuple[str, ...]] = tuple
+    """Background work that has failed and not recovered yet."""
 
     def __post_init__(self) -> None:
         self._undelete = Undelete(self._host_backups, self.list, self.get, self._create, self.patch) if self.archives else None
 
     async def about(self) -> About:
-        return self.facts
+        return replace(self.facts, faults=self.faults())
 
     async def list(self, kind: str) -> Sequence[Document]:
         documents, _ = await self.feed.list(kind)

@@ -213,7 +213,7 @@ class SourceFollowing:
         lists, version = CacheLists(self._cache, scope), partial(self._changes.version, scope)
         syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget, version)
         read, told = partial(self._read, one, opened), partial(self._tell, one)
-        one.feed = SourceFeed(order.url, read, opened.changes(), syncer, self._cache, opened.applied, told=told)
+        one.feed = SourceFeed(order.url, read, opened.changes, syncer, self._cache, opened.applied, told=told)
         one.declarations = opened.declarations
         await one.feed.sync()
         await one.feed.run()

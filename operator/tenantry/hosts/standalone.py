@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import structlog
 
+from tenantry.hosts.supervision import Supervisor
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, ref_of
-from tenantry.model.tree import Tree
-from tenantry.model.verdicts import Expired
+from tenantry.model.tree import SourceProblem, Tree
+from tenantry.model.verdicts import Expired, Halt, Problem, described
 from tenantry.ports import Feed
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.runtime import FIRST_RETRY, LAST_RETRY, Runtime
 from tenantry.runtime.sync import Synced, Syncer
+
+UNREAD = "source"
+"""Stands for the file where a source cannot be read at all."""
 
 log = structlog.get_logger(__name__)
 
@@ -27,8 +32,9 @@ async def fill(feed: Feed, cache: Cache, kind: str) -> str:
     return version
 
 
-async def follow(feed: Feed, cache: Cache, kind: str, version: str) -> None:
-    """Keeps a kind of the cache abreast, without end."""
+async def follow(feed: Feed, cache: Cache, kind: str, version: str = "") -> None:
+    """Keeps a kind of the cache abreast, without end. version: as of `fill`; `""`: the kind is listed first."""
+    version = version or await fill(feed, cache, kind)
     while True:
         try:
             async for event in feed.watch(kind, version):
@@ -52,37 +58,18 @@ def _kept(document: Document) -> bool:
     return document["kind"] != "Secret" or CREDENTIAL_LABEL in (document["metadata"].get("labels") or {})
 
 
-class Background:
-    """Work that runs until `stop`; that any of it fails is told at once."""
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def run(self, work: Awaitable[None], name: str) -> None:
-        """Begins work."""
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda ended: _tell(ended, name))
-        self._tasks.append(task)
-
-    async def stop(self) -> None:
-        """Ends all of it."""
-        for task in self._tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
 @asynccontextmanager
-async def following(feed: Feed, cache: Cache, kinds: Iterable[str]) -> AsyncIterator[None]:
+async def following(feed: Feed, cache: Cache, kinds: Iterable[str], supervisor: Supervisor) -> AsyncIterator[None]:
     """The cache is complete when the block begins, and kept abreast until it ends."""
-    background = Background()
-    try:
-        versions = {kind: await fill(feed, cache, kind) for kind in kinds}
-        for kind, version in versions.items():
-            background.run(follow(feed, cache, kind, version), f"follow-{kind}")
-        yield
-    finally:
-        await background.stop()
+    for kind, version in {kind: await fill(feed, cache, kind) for kind in kinds}.items():
+        supervisor.run(_keeper(feed, cache, kind, version), f"follow-{kind}")
+    yield
+
+
+def _keeper(feed: Feed, cache: Cache, kind: str, version: str) -> Callable[[], Awaitable[None]]:
+    """Follows a kind from a version; when it is restarted, which may have missed something, from a new list."""
+    versions = iter([version])
+    return lambda: follow(feed, cache, kind, next(versions, ""))
 
 
 class SourceFeed:
@@ -92,7 +79,7 @@ class SourceFeed:
         self,
         location: str,
         read: Callable[[], Awaitable[Tree]],
-        changes: AsyncIterator[None],
+        changes: Callable[[], AsyncIterator[None]],
         syncer: Syncer,
         cache: Cache,
         applied: Callable[[Tree], Awaitable[None]] | None = None,
@@ -116,6 +103,7 @@ class SourceFeed:
         self._asked = asyncio.Event()
         self._turn = asyncio.Lock()
         self._unlisten: Callable[[], None] | None = None
+        self._failed = asyncio.Event()
 
     def turn(self) -> asyncio.Lock:
         """While it is held the source is neither read nor applied."""
@@ -126,14 +114,29 @@ class SourceFeed:
         self._asked.set()
 
     async def sync(self) -> Synced:
-        """Reads and applies the source once."""
+        """Reads and applies the source once. Raises OSError, Halt; a bug becomes a problem of the source."""
         async with self._turn:
-            return await self._take(await self._read())
+            try:
+                return await self._take(await self._read())
+            except (OSError, Halt):
+                raise
+            except Exception as bug:
+                log.exception("sync failed", source=self.location)
+                return self._fail(described(bug))
 
     async def take(self, tree: Tree) -> Synced:
         """Applies what the source was read to be."""
         async with self._turn:
             return await self._take(tree)
+
+    def _fail(self, why: str) -> Synced:
+        """Show why the last sync failed, and try again soon; the last good state stays."""
+        fault = SourceProblem(UNREAD, 0, Problem("", f"not read, the last good state stays: {why}"))
+        others = (each for each in self.last.problems if each.file != UNREAD)
+        self.last = replace(self.last, problems=(fault, *others))
+        self._failed.set()
+        self._told()
+        return self.last
 
     async def _take(self, tree: Tree) -> Synced:
         before = self.tree, self.last
@@ -154,7 +157,13 @@ class SourceFeed:
     async def run(self) -> None:
         """Follows the source and the namespaces, without end."""
         unlisten = self._listen()
-        each = (self._follow_source(), self._follow_asked(), self._follow_namespaces(), self._try_again())
+        each = (
+            self._follow_source(),
+            self._follow_asked(),
+            self._follow_namespaces(),
+            self._try_again(),
+            self._recover(),
+        )
         works = [asyncio.ensure_future(work) for work in each]
         try:
             await asyncio.gather(*works)
@@ -176,8 +185,9 @@ class SourceFeed:
         await self._incomplete.join()
 
     async def _follow_source(self) -> None:
-        async for _ in self._changes:
+        async for _ in self._changes():
             await self._sync_if_readable()
+        raise RuntimeError("changes of the source are not reported any more")
 
     async def _follow_asked(self) -> None:
         while True:
@@ -188,8 +198,9 @@ class SourceFeed:
     async def _sync_if_readable(self) -> None:
         try:
             await self.sync()
-        except OSError as error:
+        except (OSError, Halt) as error:
             log.error("source cannot be read", error=str(error))
+            self._fail(str(error))
 
     async def _follow_namespaces(self) -> None:
         while True:
@@ -214,10 +225,20 @@ class SourceFeed:
             await self._incomplete.get()
             try:
                 await asyncio.sleep(pause)
-                await self.sync()
+                await self._sync_if_readable()
                 pause = FIRST_RETRY if self._incomplete.empty() else min(LAST_RETRY, 2 * pause)
             finally:
                 self._incomplete.task_done()
+
+    async def _recover(self) -> None:
+        """What could not be read is read again, less and less often."""
+        failures = 0
+        while True:
+            await self._failed.wait()
+            self._failed.clear()
+            await asyncio.sleep(min(LAST_RETRY, FIRST_RETRY * 2.0 ** min(failures, 20)))
+            await self._sync_if_readable()
+            failures = failures + 1 if self._failed.is_set() else 0
 
     def _seen(self, seen: Seen) -> None:
         if seen.ref.kind == "Namespace" and seen.after is not None and seen.ref.name in self.syncer.waits_for:
@@ -228,25 +249,25 @@ class Standalone:
     """Runs a platform on this machine: follows the store, then the source, and looks at everything again now and then."""
 
     def __init__(self, feed: Feed, cache: Cache, runtime: Runtime, kinds: Iterable[str], resync_s: float) -> None:
-        self._following = following(feed, cache, kinds)
+        self._feed, self._cache, self._kinds = feed, cache, kinds
         self._runtime = runtime
         self._resync_s = resync_s
-        self._background = Background()
+        self.supervisor = Supervisor()
         self._held = AsyncExitStack()
 
     async def start(self) -> None:
         """Returns once the cache is complete and passes run."""
-        await self._held.enter_async_context(self._following)
+        await self._held.enter_async_context(following(self._feed, self._cache, self._kinds, self.supervisor))
         self._runtime.start()
-        self.run(self._resync(), "resync")
+        self.run(self._resync, "resync")
 
-    def run(self, work: Awaitable[None], name: str) -> None:
-        """Runs work until the host stops; that it fails is told at once."""
-        self._background.run(work, name)
+    def run(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Runs work that has no end until the host stops; it is restarted when it fails."""
+        self.supervisor.run(work, name)
 
     async def stop(self) -> None:
         """Ends everything that `start` and `run` began."""
-        await self._background.stop()
+        await self.supervisor.stop()
         await self._held.aclose()
         await self._runtime.stop()
 
@@ -271,8 +292,3 @@ def _tell_news(before: tuple[Tree, Synced], after: tuple[Tree, Synced]) -> None:
             log.error("source cannot be read", why=after[0].away)
         else:
             log.info("source can be read again")
-
-
-def _tell(task: asyncio.Task[None], name: str) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("background work failed", work=name, error=repr(task.exception()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -126,3 +127,16 @@ class Expired(Halt):
 
     def __init__(self, message: str) -> None:
         super().__init__(Transient("Expired", message))
+
+
+def described(bug: BaseException) -> str:
+    """A sentence about an exception that nobody foresaw: its type and place. Its text may hold what not every reader may see."""
+    frames = traceback.extract_tb(bug.__traceback__)
+    ours = [f"{frame.filename.rpartition('/tenantry/')[2]}:{frame.lineno}" for frame in frames if "/tenantry/" in frame.filename]
+    at = f" at {ours[-1]}" if ours else ""
+    return f"a bug of the platform: {type(bug).__name__}{at}; its log has the details"
+
+
+def unforeseen(bug: BaseException) -> Transient:
+    """How a pass ends that met an exception which nobody foresaw."""
+    return Transient("InternalError", described(bug))

@@ -13,7 +13,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
 from tenantry.model.resource import FINALIZER, Document, Ref, Resource
-from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Verdict
+from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Transient, Verdict, unforeseen
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime import summary
 from tenantry.runtime.apply import apply
@@ -104,6 +104,10 @@ class _Pass:
             verdict = halt.verdict
             if isinstance(verdict, Stalled):
                 await self._tell(verdict)
+        except Exception as bug:
+            log.exception("pass failed", object=str(self._resource.ref))
+            verdict = unforeseen(bug)
+            await self._tell(verdict)
         return Ended(verdict, tuple(self._done))
 
     async def rest(self) -> Ended:
@@ -124,8 +128,8 @@ class _Pass:
             await self._write_status(decision, verdict)
         return verdict
 
-    async def _tell(self, verdict: Stalled) -> None:
-        """Of what the pass could not write, its Operation or its finalizer: it is not tried again by itself."""
+    async def _tell(self, verdict: Stalled | Transient) -> None:
+        """Show on the object why its pass could not be ended as others are."""
         told = self._resource.status.condition("Ready")
         if told is None or told.reason != verdict.reason:
             log.warning("a pass could not be recorded", object=str(self._resource.ref), verdict=str(verdict))

@@ -12,7 +12,7 @@ import structlog
 
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Transient, Waiting
+from tenantry.model.verdicts import Transient, Waiting, unforeseen
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Entry, Seen
 from tenantry.runtime.cycle import Cycle, Ended
@@ -131,6 +131,9 @@ class Runtime:
             key = await self._queue.take()
             try:
                 await self._pass(key)
+            except Exception as bug:
+                log.exception("a pass could not be ended", object=str(key))
+                self._again(key, Ended(unforeseen(bug)))
             finally:
                 self._queue.done(key)
                 self._idle.set()
@@ -143,8 +146,8 @@ class Runtime:
         try:
             ended = await self._cycle.run(key, view)
         except Exception as bug:
-            log.exception("pass failed", object=str(key), error=str(bug))
-            ended = Ended(Transient("InternalError", str(bug)))
+            log.exception("pass failed", object=str(key))
+            ended = Ended(unforeseen(bug))
         self._told(key, ended)
         if self._cache.entry(key) is None:
             self._forget(key)

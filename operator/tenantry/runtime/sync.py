@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import NamedTuple, Protocol, TypeVar
 
+import structlog
+
 from tenantry.model.resource import (
     FINALIZER,
     REQUESTED_BY,
@@ -25,7 +27,7 @@ from tenantry.model.resource import (
     ref_of,
 )
 from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
-from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled
+from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled, described
 from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
 from tenantry.runtime.pruning import Budget, Kept, decide_pruning, still_needed
@@ -38,6 +40,8 @@ ORDER = (
 """The kinds that a source may declare, in order of dependency."""
 
 AT_ONCE = 64
+
+log = structlog.get_logger(__name__)
 
 
 class Lists(Protocol):
@@ -134,6 +138,16 @@ def _decide(
     declared: Declared, current: Document | None, source: str, namespaces: Container[str], origin: Origin | None
 ) -> _Decided:
     """What becomes of one declared document; None when it is as declared."""
+    try:
+        return _wanted(declared, current, source, namespaces, origin)
+    except Exception as bug:
+        log.exception("comparing what a source declares failed", object=str(declared.ref), place=str(declared.place))
+        return _problem(declared, "", described(bug))
+
+
+def _wanted(
+    declared: Declared, current: Document | None, source: str, namespaces: Container[str], origin: Origin | None
+) -> _Decided:
     ref = declared.ref
     if ref.kind not in ORDER:
         return _problem(declared, "kind", f"a source cannot declare objects of kind {ref.kind}")
@@ -278,6 +292,11 @@ class Syncer:
             if isinstance(error.verdict, Stalled):
                 return Synced(problems=(_problem(write.declared, "", error.verdict.message),))
             return Synced(waiting=(Wait(ref, error.verdict.message),))
+        except OSError:
+            raise  # of the store: the whole sync is tried again
+        except Exception as bug:
+            log.exception("writing what a source declares failed", object=str(ref), place=str(write.declared.place))
+            return Synced(problems=(_problem(write.declared, "", described(bug)),))
 
     def _born(self, document: Document) -> Document:
         if document["kind"] not in self._finalized:
@@ -296,6 +315,11 @@ class Syncer:
             return Synced(kept=(Kept(held, error.verdict.message, approvable=False),))
         except Halt as error:
             return Synced(waiting=(Wait(held.ref, error.verdict.message),))
+        except OSError:
+            raise
+        except Exception as bug:
+            log.exception("pruning failed", object=str(held.ref))
+            return Synced(kept=(Kept(held, described(bug), approvable=False),))
         return Synced(pruned=(held.ref,))
 
     async def _marked(self, held: Held) -> Held:

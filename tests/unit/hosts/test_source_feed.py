@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.hosts.standalone import SourceFeed
@@ -46,7 +47,7 @@ async def test_what_waits_for_a_namespace_comes_whenever_that_appears(moment: st
     cache = Cache(TYPES)
     memory = MemoryStore(Admission())
     store = WritingStore(memory, cache)
-    feed = SourceFeed("here", read, never(), Syncer(store, memory, "default", ()), cache, applied)
+    feed = SourceFeed("here", read, never, Syncer(store, memory, "default", ()), cache, applied)
     if moment == "before the sync":
         await store.create(NAMESPACE)
     await feed.sync()
@@ -70,3 +71,30 @@ async def appears(cache: Cache, there: Callable[[], bool]) -> None:
             await changed.wait()
             changed.clear()
     unlisten()
+
+
+async def test_a_bug_in_a_sync_becomes_a_problem_of_the_source_and_a_later_sync_ends_it() -> None:
+    cache = Cache(TYPES)
+    memory = MemoryStore(Admission())
+    store = WritingStore(memory, cache)
+    bugs: list[Exception] = [OverflowError("a secret"), KeyError("a secret")]
+
+    async def fails() -> Tree:
+        if bugs:
+            raise bugs.pop()
+        return TREE
+
+    feed = SourceFeed("here", fails, never, Syncer(store, memory, "default", ()), cache, applied)
+    await store.create(NAMESPACE)
+    with capture_logs() as logs:
+        await feed.sync()
+    (problem,) = map(str, feed.last.problems)
+    assert problem.startswith("source: not read, the last good state stays: a bug of the platform: KeyError at ")
+    assert [each["event"] for each in logs] == ["sync failed"]
+    following = asyncio.create_task(feed.run())
+    try:
+        await appears(cache, lambda: cache.entry(DEV) is not None)
+        async with feed.turn():  # its sync has ended
+            assert feed.last.problems == ()
+    finally:
+        following.cancel()

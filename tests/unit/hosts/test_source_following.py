@@ -131,10 +131,9 @@ async def test_another_request_reads_again_and_another_setting_opens_again(kit: 
     ("error", "failure"),
     [
         (OSError(28, "No space left on device"), Transient("DiskFailed", "[Errno 28] No space left on device")),
-        (KeyError("a bug"), Transient("InternalError", "'a bug'")),
         (Invalid((Problem("spec.url", "is none"),)), Stalled("Invalid", "spec.url: is none")),
     ],
-    ids=["a full disk", "a bug", "a refusal"],
+    ids=["a full disk", "a refusal"],
 )
 async def test_a_failure_is_told_and_following_can_be_begun_again(kit: Kit, error: Exception, failure: Any) -> None:
     kit.remotes.reads = [fails(error), empty]
@@ -143,6 +142,16 @@ async def test_a_failure_is_told_and_following_can_be_begun_again(kit: Kit, erro
     assert (facts.failure, facts.ended) == (failure, None)
     await kit.following.follow(order())
     assert (await kit.told()).failure is None
+
+
+async def test_a_bug_becomes_a_problem_of_the_source_and_the_next_read_ends_it(kit: Kit) -> None:
+    kit.remotes.reads = [fails(KeyError("a bug")), empty]
+    await kit.following.follow(order())
+    facts = await kit.told()
+    assert facts.failure is None
+    assert len(facts.problems) == 1
+    assert facts.problems[0].startswith("source: not read, the last good state stays: a bug of the platform: KeyError")
+    assert (await kit.told()).problems == ()
 
 
 async def test_a_slow_remote_is_waited_for_by_nobody_and_ends_when_it_is_stopped(kit: Kit) -> None:

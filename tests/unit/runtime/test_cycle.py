@@ -61,6 +61,8 @@ class Stage:
     halts: dict[Change, Verdict] = field(default_factory=dict)
     unseen: Verdict | None = None
     looks: int = 0
+    broken: Exception | None = None
+    bugs: dict[Change, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.log: list[str] = []
@@ -89,12 +91,16 @@ class Stage:
         self._acts(DropAppData(ENGINE, app))
 
     def _acts(self, change: Change) -> None:
+        if change in self.bugs:
+            raise self.bugs[change]
         if change in self.halts:
             raise Halt(cast(Any, self.halts[change]))
         self.log.append(str(change))
 
     async def _observe(self, tenant: Tenant, world: World) -> Tenant:
         self.looks += 1
+        if self.broken is not None:
+            raise self.broken
         if self.unseen is not None:
             raise Halt(cast(Any, self.unseen))
         return tenant
@@ -241,6 +247,24 @@ async def test_a_look_that_fails_after_an_effect_still_records_it() -> None:
     stage._observe = fails_later  # type: ignore[method-assign]
     assert await stage.run() == Ended(FLAKY, (MAKE,))
     assert "Create Operation RUNNING" in stage.log
+
+
+@pytest.mark.parametrize("where", ["observe", "decide", "apply"])
+async def test_a_bug_ends_the_pass_is_shown_on_the_object_and_is_tried_again(where: str) -> None:
+    stage = Stage([wants(Ready(), MAKE)])
+    await stage.declare()
+    if where == "observe":
+        stage.broken = OverflowError("a secret")
+    elif where == "decide":
+        stage.decisions = []
+    else:
+        stage.bugs = {MAKE: OverflowError("a secret")}
+    with capture_logs() as logs:
+        ended = await stage.run()
+    assert isinstance(ended.verdict, Transient)
+    assert stage.told == ("False", "InternalError")
+    assert "a secret" not in str(stage.stored["status"])
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["pass failed"]
 
 
 async def test_what_is_as_it_was_is_not_written_again() -> None:

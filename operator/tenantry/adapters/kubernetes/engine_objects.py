@@ -146,6 +146,9 @@ class FollowedObjects:
                 self._seen.pop(kind, None)
             except Halt as halt:
                 log.warning("watch of engines interrupted", path=path, error=str(halt))
+            except Exception:
+                log.exception("watch of engines failed", path=path)
+                self._seen.pop(kind, None)  # what it has not taken in is listed
             await asyncio.sleep(PAUSE_S)
 
     async def _list(self, api_version: str, kind: str, changed: asyncio.Queue[EngineRef]) -> None:

@@ -99,6 +99,8 @@ class LocalDeployer:
             except OSError as error:
                 failed = Halt(Transient("StateFolder", f"the engines' folder cannot be written: {error}"))
                 _settle(batch, failed)
+            except Exception as bug:  # noqa: BLE001 - it is raised where each deploy is waited for
+                _settle(batch, bug)
             else:
                 _settle(batch, None)
 
@@ -117,11 +119,11 @@ class LocalDeployer:
         )
 
 
-def _settle(batch: list[tuple[EngineRecord, asyncio.Future[None]]], halt: Halt | None) -> None:
+def _settle(batch: list[tuple[EngineRecord, asyncio.Future[None]]], error: Exception | None) -> None:
     for _, done in batch:
         if done.done():  # its caller was cancelled
             continue
-        if halt:
-            done.set_exception(halt)
+        if error:
+            done.set_exception(error)
         else:
             done.set_result(None)

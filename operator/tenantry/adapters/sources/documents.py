@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
+import structlog
 
 from tenantry.adapters.sources.packages import Refused, tenants_of
 from tenantry.adapters.sources.read import Lines, Unreadable, read
 from tenantry.adapters.sources.sops import Part, Sealed, Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree
-from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.verdicts import Halt, Invalid, Problem, described
 
 Admit = Callable[[Document], Document]
 """Defaults and validation of a new document. Raises Invalid."""
@@ -29,6 +30,8 @@ AT_A_TIME = 2**14
 """Bytes of YAML that are parsed before they are admitted."""
 MOST_PROBLEMS = 100
 """Of one file: what is wrong beyond these is not looked for."""
+
+log = structlog.get_logger(__name__)
 
 
 def declare(
@@ -73,6 +76,9 @@ def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[lis
         except Invalid as error:
             for problem in error.problems[: MOST_PROBLEMS + 1 - len(wrong)]:
                 wrong.append(at(place, problem, _line(lines, place, problem.field)))
+        except Exception as bug:
+            log.exception("checking a document failed", place=str(place))
+            wrong.append(at(place, Problem("", described(bug))))
         if len(wrong) > MOST_PROBLEMS:
             break
     return sound, wrong
@@ -90,6 +96,11 @@ async def with_packages(
             filled.append(each.with_document(await fill(each, tenants)) if each.ref.kind == "Package" else each)
         except Refused as error:
             problems += [at(each.place, p, locate(each.place, p.field)) for p in error.problems]
+        except (Halt, OSError):
+            raise  # of the platform's own store: another look may find it well
+        except Exception as bug:
+            log.exception("making a package failed", place=str(each.place))
+            problems.append(at(each.place, Problem("", described(bug))))
     return tuple(filled)
 
 
@@ -138,6 +149,9 @@ def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -
         problems.append(SourceProblem(name, error.line, Problem("", error.reason)))
     except Sealed as error:
         problems.append(at(error.place, error.problem, line_of(data, error.place, error.problem.field)))
+    except Exception as bug:
+        log.exception("reading a file failed", file=name)
+        problems.append(whole(name, described(bug)))
     return []
 
 

@@ -172,7 +172,7 @@ def parse_manifest(raw: bytes) -> Manifest:
     try:
         _refuse_bombs(raw)
         loaded = yaml.load(raw, Loader=_Loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, *_UNMAKABLE) as error:
         raise Invalid((Problem("app.yaml", f"is not YAML: {_first_line(error)}"),)) from error
     if not isinstance(loaded, dict):
         raise Invalid((Problem("app.yaml", "must be a mapping"),))
@@ -182,12 +182,31 @@ def parse_manifest(raw: bytes) -> Manifest:
         raise Invalid(tuple(Problem(_path(e["loc"]), e["msg"].removeprefix("Value error, ")) for e in error.errors())) from error
 
 
+_UNMAKABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""PyYAML's own constructors raise all of these: for a sexagesimal float that overflows, or `!!timestamp x`."""
+
+
+class _NodeError(ValueError):
+    """A node of which no value can be made."""
+
+
 class _Loader(yaml.CSafeLoader):
-    """Refuses a key that stands twice in one mapping, of which the base class would take the last."""
+    """Refuses a key that stands twice in one mapping, of which the base class would take the last, and every value that it
+    cannot make, with its line."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (yaml.YAMLError, _NodeError):
+            raise
+        except _UNMAKABLE as error:
+            text = f"{str(node.value)[:40]!r} " if isinstance(node, yaml.ScalarNode) else ""
+            kind = str(node.tag).rpartition(":")[2]
+            raise _NodeError(f"line {node.start_mark.line + 1}: {text}cannot be read as a value of type {kind}") from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         if twice := _repeated(str(key.value) for key, _ in node.value):
-            raise ValueError(f"{twice} stands twice in the mapping of line {node.start_mark.line + 1}")
+            raise _NodeError(f"{twice} stands twice in the mapping of line {node.start_mark.line + 1}")
         return cast(dict[Any, Any], super().construct_mapping(node, deep))
 
 
