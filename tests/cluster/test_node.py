@@ -234,11 +234,15 @@ def _delete(kube: Kube) -> None:
     """Everything that was declared; nothing of it stays."""
     refused = kube.run("delete", "environment", "production", "-n", "tenant-americas")
     assert "is protected" in refused.stderr
-    kube("delete", "tenants", "--all", "--wait=false")
-    until(lambda: condition(kube.get("tenant", "americas"))["reason"] == "EnvironmentProtected", "held", READY_S)
+    regions, tenants = kube.run("delete", "regions", "--all"), kube.run("delete", "tenants", "--all", "--wait=false")
+    assert "environments still use this region: delete them first" in regions.stderr
+    assert "Tenant/americas cannot be deleted: 1 environments of this tenant are protected" in tenants.stderr
+    assert not kube.get("tenant", "americas")["metadata"].get("deletionTimestamp")
     assert kube.names("environments", "tenant-americas") == ["production", "staging"], "all of it stays until that is decided"
     free = '{"spec":{"deletionProtection":false}}'
     kube("patch", "environment", "production", "-n", "tenant-americas", "--type=merge", "-p", free)
+    until(lambda: kube.get("tenant", "americas")["status"]["protectedEnvironments"] == 0, "counted:", READY_S)
+    kube("delete", "tenants", "--all", "--wait=false")
     until(lambda: not kube.get("tenants"), "gone:", READY_S, lambda: told(kube))
     assert [name for name in kube.names("namespaces") if name.startswith("env-")] == []
     for namespace in ("tenant-americas", "tenant-europe", "tenant-records"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tenantry.kinds import crds
 from tenantry.model.resource import API_VERSION, FINALIZER, Document, Held, Ref, held_of, parse_time, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, Expired, Forbidden, Halt, Invalid, NotFound
 from tenantry.ports import Event
@@ -344,6 +346,19 @@ async def test_a_protected_object_cannot_be_deleted(store: StoreAndFeed, namespa
         await store.delete(held_of(created))
     free = await replaced(store, edited(created, deletionProtection=False))
     await store.delete(held_of(free))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in crds.KINDS if kind.KEPT_BY], ids=lambda kind: kind.KIND)
+async def test_an_object_that_others_depend_on_cannot_be_deleted(store: StoreAndFeed, kind: crds.Kind) -> None:
+    name = f"t-{uuid.uuid4().hex[:10]}"
+    body = {"apiVersion": API_VERSION, "kind": kind.KIND, "metadata": {"name": name}, "spec": {}}
+    current = await store.create(body)
+    for counted, way_on in kind.KEPT_BY.items():
+        current = await store.set_status(held_of(current), {"observedGeneration": 1, counted: 2})
+        with pytest.raises(Forbidden, match=f"{kind.KIND}/{name} cannot be deleted: 2 {re.escape(way_on)}"):
+            await store.delete(held_of(current))
+        current = await store.set_status(held_of(current), {"observedGeneration": 1, counted: 0})
+    await store.delete(held_of(current))
 
 
 async def test_nothing_is_created_in_a_deleting_namespace(store: StoreAndFeed) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tenantry.model.resource import Ref, held_of
+from tenantry.model.verdicts import Forbidden
 from tests.scenario.git_world import ACME, API, DEV, REGION
 from tests.scenario.repositories import ADA, Remote
 from tests.scenario.source_world import SYSTEM, World, ready, reason, source_world
@@ -58,6 +59,39 @@ async def test_a_push_is_applied_and_what_left_is_pruned(world: World, remote: R
     assert acme is not None
     assert acme["spec"]["displayName"] == "Acme Ltd"
     await world.until_gone(Ref("Environment", "tenant-acme", "dev"))
+
+
+async def test_a_region_is_not_deleted_beneath_an_environment_and_goes_with_the_last(
+    world: World, remote: Remote, url: str
+) -> None:
+    await world.source(url)
+    await world.synced()
+    region = await world.get("Region", "eu")
+    assert region is not None
+    with pytest.raises(Forbidden, match="1 environments still use"):
+        await world.platform.writing.delete(held_of(region))
+    remote.commit({"a/dev.yaml": None, "b/acme.yaml": None, "c/region.yaml": None, "d/beta.yaml": ACME.replace("acme", "beta")})
+    assert reason(await world.synced()) == "Succeeded"
+    await world.until_gone(Ref("Region", "", "eu"))
+    assert await world.get("Tenant", "acme") is None
+
+
+async def test_a_tenant_is_not_deleted_while_an_environment_is_protected(world: World, remote: Remote, url: str) -> None:
+    await world.source(url)
+    await world.synced()
+    dev = Ref("Environment", "tenant-acme", "dev")
+    await world.edit(dev, deletionProtection=True)
+    await world.platform.runtime.idle(1)
+    acme = await world.get("Tenant", "acme")
+    assert acme is not None and acme["status"]["protectedEnvironments"] == 1
+    with pytest.raises(Forbidden, match="set their spec"):
+        await world.platform.writing.delete(held_of(acme))
+    await world.edit(dev, deletionProtection=False)
+    await world.platform.runtime.idle(1)
+    acme = await world.get("Tenant", "acme")
+    assert acme is not None
+    await world.platform.writing.delete(held_of(acme))
+    await world.until_gone(Ref("Tenant", "", "acme"))
 
 
 async def test_of_a_broken_commit_nothing_is_applied_and_file_and_line_are_told(world: World, remote: Remote, url: str) -> None:

@@ -90,7 +90,7 @@ def refuse(left: list[Document]) -> None:
                 f"{len(left)} objects could not be deleted any more once the operator is gone:",
                 *names,
                 *more,
-                "Delete them first:",
+                "Delete them first, in this order:",
                 *(f"  {command}" for command in _deletions(left)),
                 "or keep them, their engines and their data:",
                 "  helm upgrade with --set uninstall.mode=release, then helm uninstall",
@@ -103,20 +103,44 @@ def _protection(document: Document) -> str:
     return " (protected: set spec.deletionProtection to false)" if document["spec"].get("deletionProtection") else ""
 
 
+ORDER = ("Source", "Tenant", "App", "Identity", "IdentityProvider", "Environment", "Package", "User", "Region")
+"""Sources first, which would declare the others again; last what others depend on: a Region in use is not deleted."""
+
+
+def _unprotections(left: list[Document]) -> list[str]:
+    """The commands after which protected objects can be deleted."""
+    from tenantry.kinds.registry import KINDS
+    from tenantry.model.resource import GROUP
+
+    patch = '--type=merge --patch \'{"spec":{"deletionProtection":false}}\''
+    return [
+        f"kubectl patch {KINDS[each['kind']].type.PLURAL}.{GROUP} {each['metadata']['name']}{_inside(each)} {patch}"
+        for each in left
+        if each["spec"].get("deletionProtection")
+    ][:NAMED]
+
+
+def _inside(document: Document) -> str:
+    namespace = document["metadata"].get("namespace")
+    return f" --namespace {namespace}" if namespace else ""
+
+
 def _deletions(left: list[Document]) -> list[str]:
-    """The commands that have them deleted: a Tenant takes along what is in its namespace."""
+    """The commands that delete them, in an order that works. A Tenant takes along what is in its namespace."""
     from tenantry.kinds.registry import KINDS
     from tenantry.model.resource import GROUP
 
     tenants = [document for document in left if document["kind"] == "Tenant"]
     inside = {(tenant.get("status", {}).get("namespace") or {}).get("name") for tenant in tenants}
     places: dict[str, None] = {}
-    for document in left:
+    for document in sorted(left, key=lambda each: ORDER.index(each["kind"])):
         namespace = document["metadata"].get("namespace")
         if namespace is None or namespace not in inside:
             plural = f"{KINDS[document['kind']].type.PLURAL}.{GROUP}"
-            places[f"kubectl delete {plural} --all" + (f" --namespace {namespace}" if namespace else "")] = None
-    return list(places)
+            if document["kind"] == "Region":
+                places[f"kubectl wait {plural} --all --for=jsonpath='{{.status.environments}}'=0"] = None
+            places[f"kubectl delete {plural} --all{_inside(document)}"] = None
+    return [*_unprotections(left), *places]
 
 
 async def _end_operator(client: Client, namespace: str) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tenantry.kinds import core, crds
 from tenantry.kinds.structural import Structural
-from tenantry.model.resource import API_VERSION, Document
-from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.resource import API_VERSION, Document, ref_of
+from tenantry.model.verdicts import Forbidden, Invalid, Problem
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class _Admitted:
     namespaced: bool
     has_status: bool
     structural: Structural
+    kept_by: Mapping[str, str] = field(default_factory=dict)
 
 
 class Admission:
@@ -50,6 +51,15 @@ class Admission:
         if findings:
             raise Invalid(tuple(dict.fromkeys(finding.problem() for finding in findings)))
         return filled
+
+    def admit_deletion(self, document: Document) -> None:
+        """Let an object be deleted. Raises Forbidden for one that is protected, or that others depend on by its status."""
+        name = ref_of(document)
+        if document.get("spec", {}).get("deletionProtection") is True:
+            raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it")
+        for counted, way_on in self._kind(document["kind"]).kept_by.items():
+            if count := document.get("status", {}).get(counted, 0):
+                raise Forbidden(f"{name} cannot be deleted: {count} {way_on}")
 
     def namespaced(self, kind: str) -> bool:
         """Whether objects of that kind live in a namespace. Raises Invalid for an unknown kind."""
@@ -84,6 +94,7 @@ def _ours(kind: crds.Kind) -> _Admitted:
         kind.NAMESPACED,
         crds.has_status_subresource(kind),
         Structural(core.with_metadata(schema, namespaced=kind.NAMESPACED)),
+        kind.KEPT_BY,
     )
 
 

@@ -198,6 +198,8 @@ class Resource(Lenient, Generic[S, T]):
     FINALIZED: ClassVar[bool] = True
     UNFOLLOWED: ClassVar[frozenset[str]] = frozenset({"lastOperation", "observedGeneration"})
     """Status fields that nobody else's decision goes by: a change of these alone wakes no one."""
+    KEPT_BY: ClassVar[Mapping[str, str]] = {}
+    """Counts in the status that must be 0 before a DELETE is accepted, each with what to do about it."""
 
     metadata: Metadata
     spec: S

@@ -66,6 +66,21 @@ def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> f
     return frozenset(Ref("Secret", namespace, foreign["adminSecretRef"]["name"]) for namespace, foreign in deleted if foreign)
 
 
+def still_used(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> tuple[frozenset[Ref], tuple[Kept, ...]]:
+    """The Regions whose deletion would be refused because environments use them: those that all leave, and the others."""
+    leaving = {held.ref for held in deletes}
+    users: dict[str, list[bool]] = {}
+    for ref, document in existing.items():
+        if ref.kind == "Environment":
+            goes = ref in leaving or bool(document["metadata"].get("deletionTimestamp"))
+            users.setdefault(document["spec"]["region"], []).append(goes)
+    regions = {held.ref: held for held in deletes if held.ref.kind == "Region"}
+    stay = {ref: users[ref.name].count(False) for ref in regions if not all(users.get(ref.name, ()))}
+    kept = tuple(Kept(regions[ref], f"{count} environments still use it", approvable=False) for ref, count in stay.items())
+    counted = {ref for ref in regions if ref.name in users or existing[ref].get("status", {}).get("environments")}
+    return frozenset(counted - stay.keys()), kept
+
+
 def is_exempt(document: Document) -> bool:
     """Did somebody say that it is not to be pruned?"""
     return (document["metadata"].get("annotations") or {}).get(PRUNE) == DISABLED

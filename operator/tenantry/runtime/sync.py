@@ -30,7 +30,7 @@ from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled, described
 from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
-from tenantry.runtime.pruning import Budget, Kept, decide_pruning, still_needed
+from tenantry.runtime.pruning import Budget, Kept, decide_pruning, still_needed, still_used
 
 T = TypeVar("T")
 ORDER = (
@@ -110,15 +110,21 @@ def decide_sync(
     gone = [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
     deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree))
     needed = still_needed(deletes, existing)
-    later = tuple((Wait(held.ref, "goes when its engine is left"), None) for held in deletes if held.ref in needed)
+    used, in_use = still_used(deletes, existing)
+    deletes = tuple(held for held in deletes if held not in {each.held for each in in_use})
+    later = tuple((Wait(held.ref, _later(held.ref)), None) for held in deletes if held.ref in needed | used)
     return SyncPlan(
         creates=tuple(each for each in decided if isinstance(each, Write) and not each.version),
         replaces=tuple(each for each in decided if isinstance(each, Write) and each.version),
-        deletes=tuple(held for held in deletes if held.ref not in needed),
-        kept=kept,
+        deletes=tuple(held for held in deletes if held.ref not in needed | used),
+        kept=(*kept, *in_use),
         waiting=(*(each for each in decided if isinstance(each, tuple)), *later),
         problems=(*tree.problems, *tree.held, *(each for each in decided if isinstance(each, SourceProblem))),
     )
+
+
+def _later(ref: Ref) -> str:
+    return "goes when no environment uses it" if ref.kind == "Region" else "goes when its engine is left"
 
 
 def _doubt(tree: Tree) -> str:
@@ -312,6 +318,8 @@ class Syncer:
         except NotFound:
             return Synced()
         except Forbidden as error:
+            if held.ref.kind == "Region":  # an environment came, or the count that is refused by is about to change
+                return Synced(waiting=(Wait(held.ref, error.verdict.message),))
             return Synced(kept=(Kept(held, error.verdict.message, approvable=False),))
         except Halt as error:
             return Synced(waiting=(Wait(held.ref, error.verdict.message),))

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tenantry.kinds import crds
 from tests.cluster.binaries import Missing
 from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
+from tests.cluster.fixtures import POLICIES
 
 pytestmark = pytest.mark.slow
 S3 = {"s3": {"url": "s3://bucket/prefix", "existingSecret": "keys"}}
@@ -298,3 +300,14 @@ def test_values_that_cannot_work_are_refused_by_name(case: str) -> None:
 def test_another_namespace_is_refused() -> None:
     with pytest.raises(Refused, match="Tenantry runs in the namespace tenantry-system, not other"):
         rendered(namespace="other")
+
+
+def test_deletions_are_refused_as_the_contract_tests_have_it() -> None:
+    """tests/cluster/policies.yaml stands for the chart where the stores' contract is tested."""
+    ours = {each["metadata"]["name"]: each["spec"] for each in objects() if each["kind"] == "ValidatingAdmissionPolicy"}
+    kept = {kind.PLURAL for kind in crds.KINDS if kind.KEPT_BY}
+    assert {name.removeprefix("tenantry-kept-") for name in ours if name.startswith("tenantry-kept-")} == kept
+    stand_in = [each for each in yaml.safe_load_all(POLICIES.read_text()) if each["kind"] == "ValidatingAdmissionPolicy"]
+    for each in stand_in:
+        spec = ours[each["metadata"]["name"].replace("tenantry-tests-", "tenantry-")]
+        assert each["spec"]["validations"] == spec["validations"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tenantry.cli.failing import Failure
-from tenantry.cli.uninstall import refuse
+from tenantry.cli.uninstall import ORDER, refuse
+from tenantry.kinds import crds
 from tenantry.model.resource import Document
 
 
@@ -18,27 +19,45 @@ def test_what_is_left_is_named_with_the_commands_that_delete_it() -> None:
     with pytest.raises(Failure) as refused:
         refuse(
             [
+                left("Region", "eu"),
                 left("Tenant", "acme", status={"namespace": {"name": "music"}}),
                 left("Environment", "prod", "music", spec={"deletionProtection": True}),
                 left("Package", "crm-1", "tenantry-system"),
                 left("Package", "crm-2", "tenantry-system"),
                 left("Package", "old", "tenant-gone"),
+                left("Environment", "old", "tenant-gone"),
+                left("Source", "company", "tenantry-system"),
+                left("Source", "own", "music"),
             ]
         )
     assert str(refused.value).splitlines() == [
-        "5 objects could not be deleted any more once the operator is gone:",
+        "9 objects could not be deleted any more once the operator is gone:",
+        "  Region/eu",
         "  Tenant/acme",
         "  Environment/music/prod (protected: set spec.deletionProtection to false)",
         "  Package/tenantry-system/crm-1",
         "  Package/tenantry-system/crm-2",
         "  Package/tenant-gone/old",
-        "Delete them first:",
+        "  Environment/tenant-gone/old",
+        "  Source/tenantry-system/company",
+        "  Source/music/own",
+        "Delete them first, in this order:",
+        "  kubectl patch environments.tenantry.dev prod --namespace music"
+        """ --type=merge --patch '{"spec":{"deletionProtection":false}}'""",
+        "  kubectl delete sources.tenantry.dev --all --namespace tenantry-system",
         "  kubectl delete tenants.tenantry.dev --all",
+        "  kubectl delete environments.tenantry.dev --all --namespace tenant-gone",
         "  kubectl delete packages.tenantry.dev --all --namespace tenantry-system",
         "  kubectl delete packages.tenantry.dev --all --namespace tenant-gone",
+        "  kubectl wait regions.tenantry.dev --all --for=jsonpath='{.status.environments}'=0",
+        "  kubectl delete regions.tenantry.dev --all",
         "or keep them, their engines and their data:",
         "  helm upgrade with --set uninstall.mode=release, then helm uninstall",
     ]
+
+
+def test_every_kind_with_our_finalizer_has_its_place_in_the_order() -> None:
+    assert set(ORDER) >= {kind.KIND for kind in crds.KINDS if kind.FINALIZED}
 
 
 def test_nothing_left_is_no_refusal(capsys: pytest.CaptureFixture[str]) -> None:

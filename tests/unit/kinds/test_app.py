@@ -435,3 +435,13 @@ async def test_the_tenant_s_own_package_goes_before_the_shared_one() -> None:
     assert await found(SHARED) == {"1.0.0": ("", "cd" * 32)}
     assert await found(SHARED, READY_PACKAGE) == {"1.0.0": ("acme", SHA)}
     assert await found(SHARED, package(ready=True, deleting=True)) == {"1.0.0": ("", "cd" * 32)}
+    assert await found(package(ready=True, deleting=True)) == {"1.0.0": ("acme", SHA)}
+
+
+async def test_a_package_that_is_being_deleted_serves_the_apps_that_use_it() -> None:
+    there = (bound_tenant(), running_environment())
+    around = Surroundings(engines={ENGINE.environment_id: Engine()})
+    for claimed in (True, False):
+        leaving = package(deleting=True, generation=2, status={"claimed": claimed})
+        looked = await observe(app(), world(*there, leaving, around=around))
+        assert looked.packages["1.0.0"].ready is claimed

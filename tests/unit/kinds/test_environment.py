@@ -230,12 +230,27 @@ def test_an_edit_or_a_drift(seen: Observed, expected: Outcome) -> None:
     assert outcome(decide(seen, NOW)) == expected
 
 
+@pytest.mark.parametrize(
+    "leaving",
+    [{"region": replace(EU, deleting=True)}, {"tenant": replace(ACME, deleting=True)}],
+    ids=["region", "tenant"],
+)
+def test_what_is_being_deleted_serves_the_environments_that_are_in_it(leaving: dict[str, Any]) -> None:
+    assert outcome(decide(there(**leaving), NOW)) == Outcome("Ready")
+    drifted = decide(there(**leaving, engine=None), NOW)
+    assert outcome(drifted) == Outcome("Waiting EngineMissing", (DEPLOY,), UPDATE)
+
+
 @table(
     {
         "without a tenant": (seen(tenant=None), Outcome("Waiting TenantNotFound", (), CREATE)),
         "of a tenant that is being deleted": (
             seen(tenant=replace(ACME, deleting=True)),
             Outcome("Stalled TenantDeleting", (), CREATE),
+        ),
+        "in a region that is being deleted": (
+            seen(region=replace(EU, deleting=True)),
+            Outcome("Stalled RegionDeleting", (), CREATE),
         ),
         "without its region": (seen(region=None), Outcome("Waiting RegionNotFound", (), CREATE)),
         "in a region that is not open to its tenant": (
@@ -572,8 +587,10 @@ async def test_older_siblings_are_counted_where_there_is_a_quota() -> None:
     ] == [0, 2]
 
 
-async def test_a_region_that_is_being_deleted_takes_nobody_in() -> None:
-    assert (await observe(environment(), world(bound_tenant(), region(deleting=True)))).region is None
+async def test_a_region_that_is_being_deleted_is_seen_as_such() -> None:
+    for deleting in (True, False):
+        found = (await observe(environment(), world(bound_tenant(), region(deleting=deleting)))).region
+        assert found is not None and found.deleting is deleting
 
 
 async def test_a_region_is_seen_with_its_rules_and_the_provider_in_effect() -> None:

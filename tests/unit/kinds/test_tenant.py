@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from tenantry.kinds.environment.spec import PROTECTED
 from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace, decide
 from tenantry.kinds.tenant.observe import observe
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant
@@ -209,6 +212,26 @@ def test_a_blocked_deletion_names_at_most_twenty_blockers_and_deletes_them_all()
     assert len(decision.status.deletion.blockers) == 20
     assert {blocker.since for blocker in decision.status.deletion.blockers} == {DELETED}
     assert len(decision.changes) == 25
+
+
+@pytest.mark.parametrize("of", [tenant(), bound_tenant(), bound_tenant(deleting=True)], ids=["new", "bound", "leaving"])
+def test_its_status_counts_its_protected_environments_whatever_comes_of_it(of: Tenant) -> None:
+    for owner in ("", "umbra"):
+        assert decide(seen(of, protected=3, namespace_owner=owner), NOW).status.protected_environments == 3
+
+
+async def test_it_counts_the_environments_that_cannot_be_deleted() -> None:
+    guarded = {"deletionProtection": True}
+    environments = (environment("dev"), environment("live", spec=guarded), environment("gone", spec=guarded, deleting=True))
+    rival = tenant("umbra", spec={"namespace": "tenant-acme"})
+    for of, count in ((bound_tenant(), 1), (rival, 0), (bound_tenant("other"), 0)):
+        assert (await observe(of, world(of, bound_tenant(), *environments))).protected == count
+
+
+async def test_it_is_woken_by_the_count_though_it_was_bound_by_its_last_pass() -> None:
+    there = world(tenant())
+    await observe(tenant(), there)
+    assert ("Environment", "tenant-acme", PROTECTED) in there.resources.followed  # type: ignore[attr-defined]
 
 
 def test_nothing_is_deleted_while_an_environment_is_protected() -> None:

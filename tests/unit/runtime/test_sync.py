@@ -9,7 +9,7 @@ import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
-from tenantry.model.resource import FINALIZER, Document, Ref, ref_of
+from tenantry.model.resource import FINALIZER, Document, Ref, held_of, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import NotFound, Problem
 from tenantry.runtime.pruning import Budget
@@ -294,6 +294,16 @@ class Counting:
         return call
 
 
+class Listing:
+    """What a sync is told that there is."""
+
+    def __init__(self, *documents: Document) -> None:
+        self.documents = documents
+
+    async def list(self, kind: str) -> tuple[tuple[Document, ...], str]:
+        return tuple(each for each in self.documents if each["kind"] == kind), "1"
+
+
 @pytest.fixture
 def store() -> Counting:
     return Counting(MemoryStore(ADMISSION))
@@ -409,6 +419,59 @@ async def test_a_protected_object_that_left_is_kept_and_says_why(store: Counting
 
     assert "deletionProtection" in kept(synced)["acme"]
     assert subject.approve() == ()
+
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("users", "counted", "expected"),
+    [
+        ({}, 0, "deleted"),
+        ({}, 1, "waits: goes when no environment uses it"),
+        (stored(environment("dev")), 1, "waits: goes when no environment uses it"),
+        (stored(environment("dev"), source="", **LEAVING), 1, "waits: goes when no environment uses it"),
+        (stored(environment("dev"), source=""), 1, "kept: 1 environments still use it"),
+        (
+            stored(environment("dev"), source="", **LEAVING) | stored(environment("live"), source=""),
+            2,
+            "kept: 1 environments still use it",
+        ),
+    ],
+    ids=[
+        "nobody uses it",
+        "its status still counts one",
+        "pruned with its user",
+        "its user goes",
+        "its user stays",
+        "one of two stays",
+    ],
+)
+def test_a_region_that_left_goes_when_no_environment_uses_it(users: dict[Ref, Document], counted: int, expected: str) -> None:
+    region = {**document("Region", "local"), "status": {"environments": counted}}
+
+    plan = decide(tree(tenant("acme")), stored(tenant("acme"), region), users)
+
+    waits = [f"waits: {wait.reason}" for wait, _ in plan.waiting if wait.ref.kind == "Region"]
+    holds = [f"kept: {each.reason}" for each in plan.kept if each.held.ref.kind == "Region"]
+    goes = ["deleted" for held in plan.deletes if held.ref.kind == "Region"]
+    assert waits + holds + goes == [expected]
+    assert not any(each.approvable for each in plan.kept)
+
+
+async def test_a_region_whose_deletion_is_refused_is_tried_again(store: Counting) -> None:
+    subject = syncer(store)
+    await subject.sync(tree(document("Region", "eu"), tenant("acme")))
+    region = await store.store.get(Ref("Region", "", "eu"))
+    counted = await store.store.set_status(held_of(region), {"observedGeneration": 1, "environments": 1})
+    acme = await store.store.get(Ref("Tenant", "", "acme"))
+    late = Syncer(store, Listing({**counted, "status": {}}, acme), "default", finalized=set(ORDER))
+
+    synced = await late.sync(tree(tenant("acme")))
+
+    assert [(str(wait.ref), "environments still use" in wait.reason) for wait in synced.waiting] == [("Region/eu", True)]
+    await store.store.set_status(held_of(counted), {"observedGeneration": 1, "environments": 0})
+    assert [ref.name for ref in (await subject.sync(tree(tenant("acme")))).pruned] == ["eu"]
 
 
 async def test_of_two_sources_the_first_keeps_an_object(store: Counting) -> None:

@@ -28,6 +28,9 @@ class Admission(Protocol):
     def admit(self, document: Document, old: Document | None) -> Document:
         """The document with its schema's defaults. Raises Invalid: schema, CEL, unknown kind. `old` is None at create."""
 
+    def admit_deletion(self, document: Document) -> None:
+        """Raises Forbidden for an object that is protected, or that others depend on."""
+
     def namespaced(self, kind: str) -> bool:
         """Whether objects of that kind live in a namespace."""
 
@@ -119,7 +122,7 @@ def carry_out(
         case SetFinalizers():
             return _changed(current, set_finalizers(request, current), stamp)
         case Delete():
-            return _changed(current, delete(request, current, stamp), stamp)
+            return _changed(current, delete(request, current, admission, stamp), stamp)
 
 
 def create(request: Create, current: Document | None, namespace: Document | None, admission: Admission, stamp: Stamp) -> Document:
@@ -188,13 +191,12 @@ def set_finalizers(request: SetFinalizers, current: Document) -> Document:
     return {**current, "metadata": metadata}
 
 
-def delete(request: Delete, current: Document, stamp: Stamp) -> Document:
+def delete(request: Delete, current: Document, admission: Admission, stamp: Stamp) -> Document:
     """The object marked for deletion, its generation one higher. A deleting object stays as it is."""
     _check_held(current, request.held)
     if _deleting(current):
         return current
-    if current.get("spec", {}).get("deletionProtection") is True:
-        raise Forbidden(f"{request.ref} is protected: set spec.deletionProtection to false to delete it")
+    admission.admit_deletion(current)
     mark: dict[str, Any] = {"deletionTimestamp": stamp.now, "deletionGracePeriodSeconds": 0}
     generation = current["metadata"].get("generation")
     return _with_metadata(current, **mark, **({"generation": generation + 1} if generation else {}))

@@ -63,26 +63,31 @@ async def _steps(app: App, held: EngineApp | None, engine: EngineView) -> tuple[
 
 
 def _packages(app: App, view: View) -> dict[str, SeenPackage]:
-    """By version: the tenant's own package, else the shared one."""
+    """By version: the tenant's own package, else the shared one; one that is being deleted only where there is no other."""
     tenant = tenant_of(view, app.metadata.namespace)
     found: dict[str, SeenPackage] = {}
     for version in wanted_versions(app):
         by = f"package={app.spec.app}@{version}"
         own = _usable(view, app.metadata.namespace, by)
         shared = _usable(view, SYSTEM_NAMESPACE, by)
-        if own is not None and tenant is not None:
-            found[version] = _seen(own, tenant.metadata.name)
-        elif shared is not None:
-            found[version] = _seen(shared, "")
+        choices = [(own, tenant.metadata.name)] if own is not None and tenant is not None else []
+        choices += [(shared, "")] if shared is not None else []
+        for package, holder in sorted(choices, key=lambda choice: choice[0].deleting)[:1]:
+            found[version] = _seen(package, holder)
     return found
 
 
 def _usable(view: View, namespace: str, by: str) -> Package | None:
-    packages = [package for package in view.list(Package, namespace, by) if not package.deleting]
-    return next((package for package in packages if package.ready), packages[0] if packages else None)
+    packages = sorted(view.list(Package, namespace, by), key=lambda package: package.deleting)
+    return next(filter(_serves, packages), packages[0] if packages else None)
+
+
+def _serves(package: Package) -> bool:
+    """Can it be installed? A package that is being deleted has its bytes until no App uses it."""
+    return package.ready or (package.deleting and package.status.claimed)
 
 
 def _seen(package: Package, tenant: str) -> SeenPackage:
     ready = package.status.condition("Ready")
     message = ready.message if ready else "not looked at yet"
-    return SeenPackage(tenant, package.spec.sha256 or "", package.ready, message, package.spec.signature or "")
+    return SeenPackage(tenant, package.spec.sha256 or "", _serves(package), message, package.spec.signature or "")

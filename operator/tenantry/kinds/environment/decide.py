@@ -38,13 +38,14 @@ class SeenTenant:
 
 @dataclass(frozen=True)
 class SeenRegion:
-    """The region that is asked for. provider: `Local` or `Kubernetes`."""
+    """The region that is asked for. provider: `Local` or `Kubernetes`. deleting: it serves those who are in it, and no others."""
 
     provider: str
     allowed: bool
     images: tuple[str, ...] | None = None
     sizes: tuple[str, ...] | None = None
     external: bool = False
+    deleting: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     spec = environment.spec
     if seen.tenant is None:
         return Waiting("TenantNotFound", f"namespace {environment.metadata.namespace} belongs to no Tenant")
-    if seen.tenant.deleting:
+    if seen.tenant.deleting and not _inside(seen):
         return Stalled("TenantDeleting", f"tenant {seen.tenant.name} is being deleted")
     if seen.region is None:
         return Waiting("RegionNotFound", f"spec.region: no region {spec.region!r}")
+    if seen.region.deleting and not _inside(seen):
+        return Stalled("RegionDeleting", f"spec.region: region {spec.region!r} is being deleted and takes no new environments")
     if not seen.region.allowed:
         return Stalled("RegionNotAllowed", f"spec.region: {spec.region!r} is not open to tenant {seen.tenant.name}")
     if _over_quota(seen.tenant, seen):
@@ -154,9 +157,12 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
 
 
 def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
-    """Who is in stays in: who held its slug once, or has an engine that an interrupted pass did not tell of."""
-    inside = seen.environment.status.slug is not None or seen.engine is not None
-    return tenant.quota is not None and not inside and tenant.older >= tenant.quota
+    return tenant.quota is not None and not _inside(seen) and tenant.older >= tenant.quota
+
+
+def _inside(seen: Observed) -> bool:
+    """Who is in stays in: who held its slug once, or has an engine that an interrupted pass did not record."""
+    return seen.environment.status.slug is not None or seen.engine is not None
 
 
 def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | None:

@@ -122,7 +122,7 @@ def _older(environment: Environment, view: View) -> int:
 
 def _region(environment: Environment, tenant: SeenTenant | None, world: World) -> SeenRegion | None:
     region = world.resources.get(Region, "", environment.spec.region)
-    if region is None or region.deleting:
+    if region is None:
         return None
     rules = region.spec.engine
     provider = world.deployer.provider if region.spec.provider == "Host" else region.spec.provider
@@ -132,6 +132,7 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
         images=tuple(rules.images) if rules.images is not None else None,
         sizes=tuple(rules.sizes) if rules.sizes is not None else None,
         external=rules.external,
+        deleting=region.deleting,
     )
 
 

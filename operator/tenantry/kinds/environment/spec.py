@@ -10,6 +10,9 @@ from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Slug, Url
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
+PROTECTED = "protected=true"
+"""The index key of environments that cannot be deleted."""
+
 
 class Database(Value):
     """The database of the engine: a Secret's key that holds a PostgreSQL URL."""
@@ -129,4 +132,6 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         keys = {f"slug={self.wanted_slug}", f"region={self.spec.region}"}
         if self.status.slug:
             keys.add(f"slug={self.status.slug}")
+        if self.spec.deletion_protection and not self.deleting:
+            keys.add(PROTECTED)
         return frozenset(keys)

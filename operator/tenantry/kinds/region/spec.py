@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -69,6 +70,9 @@ class Region(Resource[RegionSpec, RegionStatus]):
     PLURAL: ClassVar[str] = "regions"
     SHORT: ClassVar[str] = "rgn"
     NAMESPACED: ClassVar[bool] = False
+    KEPT_BY: ClassVar[Mapping[str, str]] = {
+        "environments": "environments still use this region: delete them first",
+    }
     UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Provider", "string", ".status.provider", 0),

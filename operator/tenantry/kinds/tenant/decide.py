@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
@@ -43,7 +43,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Observed:
-    """rivals: other tenants' claims of the wanted slug. namespace_owner: another Tenant that is bound to the namespace."""
+    """rivals: other tenants' claims of the wanted slug. namespace_owner: another Tenant that is bound to the namespace.
+
+    protected: how many of its environments cannot be deleted.
+    """
 
     tenant: Tenant
     rivals: tuple[Claim, ...]
@@ -52,10 +55,12 @@ class Observed:
     environments: tuple[Child, ...]
     others: tuple[Child, ...]
     members: tuple[Member, ...] = ()
+    protected: int = 0
 
 
 def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     """Its slug, then its namespace; at its end what the namespace holds, then the namespace."""
+    seen = _counted(seen)
     tenant = seen.tenant
     if tenant.deleting:
         return _deletion(seen, now)
@@ -76,6 +81,12 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     # Marked when it is made: whether an interrupted pass made the rest of it, too, is not seen.
     bound = status.model_copy(update={"namespace": BoundNamespace(name=namespace.name, uid=namespace.uid)})
     return Decision(status, Ready(), action, changes=(ensure,), done=bound)
+
+
+def _counted(seen: Observed) -> Observed:
+    """The count stands in whatever status is written: a DELETE is admitted by it."""
+    status = seen.tenant.status.model_copy(update={"protected_environments": seen.protected})
+    return replace(seen, tenant=seen.tenant.model_copy(update={"status": status}))
 
 
 def _ours(seen: Observed) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.spec import PROTECTED, Environment
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.namespace import Namespace
@@ -31,13 +31,16 @@ async def observe(tenant: Tenant, world: World) -> Observed:
         opened = found.metadata.annotations.get(ACCESS_MARK, "")
         namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents, found.deleting, opened)
     owned = tenant.status.namespace.name if tenant.status.namespace else ""
+    owner = _owner(tenant, view)
+    protected = view.count(Environment, tenant.namespace, PROTECTED)
     contents = tenant.deleting and owned != ""
     return Observed(
         tenant=tenant,
         rivals=_rivals(tenant, view),
         namespace=namespace,
-        namespace_owner=_owner(tenant, view),
+        namespace_owner=owner,
         environments=_environments(view, owned) if contents else (),
+        protected=protected if not owner else 0,
         others=tuple(child for kind in CONTENTS for child in _children(view, kind, owned)) if contents else (),
         members=_members(tenant, view) if tenant.deleting else (),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -71,6 +72,7 @@ class TenantStatus(Status):
     phase: Literal["READY", "DELETING"] | None = None
     slug: str | None = None
     namespace: BoundNamespace | None = None
+    protected_environments: int = Field(default=0, description="How many of its environments have deletionProtection.")
 
 
 class Tenant(Resource[TenantSpec, TenantStatus]):
@@ -80,6 +82,10 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
     PLURAL: ClassVar[str] = "tenants"
     SHORT: ClassVar[str] = "tn"
     NAMESPACED: ClassVar[bool] = False
+    KEPT_BY: ClassVar[Mapping[str, str]] = {
+        "protectedEnvironments": "environments of this tenant are protected: set their spec.deletionProtection to false first",
+    }
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"protectedEnvironments"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Slug", "string", ".status.slug", 0),
         ("Namespace", "string", ".status.namespace.name", 1),
