@@ -76,7 +76,7 @@ class Database:
         with self._connected() as connection:
             if self._file is not None:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
-                _driver(connection).execute("PRAGMA foreign_keys=OFF")
+                sqlite_driver(connection).execute("PRAGMA foreign_keys=OFF")
             with connection.execution_options(tenantry_write=True).begin():
                 one_at_a_time(connection, MIGRATION)
                 yield connection
@@ -114,14 +114,39 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
     else:
-        event.listen(engine, "connect", _in_utc)
+        event.listen(engine, "connect", _pin)
     return engine
 
 
-def _in_utc(connection: Any, _record: Any) -> None:
-    # A column's CURRENT_TIMESTAMP is of the session's zone, and times are stored without theirs.
-    connection.execute("SET TIME ZONE 'UTC'")
-    connection.commit()
+SESSION = {
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "extra_float_digits": "3",
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "0",
+    "synchronous_commit": "on",
+    "TimeZone": "UTC",
+}
+"""What a PostgreSQL session must not take from the server, the database or the role: how values are spelled, and limits."""
+_PIN = "SELECT current_setting('server_encoding'), " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SESSION.items())
+
+
+def pin_session(connection: psycopg.Connection[Any]) -> None:
+    """Sets SESSION, in one round trip. Raises Invalid where the database cannot hold every text."""
+    row = connection.execute(_PIN).fetchone()
+    if row is not None and row[0] != "UTF8":
+        raise Invalid((Problem("database", f"has the encoding {row[0]}: create it with ENCODING 'UTF8'"),))
+
+
+def _pin(connection: Any, _record: Any) -> None:
+    try:
+        pin_session(connection)
+        connection.commit()
+    except Invalid:
+        connection.close()
+        raise
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -138,7 +163,8 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
-def _driver(connection: Connection) -> sqlite3.Connection:
+def sqlite_driver(connection: Connection) -> sqlite3.Connection:
+    """The driver's own connection to a SQLite database."""
     driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
     return driver
 
@@ -147,7 +173,7 @@ def limit_time(connection: Connection, seconds: float) -> None:
     """Ends a statement of this transaction that takes longer, as a refusal."""
     if connection.dialect.name == "sqlite":
         end = time.monotonic() + seconds
-        _driver(connection).set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        sqlite_driver(connection).set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     else:
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
 
@@ -234,39 +260,16 @@ def _new_uuid_postgresql(element: NewUuid, compiler: Any, **options: Any) -> str
 
 
 class ExactNumber(FunctionElement[Any]):
-    """A double as the decimal number that it is written as."""
+    """A double as the decimal number that it is written as, on PostgreSQL."""
 
     inherit_cache = True
     type = sa.Numeric()
-
-
-@compiles(ExactNumber, "sqlite")
-def _exact_number_sqlite(element: ExactNumber, compiler: Any, **options: Any) -> str:
-    spelled: str = compiler.process(element.clauses, **options)
-    return f"({spelled})"
 
 
 @compiles(ExactNumber, "postgresql")
 def _exact_number_postgresql(element: ExactNumber, compiler: Any, **options: Any) -> str:
     # Its own cast of doubles to numeric keeps 15 digits.
     return f"CAST(CAST({compiler.process(element.clauses, **options)} AS TEXT) AS NUMERIC)"
-
-
-class Midnight(FunctionElement[Any]):
-    """The moment at which a date begins."""
-
-    inherit_cache = True
-    type = sa.DateTime()
-
-
-@compiles(Midnight, "sqlite")
-def _midnight_sqlite(element: Midnight, compiler: Any, **options: Any) -> str:
-    return f"datetime({compiler.process(element.clauses, **options)})"
-
-
-@compiles(Midnight, "postgresql")
-def _midnight_postgresql(element: Midnight, compiler: Any, **options: Any) -> str:
-    return f"CAST({compiler.process(element.clauses, **options)} AS TIMESTAMP)"
 
 
 def halt_of(error: DBAPIError, free: str = "") -> Halt:

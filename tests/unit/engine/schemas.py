@@ -105,6 +105,8 @@ def _plain(value: Any) -> Any:
             return float(value)
         case datetime():
             return value.isoformat(" ")
+        case str():
+            return value.removesuffix(".000000")
         case date() | UUID():
             return str(value)
     return value

@@ -41,6 +41,13 @@ def operators_of(column: Column) -> tuple[str, ...]:
     return ("eq", "neq", "gt", "gte", "lt", "lte", "in", "is", *patterns)
 
 
+def comparable(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElement[Any]:
+    """The column as comparisons and orders take it: texts by their code points, whatever the server's locale is."""
+    if dialect == "postgresql" and isinstance(column.type, sa.String):
+        return sa.collate(column, "C")
+    return column
+
+
 class Filters:
     """The conditions of one request over one table, as SQL of that dialect. Every value becomes a parameter."""
 
@@ -111,7 +118,11 @@ class Filters:
         if column.type == "datetime" and self._dialect == "sqlite":
             return _moment(real, operator, value)
         # As a literal: a bare True would be no value to compare with.
-        return _COMPARE[operator](real, sa.literal(value, real.type))
+        return _COMPARE[operator](self._comparable(real, operator), sa.literal(value, real.type))
+
+    def _comparable(self, real: sa.Column[Any], operator: str) -> sa.ColumnElement[Any]:
+        # Two texts are equal by their bytes in each collation, and an index of another one still finds them.
+        return real if operator in ("eq", "neq") else comparable(real, self._dialect)
 
     def _like(self, real: sa.Column[Any], text: str, field: str, operator: str) -> Condition:
         if len(text) > LONGEST_PATTERN:
@@ -124,11 +135,11 @@ class Filters:
         if len(pattern) - len(pattern.rstrip("\\")) & 1:
             raise invalid(field, "a pattern does not end in a single backslash")
         if operator == "ilike":
-            return real.ilike(pattern, escape="\\")
+            return comparable(real, self._dialect).ilike(pattern, escape="\\")
         if self._dialect == "sqlite":
             # SQLite's LIKE knows no case; its GLOB does.
             return real.op("GLOB", is_comparison=True)(_glob(pattern))
-        return real.like(pattern, escape="\\")
+        return comparable(real, self._dialect).like(pattern, escape="\\")
 
 
 def split_list(text: str, field: str) -> list[str]:

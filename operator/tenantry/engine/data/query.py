@@ -12,7 +12,7 @@ import orjson
 import sqlalchemy as sa
 
 from tenantry.engine.data.exposure import Exposed
-from tenantry.engine.data.filters import Condition, Filters
+from tenantry.engine.data.filters import Condition, Filters, comparable
 from tenantry.engine.data.values import from_text, to_json
 from tenantry.rest.bodies import invalid
 
@@ -133,7 +133,7 @@ def _as_text(exposed: Exposed, name: str, dialect: str) -> bool:
 
 def _place(exposed: Exposed, name: str, dialect: str) -> sa.ColumnElement[Any]:
     column = exposed.table.c[name]
-    return sa.type_coerce(column, sa.String) if _as_text(exposed, name, dialect) else column
+    return sa.type_coerce(column, sa.String) if _as_text(exposed, name, dialect) else comparable(column, dialect)
 
 
 def _written(exposed: Exposed, name: str, value: Any, dialect: str) -> str | None:

@@ -17,6 +17,7 @@ from tenantry.engine.data.constraints import missing_parent, refusal_of
 from tenantry.engine.data.exposure import Exposed, Exposure
 from tenantry.engine.data.query import ListQuery, statement, token_after
 from tenantry.engine.data.values import from_json, from_text, row_json
+from tenantry.engine.migration.tables import default_of_key
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.rest.bodies import invalid
 
@@ -82,8 +83,7 @@ class Rows:
             row = self._values(values, field)
             self._check_present(row, field)
             with self._refusing(field, row):
-                result = self._connection.execute(self._table.insert().values(row).returning(*self._table.c))
-                inserted.append(self._tagged(result.mappings().one()))
+                inserted.append(self._tagged(self._inserted(row)))
         return inserted
 
     def change(self, key: Sequence[str], given: Any, wanted: str | None) -> Tagged:
@@ -97,8 +97,7 @@ class Rows:
         if not row:
             return self._tagged(current)
         with self._refusing("", {**dict(current), **row}):
-            result = self._connection.execute(self._table.update().where(*where).values(row).returning(*self._table.c))
-            return self._tagged(result.mappings().one())
+            return self._tagged(self._updated(where, row))
 
     def delete(self, key: Sequence[str], wanted: str | None) -> None:
         """Deletes one row. wanted: the If-Match header. Raises NotFound, Conflict, Invalid where others reference it."""
@@ -106,6 +105,26 @@ class Rows:
         self._matching(where, wanted)
         with self._refusing("", {}):
             self._connection.execute(self._table.delete().where(*where))
+
+    def _inserted(self, row: Row) -> RowMapping:
+        insert = self._table.insert().values({**default_of_key(self._exposed.declared), **row})
+        if self._returns:
+            return self._connection.execute(insert.returning(*self._table.c)).mappings().one()
+        self._connection.execute(insert.inline())
+        last = sa.literal_column("_rowid_") == sa.func.last_insert_rowid()
+        return self._connection.execute(sa.select(*self._table.c).select_from(self._table).where(last)).mappings().one()
+
+    def _updated(self, where: Sequence[sa.ColumnElement[bool]], row: Row) -> RowMapping:
+        update = self._table.update().where(*where).values(row)
+        if self._returns:
+            return self._connection.execute(update.returning(*self._table.c)).mappings().one()
+        self._connection.execute(update)
+        return self._found(where)
+
+    @property
+    def _returns(self) -> bool:
+        """SQLite 3.40 gives RETURNING the types of the first column's values: a bigint beside a double is rounded."""
+        return self._connection.dialect.name != "sqlite"
 
     def _where(self, key: Sequence[str]) -> list[sa.ColumnElement[bool]]:
         names = self._exposed.key

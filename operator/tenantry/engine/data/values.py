@@ -92,6 +92,8 @@ def to_json(column: Column, value: Any) -> Any:
         case "json":
             # A seed may hold numbers of more than 64 bits.
             return orjson.Fragment(json.dumps(value))
+        case "double":
+            return value + 0.0  # PostgreSQL keeps the sign of zero
         case _:
             return value
 

@@ -9,20 +9,10 @@ from typing import Any
 import psycopg
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed
+from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed, pin_session
 from tenantry.model.verdicts import Invalid, Problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-_SETTINGS = {
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "extra_float_digits": "3",
-    "idle_in_transaction_session_timeout": "0",
-    "lock_timeout": "0",
-    "standard_conforming_strings": "on",
-    "statement_timeout": "0",
-    "TimeZone": "UTC",
-}
 
 
 def is_postgresql(url: str | None) -> bool:
@@ -44,8 +34,7 @@ def session(url: str) -> Iterator[Connection]:
     plain = parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
     try:
         with psycopg.connect(plain, autocommit=True) as connection:
-            for name, value in _SETTINGS.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            pin_session(connection)
             yield connection
     except psycopg.Error as error:
         raise halt_of(DBAPIError(None, None, error)) from error

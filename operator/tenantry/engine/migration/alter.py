@@ -102,7 +102,8 @@ def _alter_column(operations: Operations, column: sa.Column[Any], was: ColumnSha
 
 def _default(column: sa.Column[Any], now: ColumnShape, where: str) -> Iterable[str]:
     if now.default != GENERATED:
-        return (f"{where} SET DEFAULT {now.default}",)
+        # The driver takes a bare percent sign for a parameter.
+        return (f"{where} SET DEFAULT {now.default.replace('%', '%%')}",)
     digest = hashlib.blake2s(f"{column.table.name}.{column.name}".encode(), digest_size=8).hexdigest()
     sequence, owner = f'"_tenantry_{digest}_seq"', f'"{column.table.name}"."{column.name}"'
     return (f"CREATE SEQUENCE {sequence} AS {now.type} OWNED BY {owner}", f"{where} SET DEFAULT nextval('{sequence}')")

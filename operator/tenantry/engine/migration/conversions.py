@@ -1,28 +1,24 @@
-"""How the values of a column become those of another type: what stays, what is cut, and what is in the way."""
+"""How the values of a column become those of another type: what stays, what is cut, and what is in the way.
+
+Each element is compiled for the database: on SQLite a call of migration/rules.py, on PostgreSQL the same rule in SQL.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
-from tenantry.engine.database import ExactNumber, Midnight
+from tenantry.engine.database import ExactNumber
+from tenantry.engine.migration import rules
+from tenantry.engine.migration.types import LARGEST_WHOLE, NUMBER_TEXT, WHOLE_TEXT, ColumnType, parse_type
 
 Value = sa.ColumnElement[Any]
 Condition = Callable[[Value], sa.ColumnElement[bool]]
-
-MOST = {"INTEGER": 2**31 - 1, "BIGINT": 2**63 - 1}
-_WHOLE = r"^-?[0-9]{1,18}\Z"
-_NUMBER = r"^-?[0-9]{1,30}(\.[0-9]{1,30})?\Z"
-_TYPE = re.compile(r"(?P<name>[A-Z ]+?)(?:\((?P<size>\d+)(?:, ?(?P<scale>\d+))?\))?")
-_FAMILIES = {
-    "TEXT": "text", "VARCHAR": "text", "CHAR": "uuid", "UUID": "uuid", "INTEGER": "whole", "BIGINT": "whole",
-    "BOOLEAN": "boolean", "NUMERIC": "exact", "DOUBLE": "double", "DOUBLE PRECISION": "double",
-    "DATE": "date", "DATETIME": "datetime", "TIMESTAMP WITHOUT TIME ZONE": "datetime",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,49 +30,66 @@ class Conversion:
     breaks: Condition | None = None
 
 
-class _Type(NamedTuple):
-    family: str
-    name: str
-    size: int | None
-    scale: int
-
-
 def conversion(was: str, now: str) -> Conversion:
-    """From one type to another, each as DDL spells it."""
-    old, new = _parsed(was), _parsed(now)
+    """From one type to another, each as DDL spells it. cuts and breaks are None where no value can be cut or in the way."""
+    sql = _in_sql(parse_type(was), parse_type(now))
+
+    def by_rule(name: str, spelled: Callable[[Value], Value], result: sa.types.TypeEngine[Any]) -> Callable[[Value], Any]:
+        return lambda value: _ByRule(name, value, was, now, spelled(value), result)
+
+    return Conversion(
+        by_rule(rules.CONVERTED, sql.value, sa.types.NULLTYPE),
+        by_rule(rules.CUTS, sql.cuts, sa.Boolean()) if sql.cuts else None,
+        by_rule(rules.BREAKS, sql.breaks, sa.Boolean()) if sql.breaks else None,
+    )
+
+
+class _ByRule(FunctionElement[Any]):
+    """One rule for one value. sql: the same on PostgreSQL."""
+
+    inherit_cache = False
+
+    def __init__(self, name: str, value: Value, was: str, now: str, sql: Value, result: sa.types.TypeEngine[Any]) -> None:
+        super().__init__(value)
+        self.rule, self.was, self.now, self.sql, self.type = name, was, now, sql, result
+
+
+@compiles(_ByRule, "sqlite")
+def _by_rule_sqlite(element: _ByRule, compiler: Any, **options: Any) -> str:
+    return f"{element.rule}({compiler.process(element.clauses, **options)}, '{element.was}', '{element.now}')"
+
+
+@compiles(_ByRule, "postgresql")
+def _by_rule_postgresql(element: _ByRule, compiler: Any, **options: Any) -> str:
+    return f"({compiler.process(element.sql, **options)})"
+
+
+def _in_sql(old: ColumnType, new: ColumnType) -> Conversion:
     match old.family, new.family:
-        case "text", "text":
-            return _shortened(new.size)
         case "blob" | "json" | "other", _:
             return _IMPOSSIBLE
+        case "text", "text":
+            return _shortened(new.size)
         case _, "text":
-            return _spelled(new.size, _flag_text if old.family == "boolean" else _text, exact=old.family != "double")
+            return _spelled(new.size, _TEXTS.get(old.family, _text))
         case "text", "whole":
-            return _whole(new.name, _reader(_WHOLE), _unlike(_WHOLE))
+            return _whole(new.name, _reader(WHOLE_TEXT), _unlike(WHOLE_TEXT))
         case "text", "exact" | "double":
-            return _number(new, _reader(_NUMBER), _unlike(_NUMBER))
+            return _number(new, _reader(NUMBER_TEXT), _unlike(NUMBER_TEXT))
         case "boolean", "whole":
             return Conversion(lambda value: sa.cast(value, sa.Integer))
         case "whole" | "exact" | "double", "whole":
-            return _whole(new.name, ExactNumber if old.family == "double" else _itself)
+            return _whole(new.name, _exact(old), narrows=old.family != "whole" or old.name != "INTEGER")
         case "whole" | "exact" | "double", "exact" | "double":
-            return _number(new, ExactNumber if old.family == "double" else _itself)
+            return _number(new, _exact(old))
         case "whole", "boolean":
             return Conversion(lambda value: value != 0, breaks=lambda value: value.not_in((0, 1)))
         case "datetime", "date":
-            return Conversion(sa.func.date, cuts=_any)
+            return Conversion(lambda value: sa.cast(value, sa.Date), cuts=_any)
         case "date", "datetime":
-            return Conversion(Midnight)
+            return Conversion(lambda value: sa.cast(value, sa.DateTime))
         case _:
             return _IMPOSSIBLE
-
-
-def _parsed(spelled: str) -> _Type:
-    found = _TYPE.fullmatch(spelled)
-    if found is None:
-        return _Type("other", spelled, None, 0)
-    size = int(found["size"]) if found["size"] else None
-    return _Type(_FAMILIES.get(found["name"], "other"), found["name"], size, int(found["scale"] or 0))
 
 
 def _itself(value: Value) -> Value:
@@ -88,6 +101,11 @@ def _any(value: Value) -> sa.ColumnElement[bool]:
 
 
 _IMPOSSIBLE = Conversion(lambda value: sa.null(), breaks=_any)
+
+
+def _exact(old: ColumnType) -> Callable[[Value], Value]:
+    """Reads a number exactly: PostgreSQL's own cast of doubles keeps 15 digits."""
+    return ExactNumber if old.family == "double" else lambda value: sa.cast(value, sa.Numeric)
 
 
 def _shortened(size: int | None) -> Conversion:
@@ -104,10 +122,17 @@ def _flag_text(value: Value) -> Value:
     return sa.case((value == sa.true(), "true"), (value == sa.false(), "false"))
 
 
-def _spelled(size: int | None, text: Callable[[Value], Value], *, exact: bool) -> Conversion:
-    cuts: Condition | None = None if exact else lambda value: sa.cast(text(value), sa.Double) != value
-    breaks: Condition | None = None if size is None else lambda value: sa.func.length(text(value)) > size
-    return Conversion(text, cuts, breaks)
+def _moment_text(value: Value) -> Value:
+    whole = sa.func.date_trunc("second", value) == value
+    long, short = (sa.func.to_char(value, f'YYYY-MM-DD"T"HH24:MI:SS{fraction}"Z"') for fraction in (".US", ""))
+    return sa.case((whole, short), else_=long)
+
+
+_TEXTS = {"boolean": _flag_text, "datetime": _moment_text, "double": lambda value: sa.cast(value + 0.0, sa.Text)}
+
+
+def _spelled(size: int | None, text: Callable[[Value], Value]) -> Conversion:
+    return Conversion(text, breaks=None if size is None else lambda value: sa.func.length(text(value)) > size)
 
 
 def _reader(pattern: str) -> Callable[[Value], Value]:
@@ -115,30 +140,28 @@ def _reader(pattern: str) -> Callable[[Value], Value]:
     return lambda value: sa.case((sa.cast(value, sa.Text).regexp_match(pattern), sa.cast(value, sa.Numeric)))
 
 
-def _whole(name: str, read: Callable[[Value], Value], unreadable: Condition | None = None) -> Conversion:
-    most = MOST[name]
+def _whole(name: str, read: Callable[[Value], Value], unreadable: Condition | None = None, narrows: bool = True) -> Conversion:
+    most = LARGEST_WHOLE[name]
 
     def inside(value: Value) -> sa.ColumnElement[bool]:
-        return read(value).between(-most - 1, most)
+        return sa.and_(read(value) >= -most - 1, sa.func.round(read(value)) <= most, read(value) <= most)
 
-    def whole(value: Value) -> Value:
-        return sa.case((inside(value), sa.cast(read(value), sa.BigInteger)))
+    def rounded(value: Value) -> Value:
+        return sa.case((inside(value), sa.cast(sa.func.round(read(value)), sa.BigInteger)))
 
-    # A whole number must not pass through round(), which makes doubles of large ones.
+    if not narrows:
+        return Conversion(lambda value: sa.cast(value, sa.BigInteger))
     return Conversion(
-        lambda value: sa.case(
-            (whole(value) == read(value), whole(value)),
-            (inside(value), sa.cast(sa.func.round(read(value)), sa.BigInteger)),
-        ),
-        cuts=lambda value: whole(value) != read(value),
+        rounded,
+        cuts=lambda value: rounded(value) != read(value),
         breaks=_either(unreadable, lambda value: sa.not_(inside(value))),
     )
 
 
-def _number(new: _Type, read: Callable[[Value], Value], unreadable: Condition | None = None) -> Conversion:
+def _number(new: ColumnType, read: Callable[[Value], Value], unreadable: Condition | None = None) -> Conversion:
     if new.family == "double" or new.size is None:
         return Conversion(
-            lambda value: sa.cast(read(value), sa.Double),
+            lambda value: sa.cast(read(value), sa.Double) + 0.0,
             cuts=lambda value: ExactNumber(sa.cast(read(value), sa.Double)) != read(value),
             breaks=unreadable,
         )
@@ -148,8 +171,8 @@ def _number(new: _Type, read: Callable[[Value], Value], unreadable: Condition | 
         return sa.func.round(read(value), new.scale)
 
     return Conversion(
-        rounded,
-        cuts=lambda value: rounded(value) != read(value),
+        lambda value: sa.case((sa.func.abs(rounded(value)) < bound, rounded(value))),
+        cuts=lambda value: sa.and_(sa.func.abs(rounded(value)) < bound, rounded(value) != read(value)),
         breaks=_either(unreadable, lambda value: sa.func.abs(rounded(value)) >= bound),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,23 +36,6 @@ def where(table: TableShape, column: str, condition: Condition) -> RowCount:
     return sa.select(sa.func.count()).select_from(described).where(condition(described.c[column]))
 
 
-def duplicates(before: TableShape, after: TableShape, key: tuple[str, ...], renamed: Mapping[str, str]) -> RowCount | None:
-    """Those that share a key, given by its new names; None where no two can."""
-    present = {renamed.get(name, name): name for name in before.columns}
-    added = [after.columns[name] for name in key if name not in present]
-    if any(not shape.default or not shape.same_for_all for shape in added):
-        return None
-    table = sa.table(before.name, *map(sa.column, before.columns))
-    columns = [table.c[present[name]] for name in key if name in present]
-    if not columns:
-        count = sa.func.count()
-        return sa.select(sa.case((count > 1, count), else_=0)).select_from(table)
-    known = [column.is_not(None) for column in columns]
-    groups = sa.select(sa.func.count().label("size")).select_from(table).where(*known).group_by(*columns)
-    shared = groups.having(sa.func.count() > 1).subquery()
-    return sa.select(sa.func.coalesce(sa.func.sum(shared.c.size), 0))
-
-
 class _Spelled(UserDefinedType[Any]):
     """A type as DDL spells it."""
 
@@ -73,13 +56,25 @@ class Future:
     after: TableShape
     renamed: Mapping[str, str]
 
+    @property
+    def present(self) -> Mapping[str, str]:
+        """The present names of the columns that are there already, by those that they will have."""
+        return {self.renamed.get(name, name): name for name in self.before.columns}
+
     def has(self, columns: tuple[str, ...]) -> bool:
         """Are all of these there already, maybe under other names?"""
-        return set(columns) <= {self.renamed.get(name, name) for name in self.before.columns}
+        return set(columns) <= self.present.keys()
+
+    def converts(self, columns: Iterable[str]) -> bool:
+        """Does any of these change its type?"""
+        present = self.present
+        return any(
+            name in present and self.before.columns[present[name]].type != self.after.columns[name].type for name in columns
+        )
 
     def rows(self) -> sa.Subquery:
         """All columns that stay, and the new ones whose default is a literal or none."""
-        present = {self.renamed.get(name, name): name for name in self.before.columns}
+        present = self.present
         table = sa.table(self.before.name, *map(sa.column, self.before.columns))
         return sa.select(*[
             self._value(table.c[present[name]] if name in present else None, name).label(name)
@@ -92,7 +87,28 @@ class Future:
         if old is None:
             return sa.cast(sa.literal_column(now.default or "NULL"), _Spelled(now.type))
         was = self.before.columns[str(old.name)]
-        return old if was.type == now.type else sa.cast(conversion(was.type, now.type).value(old), _Spelled(now.type))
+        if was.type == now.type:
+            return old
+        how = conversion(was.type, now.type)
+        value = sa.cast(how.value(old), _Spelled(now.type))
+        # A value that is in the way is counted by its own step, and its cast would fail.
+        return value if how.breaks is None else sa.case((sa.not_(how.breaks(old)), value))
+
+
+def duplicates(table: Future, key: tuple[str, ...]) -> RowCount | None:
+    """Those that will share a key. None where no two can."""
+    added = [table.after.columns[name] for name in key if not table.has((name,))]
+    if any(not shape.default or not shape.same_for_all for shape in added):
+        return None
+    rows = table.rows()
+    columns = [rows.c[name] for name in key if table.has((name,))]
+    if not columns:
+        count = sa.func.count()
+        return sa.select(sa.case((count > 1, count), else_=0)).select_from(rows)
+    known = [column.is_not(None) for column in columns]
+    groups = sa.select(sa.func.count().label("size")).select_from(rows).where(*known).group_by(*columns)
+    shared = groups.having(sa.func.count() > 1).subquery()
+    return sa.select(sa.func.coalesce(sa.func.sum(shared.c.size), 0))
 
 
 def orphans(child: Future, columns: tuple[str, ...], parent: Future | None, to: tuple[str, ...]) -> RowCount | None:

@@ -13,11 +13,15 @@ from tenantry.engine.migration.shapes import ColumnShape, TableShape
 
 @dataclass(frozen=True)
 class Step:
-    """One difference. loses: counts the rows that would lose data; blocks: those with which it is impossible."""
+    """One difference. loses: counts the rows that would lose data; blocks: those with which it is impossible.
+
+    only_blocks: nothing is to be done; it is a step only where rows are in the way.
+    """
 
     text: str
     loses: RowCount | None = None
     blocks: RowCount | None = None
+    only_blocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,25 +159,33 @@ def _altered(label: str, table: TableShape, name: str, was: ColumnShape, now: Co
 
 
 def _constraint_steps(real: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[Step]:
-    table, before = _short(after.name, prefix), _followed(real, renamed)
+    table, before, future = _short(after.name, prefix), _followed(real, renamed), Future(real, after, renamed)
     if before.primary_key != after.primary_key:
-        duplicates = hazards.duplicates(real, after, after.primary_key, renamed)
-        yield Step(f"changes the primary key of {table}", blocks=duplicates)
+        yield Step(f"changes the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key))
+    elif future.converts(after.primary_key):
+        yield Step(f"keeps the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key), only_blocks=True)
     for key in sorted(after.unique - before.unique):
-        yield Step(f"makes {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(real, after, key, renamed))
+        yield Step(f"makes {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key))
+    for key in sorted(after.unique & before.unique):
+        if future.converts(key):
+            yield Step(f"keeps {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key), only_blocks=True)
     for key in sorted(before.unique - after.unique):
         yield Step(f"no longer makes {table} ({', '.join(key)}) unique")
     for index in sorted(after.indexes - before.indexes):
         yield Step(f"adds index {table} ({', '.join(index)})")
     for index in sorted(before.indexes - after.indexes):
         yield Step(f"drops index {table} ({', '.join(index)})")
-    yield from _check_steps(before, after, Future(real, after, renamed), table)
+    yield from _check_steps(before, after, future, table)
 
 
 def _check_steps(before: TableShape, after: TableShape, future: Future, table: str) -> Iterator[Step]:
     added = {name: expression for name, expression in after.checks.items() if name not in before.checks}
     for expression in added.values():
         yield Step(f"adds a check to {table}: {expression}", blocks=hazards.failing(future, expression))
+    if future.converts(after.columns):
+        for name in sorted(after.checks.keys() & before.checks.keys()):
+            blocks = hazards.failing(future, after.checks[name])
+            yield Step(f"keeps a check of {table}: {after.checks[name]}", blocks=blocks, only_blocks=True)
     if before.checks.keys() - after.checks.keys():
         yield Step(f"drops checks of {table}")
 
@@ -191,6 +203,12 @@ def _reference_steps(plans: Sequence[TablePlan], prefix: str) -> Iterator[Step]:
                 yield Step(f"changes foreign key {told}: on delete {rule.lower()}")
             else:
                 yield Step(f"adds foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to))
+        for own, parent, to, _ in sorted(after & before):
+            if child.converts(own) or (parent in futures and futures[parent].converts(to)):
+                told = f"{table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})"
+                yield Step(
+                    f"keeps foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to), only_blocks=True
+                )
         kept = {key[:3] for key in after}
         for own, parent, to in sorted(known - kept):
             yield Step(f"drops foreign key {table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})")

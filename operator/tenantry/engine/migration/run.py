@@ -22,13 +22,15 @@ from tenantry.engine.database import (
     halt_of,
     keep_others_out,
     last_generated,
+    sqlite_driver,
 )
 from tenantry.engine.migration.alter import alter, fasten, loosen
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
-from tenantry.engine.migration.plan import Plan, Renames, Step, TablePlan, compare
+from tenantry.engine.migration.plan import Plan, Renames, TablePlan, compare
+from tenantry.engine.migration.rules import install_rules
 from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
-from tenantry.engine.migration.tables import metadata_of, prefix_of, value_of
+from tenantry.engine.migration.tables import default_of_key, metadata_of, prefix_of, value_of
 from tenantry.engine.packages.manifest import Manifest, Table
 from tenantry.model.facts import MigrationStep, list_of
 from tenantry.model.verdicts import Invalid, Problem
@@ -51,7 +53,7 @@ class LossRefused(Invalid):
 def plan(connection: sa.Connection, manifest: Manifest) -> tuple[MigrationStep, ...]:
     """What installing would do now, with the rows that each step touches. Empty when the tables are as declared."""
     wanted = _compared(connection, manifest, metadata_of(manifest))
-    return tuple(_told(connection, step) for step in wanted.steps)
+    return tuple(_told(connection, wanted))
 
 
 def migrate(
@@ -99,6 +101,8 @@ def _table_names(connection: sa.Connection, app: str) -> list[str]:
 
 def _compared(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData) -> Plan:
     prefix = prefix_of(manifest.id)
+    if connection.dialect.name == "sqlite":
+        install_rules(sqlite_driver(connection))
     _check_exact(manifest, connection.dialect.name)
     _check_names(metadata, prefix, connection.dialect.name)
 
@@ -144,10 +148,12 @@ def _renames(manifest: Manifest, prefix: str) -> Renames:
     return Renames(tables, columns)
 
 
-def _told(connection: sa.Connection, step: Step) -> MigrationStep:
-    blocked = _count(connection, step.blocks)
-    rows = blocked or _count(connection, step.loses)
-    return MigrationStep(step.text, loses_data=rows > 0, rows=rows, impossible=blocked > 0)
+def _told(connection: sa.Connection, wanted: Plan) -> Iterator[MigrationStep]:
+    for step in wanted.steps:
+        blocked = _count(connection, step.blocks)
+        rows = blocked or _count(connection, step.loses)
+        if rows or not step.only_blocks:
+            yield MigrationStep(step.text, loses_data=rows > 0, rows=rows, impossible=blocked > 0)
 
 
 def _count(connection: sa.Connection, query: RowCount | None) -> int:
@@ -156,7 +162,7 @@ def _count(connection: sa.Connection, query: RowCount | None) -> int:
 
 def _refuse_losses(connection: sa.Connection, wanted: Plan, allow_drops: bool, listed: Sequence[MigrationStep] | None) -> None:
     keep_others_out(connection, wanted.present)
-    steps = [_told(connection, step) for step in wanted.steps]
+    steps = list(_told(connection, wanted))
     impossible = [step for step in steps if step.impossible]
     losing = [step for step in steps if step.loses_data]
     if impossible:
@@ -289,13 +295,13 @@ def _columns_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _rows(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """The rows of a seed file, each with all columns that any of its lines could have. Raises Invalid naming the line."""
-    columns = {column.name: column for column in table.columns}
+    columns, default = {column.name: column for column in table.columns}, default_of_key(table)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             given = json.loads(line)
-            row = {name: value_of(columns[name], value) for name, value in given.items()}
+            row = {**default, **{name: value_of(columns[name], value) for name, value in given.items()}}
         except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError, RecursionError) as error:
             raise Invalid(
                 (Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {_reason(error)}"),)

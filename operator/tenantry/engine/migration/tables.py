@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 
 from tenantry.engine.database import NewUuid
@@ -19,6 +21,25 @@ from tenantry.engine.packages.defaults import LARGEST
 from tenantry.engine.packages.manifest import Check, Column, ForeignKey, Manifest, Table
 
 T = TypeVar("T")
+
+
+class _SqliteJson(sqlite.JSON):
+    """JSON of which a number is kept as it is written.
+
+    SQLite takes a text in a column of this type for a number where it can, and rounds it. Bytes stay as they are.
+    """
+
+    def bind_processor(self, dialect: Dialect) -> Any:
+        spell = super().bind_processor(dialect)
+
+        def as_kept(value: Any) -> Any:
+            spelled = spell(value)
+            is_number = isinstance(spelled, str) and spelled[:1] in "-0123456789"
+            return spelled.encode() if is_number else spelled
+
+        return as_kept
+
+
 ON_DELETE = {"restrict": "RESTRICT", "cascade": "CASCADE", "setNull": "SET NULL"}
 
 
@@ -114,7 +135,7 @@ def type_of(column: Column) -> TypeEngine[Any]:
         case "datetime":
             return sa.DateTime()
         case "json":
-            return sa.JSON()
+            return sa.JSON().with_variant(_SqliteJson(), "sqlite")
         case "blob":
             return sa.LargeBinary()
         case "uuid":
@@ -158,6 +179,12 @@ def value_of(column: Column, value: Any) -> Any:
             return value
 
 
+def default_of_key(table: Table) -> dict[str, Any]:
+    """The default of an integer that is the whole primary key: SQLite would number such rows instead."""
+    key = [column for column in table.columns if (column.name,) == table.primary_key]
+    return {column.name: column.default for column in key if column.type == "integer" and column.default is not None}
+
+
 def _whole(value: Any, kind: str) -> int:
     number = int(value) if isinstance(value, str) and kind == "bigint" else _exactly(int, value)
     if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
@@ -176,7 +203,7 @@ def _string(value: Any, length: int | None) -> str:
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{value!r} is no finite number")
-    return float(value)
+    return float(value) + 0.0  # -0.0 becomes 0.0: SQLite does not keep its sign
 
 
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:

@@ -1,0 +1,177 @@
+"""SQLite and PostgreSQL convert values alike and refuse the same: each pair of types, and random pairs of versions."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tenantry.engine.data.values import to_json
+from tenantry.engine.migration.tables import metadata_of
+from tenantry.engine.packages.manifest import Manifest
+from tenantry.model.verdicts import Invalid
+from tests.scenario.postgres import database_url, server
+from tests.unit.engine.schemas import Tables, app
+
+__all__ = ["server"]
+pytestmark = pytest.mark.slow
+
+PAIRS = int(os.environ.get("TENANTRY_MIGRATION_PAIRS", "150"))
+"""How many random pairs of versions are compared."""
+
+COLUMNS: dict[str, dict[str, Any]] = {
+    "text": {"type": "text"},
+    "string(5)": {"type": "string", "length": 5},
+    "string(40)": {"type": "string", "length": 40},
+    "integer": {"type": "integer"},
+    "bigint": {"type": "bigint"},
+    "boolean": {"type": "boolean"},
+    "decimal(5,2)": {"type": "decimal", "precision": 5, "scale": 2},
+    "decimal(12,0)": {"type": "decimal", "precision": 12},
+    "decimal(15,6)": {"type": "decimal", "precision": 15, "scale": 6},
+    "double": {"type": "double"},
+    "date": {"type": "date"},
+    "datetime": {"type": "datetime"},
+    "uuid": {"type": "uuid"},
+    "blob": {"type": "blob"},
+    "json": {"type": "json"},
+}
+VALUES: dict[str, list[Any]] = {
+    "text": ["", "1", "01", "-0", "1.0", "1.5", "2.675", "0.1000000000000000055511151231257827", "99999", "2147483648",
+             "999999999999999999", "1" * 19, " 1", "1\n", "1e3", "x", "é" * 6, "true", "2026-01-02", "100%", "'", "a:b"],
+    "string": ["", "1", "01", "-7", "1.50", "100.5", "é%", "x"],
+    "integer": [0, 1, -1, 2, 999, 1000, 99999, 2**31 - 1, -(2**31)],
+    "bigint": [0, 1, 2, 2**31, -(2**31) - 1, 2**53 + 1, 999_999_999_999, 2**63 - 1, -(2**63)],
+    "boolean": [True, False],
+    "decimal": ["0", "-0.0", "1", "1.5", "-2.5", "2.5", "0.5", "999.99", "100.25"],
+    "double": [0.0, -0.0, 1.0, 1 / 3, 0.5, 1.5, 2.5, -2.5, 1e15, 2147483647.4, 999.995, 1e300,
+               123456789012345680.0, 1e16, 1e-5, 0.0001, 5e-324, 1.7e308],
+    "date": ["0001-01-01", "2026-02-28", "9999-12-31"],
+    "datetime": ["0001-01-01T00:00:00", "2026-01-02T03:04:05", "2026-01-02T03:04:05.5", "9999-12-31T23:59:59.999999"],
+    "uuid": ["123e4567-e89b-42d3-a456-426614174000"],
+    "blob": ["", "AAE="],
+    "json": [1, "x", {"a": [1]}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def databases(server: str, tmp_path: Path) -> Iterator[dict[str, Tables]]:
+    both = {"sqlite": Tables(tmp_path), "postgresql": Tables(tmp_path, database_url(server))}
+    yield both
+    for tables in both.values():
+        tables.database.close()
+
+
+@pytest.mark.parametrize("before", COLUMNS)
+def test_every_value_of_a_type_becomes_the_same_in_every_other_type(databases: dict[str, Tables], before: str) -> None:
+    values = VALUES[COLUMNS[before]["type"]]
+    for after in COLUMNS:
+        was, now = (_one_column(COLUMNS[name]) for name in (before, after))
+        for value in values:
+            rows = {"t": [{"id": 1, "v": value}]}
+            outcomes = {name: _outcome(tables, was, rows, now) for name, tables in databases.items()}
+            assert outcomes["sqlite"] == outcomes["postgresql"], f"{value!r} from {before} to {after}"
+
+
+@pytest.mark.parametrize("seed", range(PAIRS))
+def test_any_two_versions_have_one_outcome(databases: dict[str, Tables], seed: int) -> None:
+    chance = random.Random(seed)
+    was, now = _version(chance), _version(chance)
+    rows = {table["name"]: _rows(chance, table) for table in was}
+    outcomes = {name: _outcome(tables, app(*was), rows, app(*now)) for name, tables in databases.items()}
+    assert outcomes["sqlite"] == outcomes["postgresql"]
+
+
+def _one_column(column: dict[str, Any]) -> Manifest:
+    return app({"name": "t", "primaryKey": ["id"], "columns": [{"name": "id", "type": "integer"}, {"name": "v", **column}]})
+
+
+def _outcome(tables: Tables, was: Manifest, rows: dict[str, list[dict[str, Any]]], now: Manifest) -> Any:
+    """What the plan says, whether it is refused, and the rows afterwards as the data API shows them."""
+    try:
+        tables.migrate(was, rows)
+    except Invalid:
+        tables.drop()
+        return "seeds refused"
+    planned = [(step.text.split(" from ")[0], step.rows, step.impossible) for step in tables.steps(now) if step.loses_data]
+    try:
+        tables.migrate(now, allow_drops=True)
+        outcome, shown = "done", _shown(tables, now)
+        assert tables.steps(now) == ()
+    except Invalid as error:
+        assert "the rows that are there do not fit" in str(error), error
+        outcome, shown = "refused", _shown(tables, was)
+    tables.drop()
+    return planned, outcome, shown
+
+
+def _shown(tables: Tables, manifest: Manifest) -> dict[str, list[Any]]:
+    metadata = metadata_of(manifest)
+    shown = {}
+    with tables.database.reading() as connection:
+        for declared in manifest.tables:
+            table = metadata.tables[f"crm__{declared.name}"]
+            found = connection.execute(sa.select(*table.c)).mappings()
+            columns = {column.name: column for column in declared.columns}
+            shown[declared.name] = sorted(
+                str({n: to_json(c, row[n]) if c.type != "json" else row[n] for n, c in columns.items()}) for row in found
+            )
+    return shown
+
+
+def _version(chance: random.Random) -> list[dict[str, Any]]:
+    """One or two tables; keys, unique columns, a check and a reference among the same few names."""
+    tables = [_table(chance, name) for name in chance.sample(["t", "u"], chance.choice([1, 2]))]
+    if len(tables) == 2 and chance.random() < 0.5:
+        child, parent = tables
+        kind = parent["columns"][0]
+        child["columns"].append({**{k: v for k, v in kind.items() if k != "generated"}, "name": "parent", "nullable": True})
+        child["foreignKeys"] = [{"columns": ["parent"], "references": parent["name"], "to": ["id"], "onDelete": "cascade"}]
+    return tables
+
+
+def _table(chance: random.Random, name: str) -> dict[str, Any]:
+    key = {"name": "id", **COLUMNS[chance.choice(["integer", "integer", "bigint", "string(40)", "decimal(12,0)", "date"])]}
+    if key["type"] in ("integer", "bigint") and chance.random() < 0.4:
+        key["generated"] = True
+    columns = [key]
+    for each in chance.sample(["a", "b", "c"], chance.choice([1, 2, 3])):
+        column = {"name": each, **COLUMNS[chance.choice(list(COLUMNS))], "nullable": chance.random() < 0.7}
+        if column["type"] in ("text", "integer", "decimal", "boolean") and chance.random() < 0.4:
+            column["default"] = {
+                "text": "50% 'x' :y",
+                "integer": 7,
+                "decimal": 1.5 if column.get("scale") else 2,
+                "boolean": True,
+            }[column["type"]]
+        columns.append(column)
+    table: dict[str, Any] = {"name": name, "primaryKey": ["id"], "columns": columns}
+    plain = [column for column in columns[1:] if column["type"] not in ("json", "blob")]
+    if plain and chance.random() < 0.4:
+        table["unique"] = [[chance.choice(plain)["name"]]]
+    numbers = [column["name"] for column in columns[1:] if column["type"] in ("integer", "decimal", "double", "bigint")]
+    if numbers and chance.random() < 0.4:
+        table["checks"] = [{"name": "small", "expression": f"{numbers[0]} < 100"}]
+    return table
+
+
+def _rows(chance: random.Random, table: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows that fit, as far as chance makes them; a refused seed is an outcome too."""
+    rows = []
+    for number in range(chance.choice([0, 1, 3])):
+        row: dict[str, Any] = {}
+        for column in table["columns"]:
+            fixed = {"string": f"{number + 1:02d}", "date": f"2026-01-0{number + 1}"}.get(column["type"], number + 1)
+            if column["name"] == "id":
+                row["id"] = fixed
+            elif column["name"] == "parent":
+                row["parent"] = chance.choice([None, fixed])
+            elif not column.get("nullable", True) or chance.random() < 0.8:
+                row[column["name"]] = chance.choice(VALUES[column["type"]][: 4 + number * 3])
+        rows.append(row)
+    return rows
