@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,12 @@ from tenantry.rest.bodies import invalid
 
 LIMIT = 1000
 RESERVED = ("select", "order", "limit", "continue")
+LookUp = Callable[[str, Sequence[str]], Any]
+LAST = "\U0010ffff"
+"""The last code point: behind every text that goes on."""
 LONGEST_QUERY = 16 * 1024
+LONGEST_PLACE = 200
+"""Characters of a value in a `continue` token."""
 MOST_PARAMETERS = 200
 _NULLS = ("nullsfirst", "nullslast")
 
@@ -73,20 +79,35 @@ def parse_select(exposed: Exposed, text: str) -> tuple[str, ...]:
     return tuple(name for name in exposed.columns if "*" in names or name in names)
 
 
-def statement(exposed: Exposed, query: ListQuery, dialect: str) -> sa.Select[Any]:
-    """The rows of one page and one more, each with its place in the order beside the columns asked for."""
+def statement(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> sa.Select[Any]:
+    """The rows of one page and one more, each with its place in the order beside the columns asked for.
+
+    look_up: reads one column of the row with that key, None where there is none.
+    """
     columns = [exposed.table.c[name] for name in query.select]
     places = [_place(exposed, order.column, dialect).label(_label(n)) for n, order in enumerate(query.order)]
     found = sa.select(*columns, *places).where(*Filters(exposed, dialect).all_of(query.filters))
     if query.after:
-        found = found.where(_behind(exposed, query, dialect))
+        found = found.where(_behind(exposed, query, dialect, look_up))
     return found.order_by(*(_ordering(exposed, order, dialect) for order in query.order)).limit(query.limit + 1)
 
 
 def token_after(exposed: Exposed, query: ListQuery, row: Any, dialect: str) -> str:
-    """The `continue` token of the page behind that row."""
-    places = [_written(exposed, order.column, row[_label(n)], dialect) for n, order in enumerate(query.order)]
+    """The `continue` token of the page behind that row. It holds the beginning of a long text."""
+    texts = [_written(exposed, order.column, row[_label(n)], dialect) for n, order in enumerate(query.order)]
+    places = [_shortened(exposed, order.column, text) for order, text in zip(query.order, texts, strict=True)]
     return base64.urlsafe_b64encode(orjson.dumps([_told(query), places])).decode().rstrip("=")
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _shortened(exposed: Exposed, column: str, text: str | None) -> str | list[str] | None:
+    # A part of the key stays whole: by the key the row is found again.
+    if text is None or column in exposed.key or len(text) <= LONGEST_PLACE:
+        return text
+    return [text[:LONGEST_PLACE], _digest(text)]
 
 
 def _order(exposed: Exposed, text: str) -> tuple[Order, ...]:
@@ -151,9 +172,9 @@ def _ordering(exposed: Exposed, order: Order, dialect: str) -> sa.ColumnElement[
     return directed.nulls_first() if order.nulls_first else directed.nulls_last()
 
 
-def _behind(exposed: Exposed, query: ListQuery, dialect: str) -> Condition:
+def _behind(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> Condition:
     """What comes after the token's row: after it in the first column, or level with it there and after it in the next."""
-    places = _places(exposed, query, dialect)
+    places = _places(exposed, query, dialect, look_up)
     level: list[Condition] = []
     ways: list[Condition] = []
     for order, value in zip(query.order, places, strict=True):
@@ -170,16 +191,36 @@ def _after(column: sa.ColumnElement[Any], order: Order, value: Any, nullable: bo
     return sa.or_(beyond, column.is_(sa.null())) if nullable and not order.nulls_first else beyond
 
 
-def _places(exposed: Exposed, query: ListQuery, dialect: str) -> list[Any]:
+def _places(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> list[Any]:
     refusal = invalid("continue", "is not a token that this server gave for this order")
     try:
         told, places = orjson.loads(base64.urlsafe_b64decode(query.after.encode("ascii") + b"=" * (-len(query.after) % 4)))
     except (ValueError, TypeError, binascii.Error):
         raise refusal from None
     sound = told == _told(query) and isinstance(places, list) and len(places) == len(query.order)
-    if not sound or not all(place is None or isinstance(place, str) for place in places):
+    if not sound or not all(map(_is_place, places)):
         raise refusal
-    return [_read(exposed, order.column, place, dialect) for order, place in zip(query.order, places, strict=True)]
+    by_column = {order.column: place for order, place in zip(query.order, places, strict=True)}
+    key = [by_column[name] for name in exposed.key]
+    if not all(isinstance(part, str) for part in key):
+        raise refusal
+
+    def whole(order: Order, place: str | list[str] | None) -> str | None:
+        if not isinstance(place, list):
+            return place
+        beginning, digest = place
+        text = look_up(order.column, key)
+        if isinstance(text, str) and _digest(text) == digest:
+            return text
+        # The row is gone or has changed. The page begins before all texts of that beginning: some come twice, none is left out.
+        return f"{beginning}{LAST}" if order.descending else beginning
+
+    return [_read(exposed, order.column, whole(order, place), dialect) for order, place in zip(query.order, places, strict=True)]
+
+
+def _is_place(place: Any) -> bool:
+    long = isinstance(place, list) and len(place) == 2 and all(isinstance(part, str) for part in place)
+    return place is None or isinstance(place, str) or long
 
 
 def _read(exposed: Exposed, name: str, place: str | None, dialect: str) -> Any:

@@ -57,7 +57,7 @@ class Rows:
     def page(self, query: ListQuery) -> RowPage:
         """One page. Raises Invalid for a filter that does not fit."""
         dialect = self._connection.dialect.name
-        found = statement(self._exposed, query, dialect).execution_options(yield_per=_FETCHED)
+        found = statement(self._exposed, query, dialect, self._value).execution_options(yield_per=_FETCHED)
         parts: list[bytes] = []
         size, last = 0, None
         with self._connection.execute(found) as rows:
@@ -132,6 +132,10 @@ class Rows:
             raise invalid("key", f"must have {len(names)} part(s), divided by commas: {', '.join(names)}")
         columns = self._exposed.columns
         return [self._table.c[name] == from_text(columns[name], text, name) for name, text in zip(names, key, strict=True)]
+
+    def _value(self, column: str, key: Sequence[str]) -> Any:
+        """One column of the row with that key; None where there is none."""
+        return self._connection.execute(sa.select(self._table.c[column]).where(*self._where(key))).scalar()
 
     def _found(self, where: Sequence[sa.ColumnElement[bool]], lock: bool = False) -> RowMapping:
         query = sa.select(*self._table.c).where(*where)

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 
@@ -23,14 +22,18 @@ from tenantry.engine.packages.manifest import Check, Column, ForeignKey, Manifes
 T = TypeVar("T")
 
 
-class _SqliteJson(sqlite.JSON):
+class _KeptJson(sa.types.TypeDecorator[Any]):
     """JSON of which a number is kept as it is written.
 
     SQLite takes a text in a column of this type for a number where it can, and rounds it. Bytes stay as they are.
     """
 
+    impl = sa.JSON
+    cache_ok = True
+
     def bind_processor(self, dialect: Dialect) -> Any:
         spell = super().bind_processor(dialect)
+        assert spell is not None
 
         def as_kept(value: Any) -> Any:
             spelled = spell(value)
@@ -135,7 +138,7 @@ def type_of(column: Column) -> TypeEngine[Any]:
         case "datetime":
             return sa.DateTime()
         case "json":
-            return sa.JSON().with_variant(_SqliteJson(), "sqlite")
+            return sa.JSON().with_variant(_KeptJson(), "sqlite")
         case "blob":
             return sa.LargeBinary()
         case "uuid":

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 LARGEST = {"integer": 2**31 - 1, "bigint": 2**63 - 1}
 
 
-def check_default(kind: str, length: int | None, default: Any) -> None:
-    """Raises ValueError saying what a default of that type of column must be."""
+def check_default(kind: str, length: int | None, default: Any, digits: tuple[int, int] = (0, 0)) -> None:
+    """Raises ValueError saying what a default of that type of column must be. digits: precision and scale of a decimal."""
     if isinstance(default, float) and not math.isfinite(default):
         raise ValueError("default must be a finite number")
-    wanted = _wanted(kind, length, default)
+    wanted = _wanted(kind, length, default) or (_wanted_decimal(*digits, default) if kind == "decimal" else "")
     if wanted:
         raise ValueError(f"default of a {kind} column must be {wanted}")
 
@@ -42,6 +43,12 @@ def _wanted(kind: str, length: int | None, default: Any) -> str:
             return "" if default == "uuid" else "uuid"
         case _:
             return "absent"
+
+
+def _wanted_decimal(precision: int, scale: int, default: float) -> str:
+    number = Decimal(repr(default))
+    fits = number == round(number, scale) and abs(number) < 10 ** (precision - scale)
+    return "" if fits else f"a number of at most {precision} digits, {scale} of them behind the point"
 
 
 def _is_moment(kind: str, default: Any) -> bool:
