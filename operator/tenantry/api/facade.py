@@ -39,8 +39,9 @@ class Facade:
     """The facade's dependencies.
 
     preview: the URL of an engine by region, tenant slug and environment slug; provider: `Local` or `Kubernetes`, what `Host`
-    means here; plan_bundle: what a client's source (rest.plan_bundle) would do, with its caller's rights, in one namespace or
-    (`""`) in all; inspect: checks a package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
+    means here; plan: what an edit would do, as far as members of that Tenant (`""`: everybody) may read; plan_bundle: what a
+    client's source (rest.plan_bundle) would do, with its caller's rights, in one namespace or (`""`) in all; inspect: checks a
+    package file and blocks; mark_key: keys the hashes of requests; ready: are reads complete?
     trusted: verifies the tokens of other issuers than the platform; writers: the sources that take what callers write;
     webhook: of the source that is to be told of pushes.
     """
@@ -57,7 +58,7 @@ class Facade:
     preview: Callable[[str, str, str], str]
     provider: str
     inspect: Callable[[Path], PackageFacts]
-    plan: Callable[[Edit], Awaitable[Planned]]
+    plan: Callable[[Edit, str], Awaitable[Planned]]
     plan_bundle: Callable[[Path, Caller, str], Awaitable[Planned]]
     mark_key: bytes
     now: Callable[[], datetime]

@@ -104,8 +104,10 @@ class Front:
         """What an Idempotency-Key makes of the request. Raises Invalid."""
         return marks_of(request, principal.caller.subject, body, self.facade.mark_key)
 
-    async def planned(self, request: Request, write: Write) -> Response | None:
+    async def planned(self, request: Request, principal: Principal, write: Write) -> Response | None:
         """For `?dryRun=true` what the write would do, as PlanResponse; else None, once `If-Plan` is seen to hold.
+
+        The plan and its digest cover only what the caller may read.
 
         Nothing is done. Raises what the write raises, and Conflict when the plan has moved.
         """
@@ -118,7 +120,7 @@ class Front:
             await write(Desk(what_if.store, what_if.cache, packages, self.desk.sources))
             return Remarks()
 
-        planned = await self.facade.plan(edit)
+        planned = await self.facade.plan(edit, "" if principal.superuser else principal.caller.tenant)
         check_plan(wanted, planned)
         return json_response(planned.to_json()) if dry else None
 

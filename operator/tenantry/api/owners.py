@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.claims import holds_id
 from tenantry.model.resource import Ref, Resource
 from tenantry.runtime.cache import Cache
 
@@ -16,14 +17,11 @@ class Owners:
         self._cache = cache
 
     def id_of(self, resource: Resource[Any, Any]) -> str:
-        """The REST id. A declared id is honoured for one object alone: whose uid it is, else the oldest that declares it."""
-        declared = getattr(resource.spec, "id", None)
-        if declared is None:
+        """The REST id. A declared id is honoured for the one object that holds it."""
+        if resource.id == resource.metadata.uid:
             return resource.id
-        rivals = self._cache.resources(resource.KIND, by=f"id={declared}")
-        ranked = sorted((one.metadata.uid != declared, one.metadata.creation_timestamp, one.metadata.uid) for one in rivals)
-        holds = not ranked or ranked[0][2] == resource.metadata.uid
-        return str(declared) if holds else resource.metadata.uid
+        holds = holds_id(resource, self._cache.resources(resource.KIND, by=f"id={resource.id}"))
+        return resource.id if holds else resource.metadata.uid
 
     def with_id(self, id_: str) -> Tenant | None:
         """The Tenant of that REST id, or None."""

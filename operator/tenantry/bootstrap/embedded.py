@@ -166,9 +166,9 @@ class Platform:
             settings,
         )
 
-    async def plan(self, edit: Edit) -> Planned:
-        """What an edit of declared objects would come to. Nothing is done."""
-        return await self._planner.edit(edit)
+    async def plan(self, edit: Edit, tenant: str = "") -> Planned:
+        """What an edit of declared objects would come to, as far as that Tenant's members may read. Nothing is done."""
+        return await self._planner.edit(edit, tenant)
 
     async def plan_source(self, source: Path | GitUrl, name: str) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""

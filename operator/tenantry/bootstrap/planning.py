@@ -27,8 +27,9 @@ from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, now
 from tenantry.bootstrap.sources import Reading, open_source
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
+from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import Caller
-from tenantry.model.resource import Document
+from tenantry.model.resource import Document, Ref
 from tenantry.model.tree import Declared, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Engines
@@ -64,10 +65,13 @@ class Planner:
     engines: Callable[[WritingStore, Cache], Engines]
     checking: Checking
 
-    async def edit(self, edit: Edit) -> Planned:
-        """What an edit of declared objects would come to. Nothing is done."""
+    async def edit(self, edit: Edit, tenant: str) -> Planned:
+        """Return what an edit of declared objects would come to. Nothing is done.
+
+        tenant: the Tenant whose member asks, and which is all that the plan covers; `""` for a caller who may read everything.
+        """
         async with self._packages() as (packages, _):
-            return await self._plan(packages, edit)
+            return await self._plan(packages, edit, tenant=tenant)
 
     async def source(self, source: Path | GitUrl, name: str, budget: Budget, reading: Reading) -> Planned:
         """What applying a directory or a repository would come to. Nothing is done."""
@@ -88,8 +92,7 @@ class Planner:
             tree = await asyncio.to_thread(self._admitted, bundle, namespace)
             await self._take(packages, file, bundle, tree, incoming)
             as_whom = _AsWhom(caller, namespace) if namespace else None
-            planned = await self._applied(packages, tree, bundle.name, budget, as_whom)
-        return planned.within(namespace) if namespace else planned
+            return await self._applied(packages, tree, bundle.name, budget, as_whom)
 
     def _admitted(self, bundle: Bundle, namespace: str) -> Tree:
         """What a bundle declares. Blocks."""
@@ -132,7 +135,8 @@ class Planner:
                     break
             return Remarks(tuple(map(str, synced.problems)), synced.kept, synced.waiting)
 
-        return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree))
+        tenant = as_whom.caller.tenant if as_whom else ""
+        return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
 
     @asynccontextmanager
     async def _packages(self) -> AsyncIterator[tuple[OverlayPackages, Path]]:
@@ -141,7 +145,7 @@ class Planner:
             scratch = await asyncio.to_thread(FolderBlobs, Path(folder), self.checking.inspect)
             yield OverlayPackages(self.ports.packages, scratch), scratch.incoming
 
-    async def _plan(self, packages: OverlayPackages, edit: Edit, declared: str = "") -> Planned:
+    async def _plan(self, packages: OverlayPackages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
         cache = self.cache.fork()
         bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
         version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)
@@ -158,9 +162,28 @@ class Planner:
             fetcher=NoFetches(),
             sources=PlannedSources(self.ports.sources.owned),
         )
-        planned = await plan(KINDS, WhatIf(cache, ports.store, memory, ports), edit, time=time.monotonic, now=now)
+        what_if = WhatIf(cache, ports.store, memory, ports)
+        covers = _tenants_own(cache, tenant) if tenant else _everything
+        planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=now, covers=covers)
         found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}
-        return planned.of(declared, found)
+        planned = planned.of(declared, found)
+        return planned.within(_namespace_of(cache, tenant)) if tenant else planned
+
+
+def _everything(ref: Ref) -> bool:
+    return True
+
+
+def _tenants_own(cache: Cache, tenant: str) -> Callable[[Ref], bool]:
+    """Is an object the Tenant, or in its namespace? One tenant's plan does not cost passes over the objects of others."""
+    own, namespace = Ref(Tenant.KIND, "", tenant), _namespace_of(cache, tenant)
+    return lambda ref: ref == own or (namespace != "" and ref.namespace == namespace)
+
+
+def _namespace_of(cache: Cache, tenant: str) -> str:
+    found = cache.resource(Ref(Tenant.KIND, "", tenant))
+    bound = found.status.namespace if isinstance(found, Tenant) else None
+    return bound.name if bound else ""
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -54,20 +54,25 @@ async def plan(
     *,
     time: Callable[[], float],
     now: Callable[[], datetime],
+    covers: Callable[[Ref], bool] = lambda key: True,
 ) -> Planned:
-    """Makes the edit on what-if ports and runs passes until nothing is left."""
+    """Makes the edit on what-if ports and runs passes until nothing is left.
+
+    Only what the edit changes, and what that wakes, is in the plan. So objects come to rest before, and no pass runs by a timer:
+    each that runs after the edit runs because of it. covers: the objects that the edit may wake.
+    """
     notes = _Notes()
     cycle = Cycle(kinds, what_if.cache, what_if.seat, now)
-    runtime = Runtime(kinds, what_if.cache, cycle, time=time, now=now, workers=1, told=notes.told)
+    runtime = Runtime(kinds, what_if.cache, cycle, time=time, now=now, workers=1, told=notes.told, timers=False)
 
     async def settle() -> None:
         await runtime.idle(within=0.1)
 
     what_if.cache.listen(notes.seen)
-    runtime.start()
+    runtime.start(covers)
     try:
         await settle()
-        notes.effects.clear()
+        notes.clear()
         remarks = await edit(what_if, settle)
         await settle()
     finally:
@@ -82,6 +87,11 @@ class _Notes:
         self.edits: dict[Ref, Edited] = {}
         self.effects: list[tuple[Ref, Change]] = []
         self.verdicts: dict[Ref, Verdict] = {}
+
+    def clear(self) -> None:
+        """Forgets what was noted so far."""
+        for noted in (self.edits, self.effects, self.verdicts):
+            noted.clear()
 
     def seen(self, change: Seen) -> None:
         found = _edit_of(change)

@@ -117,12 +117,15 @@ class Planned:
         return replace(self, declared=declared, stamps=tuple(stamps))
 
     def within(self, namespace: str) -> Planned:
-        """What of it is in a namespace: all that somebody may be told who has no rights elsewhere."""
+        """What of it is in a namespace: all that somebody may see who has no rights elsewhere. `""`: nothing."""
+        if not namespace:
+            return Planned((), (), (), declared=self.declared)
         return replace(
             self,
             edits=tuple(each for each in self.edits if each.ref.namespace == namespace),
             effects=tuple(each for each in self.effects if each[0].namespace == namespace),
             verdicts=tuple(each for each in self.verdicts if each[0].namespace == namespace),
+            kept=tuple(each for each in self.kept if each.held.ref.namespace == namespace),
             stamps=tuple(each for each in self.stamps if each[0].namespace == namespace),
         )
 

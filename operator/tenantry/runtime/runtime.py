@@ -45,7 +45,9 @@ class Runtime:
         now: Callable[[], datetime],
         workers: int = 32,
         told: Callable[[Ref, Ended], None] = lambda key, ended: None,
+        timers: bool = True,
     ) -> None:
+        """timers: do passes come again by themselves, after a failure or at a time? Else only changes wake them."""
         self._kinds = kinds
         self._cache = cache
         self._cycle = cycle
@@ -55,13 +57,14 @@ class Runtime:
         self._failures: dict[Ref, int] = {}
         self._workers = workers
         self._told = told
+        self._timers = timers
         self._tasks: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
 
-    def start(self) -> None:
-        """Starts the workers, and a pass over every object that is there."""
+    def start(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
+        """Starts the workers, and a pass over every object that is there. covers: only over those."""
         self._cache.listen(self._seen)
-        self.resync()
+        self.resync(covers)
         self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
 
     async def stop(self) -> None:
@@ -70,11 +73,12 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def resync(self) -> None:
-        """A pass over every object."""
+    def resync(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
+        """A pass over every object that is covered."""
         for kind in self._kinds:
             for name in tuple(self._cache.names(kind)):
-                self._queue.add(Ref(kind, *name))
+                if covers(key := Ref(kind, *name)):
+                    self._queue.add(key)
 
     def wake(self, key: Ref) -> None:
         """A pass over one object, now."""
@@ -153,7 +157,8 @@ class Runtime:
             self._forget(key)
             return
         self._following.follow(key, view.followed)
-        self._again(key, ended)
+        if self._timers:
+            self._again(key, ended)
 
     def _again(self, key: Ref, ended: Ended) -> None:
         match ended.verdict:

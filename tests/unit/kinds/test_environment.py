@@ -366,6 +366,19 @@ def test_a_quota(seen: Observed, expected: str) -> None:
 
 @table(
     {
+        "of another environment stalls it": (seen(holds_id=False), Outcome("Stalled IdTaken", (), CREATE)),
+        "of another environment is no engine to remove": (
+            seen(running_environment(deleting=True), holds_id=False),
+            Outcome("Gone", (), DELETE),
+        ),
+    }
+)
+def test_a_declared_id(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+@table(
+    {
         "goes to the older": (seen(rivals=(rival(since=YOUNGER),)), "Waiting EngineMissing"),
         "is refused to the younger": (seen(rivals=(rival(since=OLDER),)), "Stalled SlugTaken"),
         "stays with who holds it, though younger": (there(rivals=(rival(since=OLDER),)), "Ready"),

@@ -76,8 +76,8 @@ class EngineFolders:
         if record is None or (ref.id in self._made and not self.folder(ref.id).exists()):
             return None
         if (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
-            other = f"{record.ref.namespace}/{record.ref.name}"
-            raise Halt(Stalled("EngineTaken", f"the engine with id {ref.id} belongs to environment {other}"))
+            # Whose it is may be another tenant's secret.
+            raise Halt(Stalled("EngineTaken", f"the engine with id {ref.id} is not this environment's; it is left alone"))
         return record
 
     def route(self, tenant_slug: str, slug: str) -> EngineRecord | None:

@@ -86,7 +86,7 @@ class Environments:
             raise invalid("tenantId", "is required")
         marks = front.marks(request, principal, raw)
         write = partial(self._create, principal=principal, tenant=tenant.metadata.name, body=body, marks=marks)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         async with front.turn(f"environments/{tenant.metadata.name}"):
             document = await write(front.desk)
@@ -124,7 +124,7 @@ class Environments:
         principal.require_writer()
         body = await read_json(request, EditRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         before, after = await write(front.desk)
         changed = cast(Row, front.environments.row(row.name))
@@ -139,7 +139,7 @@ class Environments:
         row = tenancy.environment(front, principal, request.path_params["id"])
         principal.require_writer()
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         environment = front.environment(row)
         document = await write(front.desk)

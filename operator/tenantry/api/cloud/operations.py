@@ -72,7 +72,7 @@ class Operations:
         principal.require_writer()
         marks = front.marks(request, principal, await read_bytes(request))
         write = partial(self._cancel, id_=row.id, marks=marks)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         stored = await write(front.desk)
         return queued(front.versions.headers(stored), row.id, f"operation {row.id} is cancelled")

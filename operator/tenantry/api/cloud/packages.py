@@ -59,7 +59,7 @@ class PackageBytes:
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
             owner = tenant.metadata.name if tenant else ""
-            if (plan := await front.planned(request, lambda desk: desk.packages.put(owner, path, facts))) is not None:
+            if (plan := await front.planned(request, principal, lambda desk: desk.packages.put(owner, path, facts))) is not None:
                 return plan
             bound = tenant.status.namespace if tenant else None
             namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""

@@ -71,7 +71,7 @@ class Tenants:
         body = parse_json(raw, CreateTenantRequest)
         marks = front.marks(request, principal, raw)
         write = partial(self._create, principal=principal, body=body, marks=marks)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         async with front.turn("tenants"):
             document = await write(front.desk)
@@ -100,7 +100,7 @@ class Tenants:
         row = tenancy.tenant(front, request.path_params["id"])
         body = await read_json(request, EditRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         before, after = await write(front.desk)
         changed = cast(Row, front.tenants.row(row.name))
@@ -114,7 +114,7 @@ class Tenants:
         principal = await front.enter_superuser(request)
         row = tenancy.tenant(front, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         tenant = front.tenant(row)
         document = await write(front.desk)

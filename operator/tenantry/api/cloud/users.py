@@ -85,7 +85,7 @@ class Users:
         tenant = self._checked(body)
         hashed = await hash_password(Password(clear=body.password))
         write = partial(self._create, principal=principal, body=body, tenant=tenant, hashed=hashed, marks=marks)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         async with front.turn("users"):
             document = await write(front.desk)
@@ -100,7 +100,7 @@ class Users:
         body = await read_json(request, EditUserRequest)
         hashed = await hash_password(Password(clear=body.password)) if body.password is not None else ""
         write = partial(self._edit, request=request, row=row, principal=principal, body=body, hashed=hashed)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         document = await write(front.desk)
         await self._settled(document)
@@ -112,7 +112,7 @@ class Users:
         principal = await front.enter_superuser(request)
         row = tenancy.user(front, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, write)) is not None:
+        if (plan := await front.planned(request, principal, write)) is not None:
             return plan
         document = await write(front.desk)
         message = f"user {document['spec']['username']} is deleted"

@@ -106,7 +106,7 @@ class Site:
         """
         front = self.front
         marks = front.marks(self.request, self.principal, "\0".join(about).encode())
-        if (plan := await front.planned(self.request, lambda desk: write(desk, None))) is not None:
+        if (plan := await front.planned(self.request, self.principal, lambda desk: write(desk, None))) is not None:
             raise PlanAnswered(plan)
         made = made_by(front.cache, Operation.KIND, marks, front.facade.now())
         if made is not None:

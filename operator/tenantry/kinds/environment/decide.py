@@ -71,6 +71,7 @@ class Observed:
     database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
     contents: what the engine holds, looked at only where what nobody declared is to be removed.
     foreign: the engine of others that is asked for; None where the region does not allow it.
+    holds_id: False where `spec.id` is the id of another environment, of whichever tenant.
     """
 
     environment: Environment
@@ -84,6 +85,7 @@ class Observed:
     database: SecretFacts | None = None
     contents: Contents | None = None
     foreign: SeenForeign | None = None
+    holds_id: bool = True
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -144,6 +146,8 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Stalled("RegionDeleting", f"spec.region: region {spec.region!r} is being deleted and takes no new environments")
     if not seen.region.allowed:
         return Stalled("RegionNotAllowed", f"spec.region: {spec.region!r} is not open to tenant {seen.tenant.name}")
+    if not seen.holds_id:  # whose it is may be another tenant's secret
+        return Stalled("IdTaken", "spec.id: is not available; choose another, or leave it out")
     if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
     mine = Claim(

@@ -12,7 +12,7 @@ from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenancy import declared_endpoint, endpoint_of, tenant_of
-from tenantry.model.claims import Claim
+from tenantry.model.claims import Claim, holds_id
 from tenantry.model.facts import EngineEndpoint, SecretFacts
 from tenantry.model.resource import RESTORING, Resource
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient, Waiting
@@ -28,9 +28,10 @@ async def observe(environment: Environment, world: World) -> Observed:
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
     region = _region(environment, tenant, world)
-    foreign = await _foreign(environment, region, world)
-    contents = await _contents(environment, world) if foreign is None or foreign.failure is None else None
-    ours = environment.spec.engine.external is None
+    holds = _holds_id(environment, view)  # else no engine is looked at: the one of that id is somebody else's
+    foreign = await _foreign(environment, region, world) if holds else None
+    contents = await _contents(environment, world) if holds and (foreign is None or foreign.failure is None) else None
+    ours = holds and environment.spec.engine.external is None
     return Observed(
         environment=environment,
         tenant=tenant,
@@ -43,7 +44,14 @@ async def observe(environment: Environment, world: World) -> Observed:
         database=_database(environment, world) if region is not None and region.provider == "Kubernetes" else None,
         contents=contents,
         foreign=foreign,
+        holds_id=holds,
     )
+
+
+def _holds_id(environment: Environment, view: View) -> bool:
+    """Is the declared id this environment's, among those of all tenants?"""
+    own = environment.id == environment.metadata.uid
+    return own or holds_id(environment, view.list(Environment, by=f"id={environment.id}"))
 
 
 async def _foreign(environment: Environment, region: SeenRegion | None, world: World) -> SeenForeign | None:
