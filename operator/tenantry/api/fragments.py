@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from tenantry.model.resource import Ref, Resource, kept_json
@@ -35,11 +35,10 @@ class Row(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Which objects a list holds: of a namespace (None: all), by an index key, made no earlier than `since`."""
+    """Which objects a list holds: of a namespace (None: all), by an index key."""
 
     namespace: str | None = None
     by: str = ""
-    since: str = ""
 
 
 class Listing(NamedTuple):
@@ -70,7 +69,7 @@ class Fragments:
         self._render = render
         self._affected = affected
         self._rows: dict[Name, Row] = {}
-        self._listings: dict[tuple[str | None, str], tuple[str, Listing]] = {}
+        self._listings: dict[Scope, Listing] = {}
         cache.listen(self._seen)
 
     def row(self, name: Name) -> Row | None:
@@ -93,10 +92,17 @@ class Fragments:
 
     def listing(self, scope: Scope) -> Listing:
         """The list of that scope."""
-        held = self._listings.get((scope.namespace, scope.by))
-        if held is None or held[0] != scope.since:
-            held = self._listings[scope.namespace, scope.by] = (scope.since, self._list(scope))
-        return held[1]
+        held = self._listings.get(scope)
+        if held is None:
+            held = self._listings[scope] = listing_of(self._ordered(self._cache.names(self.kind, *scope)))
+        return held
+
+    def filtered(self, scope: Scope, keys: Collection[str], holds: Callable[[Row], bool]) -> Listing:
+        """The objects of a scope that have all of these index keys as well, and of which that holds; not kept."""
+        names = set(self._cache.names(self.kind, *scope))
+        for key in keys:
+            names &= set(self._cache.names(self.kind, scope.namespace, key))
+        return listing_of([row for row in self._ordered(names) if holds(row)])
 
     def _row(self, resource: Resource[Any, Any], name: Name) -> Row:
         rendered = self._render(resource)
@@ -104,11 +110,11 @@ class Fragments:
         etag = f'"{resource.metadata.generation}.{_digest(body)}"'
         return Row(rendered.created, rendered.id, body, etag, name, rendered.shown)
 
-    def _list(self, scope: Scope) -> Listing:
-        found = (self.row(name) for name in self._cache.names(self.kind, scope.namespace, scope.by))
-        rows = [row for row in found if row is not None and row.shown and row.created >= scope.since]
+    def _ordered(self, names: Iterable[Name]) -> list[Row]:
+        found = (self.row(name) for name in names)
+        rows = [row for row in found if row is not None and row.shown]
         rows.sort(key=lambda row: row.key, reverse=self.newest_first)
-        return listing_of(rows)
+        return rows
 
     def _seen(self, seen: Seen) -> None:
         if seen.ref.kind == self.kind:
@@ -124,7 +130,7 @@ class Fragments:
     def _forget_lists(self, seen: Seen) -> None:
         for by in ("", *seen.keys):
             for namespace in (None, seen.ref.namespace):
-                self._listings.pop((namespace, by), None)
+                self._listings.pop(Scope(namespace, by), None)
 
     def _drop_all(self, names: Iterable[Name]) -> None:
         dropped = [self._drop(name) for name in list(names)]

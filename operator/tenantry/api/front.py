@@ -54,7 +54,7 @@ class Front:
         self.regions = Fragments(cache, Region.KIND, renderer.region)
         self.tenants = Fragments(cache, Tenant.KIND, renderer.tenant)
         self.environments = Fragments(cache, Environment.KIND, renderer.environment, renderer.environments_affected)
-        self.operations = Fragments(cache, Operation.KIND, renderer.operation, renderer.operations_affected, newest_first=True)
+        self.operations = Fragments(cache, Operation.KIND, renderer.operation, newest_first=True)
         self.users = Fragments(cache, User.KIND, renderer.user, renderer.users_affected)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._following: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)

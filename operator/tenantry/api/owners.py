@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.claims import holds_id
 from tenantry.model.resource import Ref, Resource
+from tenantry.runtime.attribution import bound_tenant, honoured_id
 from tenantry.runtime.cache import Cache
 
 
@@ -18,10 +18,7 @@ class Owners:
 
     def id_of(self, resource: Resource[Any, Any]) -> str:
         """The REST id. A declared id is honoured for the one object that holds it."""
-        if resource.id == resource.metadata.uid:
-            return resource.id
-        holds = holds_id(resource, self._cache.resources(resource.KIND, by=f"id={resource.id}"))
-        return resource.id if holds else resource.metadata.uid
+        return honoured_id(resource, self._cache)
 
     def with_id(self, id_: str) -> Tenant | None:
         """The Tenant of that REST id, or None."""
@@ -30,11 +27,7 @@ class Owners:
 
     def of_namespace(self, namespace: str) -> Tenant | None:
         """The Tenant that is bound to the namespace, or None."""
-        for tenant in self._cache.resources(Tenant.KIND, by=f"namespace={namespace}"):
-            bound = tenant.status.namespace
-            if bound is not None and bound.name == namespace:
-                return cast(Tenant, tenant)
-        return None
+        return bound_tenant(namespace, self._cache)
 
     def named(self, name: str) -> Tenant | None:
         """The Tenant of that name, or None."""

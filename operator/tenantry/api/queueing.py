@@ -14,6 +14,7 @@ from tenantry.kinds.operation.spec import Operation, conditions_of
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Resource, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict
+from tenantry.runtime.attribution import Attribution
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations import DELETION, queued_document
 from tenantry.runtime.writing import WritingStore
@@ -28,13 +29,15 @@ async def queue(
     *,
     action: str,
     cause: str,
-    tenant: str,
+    attribution: Attribution,
     caller: Caller,
     subject: str = "",
     marks: Marks | None = None,
 ) -> str:
     """Opens the Operation of a change that was just made; the id, also when the operator was faster."""
-    document = queued_document(resource, action=action, cause=cause, tenant=tenant, requested_by=caller.username, subject=subject)
+    document = queued_document(
+        resource, action=action, cause=cause, attribution=attribution, requested_by=caller.username, subject=subject
+    )
     if marks is not None:
         document["metadata"]["annotations"] = marks.annotations()
     try:

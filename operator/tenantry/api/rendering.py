@@ -111,7 +111,7 @@ class Renderer:
         created = _created(operation)
         body = {
             "id": operation.id,
-            "tenantId": self._tenant_id(operation),
+            "tenantId": spec.tenant_id,
             "actionType": spec.action,
             "actionDetails": status.details,
             "status": status.status,
@@ -124,11 +124,6 @@ class Renderer:
             "endsOn": time_text(status.ends_on),
         }
         return Rendered(operation.id, created, body)
-
-    def _tenant_id(self, operation: Operation) -> str:
-        """`""` for the platform's work, and for that of a tenant which is gone."""
-        tenant = self._owners.named(operation.spec.tenant)
-        return self._owners.id_of(tenant) if tenant is not None and since(tenant) <= _created(operation) else ""
 
     def user(self, user: AnyResource) -> Rendered:
         assert isinstance(user, User)
@@ -158,17 +153,10 @@ class Renderer:
             return [name for one in namespaces for name in self._cache.names(Environment.KIND, one)]
         return ()
 
-    def operations_affected(self, seen: Seen) -> Iterable[Name]:
-        """The operations whose tenant came or went."""
-        return self._of_tenant(Operation.KIND, seen)
-
     def users_affected(self, seen: Seen) -> Iterable[Name]:
         """The users whose tenant came or went."""
-        return self._of_tenant(User.KIND, seen)
-
-    def _of_tenant(self, kind: str, seen: Seen) -> Iterable[Name]:
         if seen.ref.kind == Tenant.KIND and (seen.before is None or seen.after is None or seen.before.uid != seen.after.uid):
-            return self._cache.names(kind, by=f"tenant={seen.ref.name}")
+            return self._cache.names(User.KIND, by=f"tenant={seen.ref.name}")
         return ()
 
     def _told_of_tenant(self, tenant: Tenant) -> Any:
@@ -185,11 +173,6 @@ def shown_slug(resource: Tenant | Environment) -> str:
     if _lost(resource, "SlugTaken", False) and resource.status.slug:
         return resource.status.slug
     return resource.wanted_slug
-
-
-def since(tenant: Tenant) -> str:
-    """When the tenant was made: what is older was another's of the same name."""
-    return _created(tenant)
 
 
 def _lost(resource: AnyResource, reason: str, holds: object) -> bool:

@@ -42,6 +42,15 @@ _HEADERS = {
 }
 
 
+class Query(NamedTuple):
+    """A query parameter of one route alone. choices: all of its values."""
+
+    name: str
+    description: str
+    choices: tuple[str, ...] = ()
+    format: str = ""
+
+
 class Route(NamedTuple):
     """One endpoint. answer: the status and model of its success; query: parameters, a required one ends in `!`.
 
@@ -54,7 +63,7 @@ class Route(NamedTuple):
     status: int
     answer: Any
     errors: tuple[int, ...] = ()
-    query: tuple[str, ...] = ()
+    query: tuple[str | Query, ...] = ()
     headers: tuple[str, ...] = ()
     body: type[BaseModel] | dict[str, Any] | None = None
     role: str = ""
@@ -119,10 +128,15 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def _query_parameter(given: str) -> dict[str, Any]:
+def _query_parameter(given: str | Query) -> dict[str, Any]:
+    schema: dict[str, Any]
+    if isinstance(given, Query):
+        schema = {"type": "string"} | ({"enum": list(given.choices)} if given.choices else {})
+        schema |= {"format": given.format} if given.format else {}
+        return {"name": given.name, "in": "query", "required": False, "schema": schema, "description": given.description}
     name = given.rstrip("!")
     type_, description = _DESCRIBED[name]
-    schema: dict[str, Any] = {"type": type_} | ({"minimum": 1, "maximum": 1000} if name == "limit" else {})
+    schema = {"type": type_} | ({"minimum": 1, "maximum": 1000} if name == "limit" else {})
     return {"name": name, "in": "query", "required": given != name, "schema": schema, "description": description}
 
 

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from tenantry.api.authentication import Principal
 from tenantry.api.fragments import Row, Scope
 from tenantry.api.front import Front
-from tenantry.api.rendering import since
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.model.verdicts import NotFound
@@ -26,20 +25,15 @@ def environment(front: Front, principal: Principal, id_: str) -> Row:
 
 
 def operations(front: Front, principal: Principal) -> Scope:
-    """The operations that a caller may see: its tenant's, and not those of an earlier tenant of that name."""
-    if principal.superuser:
-        return Scope(SYSTEM_NAMESPACE)
-    tenant = front.owners.named(principal.caller.tenant)
-    return Scope(SYSTEM_NAMESPACE, f"tenant={principal.caller.tenant}", since(tenant) if tenant else "")
+    """The operations that a caller may see: its tenant's, by uid, and not those of an earlier tenant of that name."""
+    return Scope(SYSTEM_NAMESPACE, "" if principal.superuser else f"tenant={_own_uid(front, principal)}")
 
 
 def operation(front: Front, principal: Principal, id_: str) -> Row:
     """Raises NotFound."""
     row = front.operations.find(id_, SYSTEM_NAMESPACE)
     if row is not None and not principal.superuser:
-        tenant = front.owners.named(principal.caller.tenant)
-        own = front.operation(row).spec.tenant == principal.caller.tenant
-        row = row if own and tenant is not None and row.created >= since(tenant) else None
+        row = row if front.operation(row).spec.tenant_uid == _own_uid(front, principal) else None
     return _found(row, "operation", id_)
 
 
@@ -69,6 +63,11 @@ def chosen_tenant(front: Front, principal: Principal, request: Request) -> Tenan
     if row is None:
         raise invalid("tenantId", "no such tenant")
     return front.tenant(row)
+
+
+def _own_uid(front: Front, principal: Principal) -> str:
+    tenant = front.owners.named(principal.caller.tenant)
+    return tenant.metadata.uid if tenant is not None else "gone"
 
 
 def _found(row: Row | None, kind: str, id_: str) -> Row:

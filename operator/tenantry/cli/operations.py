@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,30 +30,29 @@ def register(app: typer.Typer) -> None:
 def operations(
     target: Annotated[str, typer.Argument(metavar="[KIND/NAME]", help="Only those of this object.")] = "",
     namespace: Namespace = "",
+    tenant: Annotated[str, typer.Option("--tenant", help="Only those of this tenant: its name, uid or id in REST.")] = "",
+    environment: Annotated[str, typer.Option("--environment", help="Only those about the environment of this id in REST.")] = "",
+    action: Annotated[str, typer.Option("--action", help="Only those of this action, such as INSTALL_APP.")] = "",
+    status: Annotated[str, typer.Option("--status", help="Only those that are QUEUED, RUNNING or COMPLETED.")] = "",
+    since: Annotated[str, typer.Option("--since", help="Only those made at this time or later, or within this time: 2h.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=0, help="How many at most, the newest; 0 for all.")] = LIMIT,
     output: Output = Format.TABLE,
     watch: Watch = False,
     state: State = STATE,
 ) -> None:
-    """Lists Operations, newest first."""
+    """Lists Operations, newest first, those of deleted tenants and environments included.
+
+    Examples: `tenantry operations --status RUNNING`, `tenantry operations --tenant acme --action INSTALL_APP --since 24h`.
+    """
     from tenantry.cli.connect import with_console
+    from tenantry.cli.operation_filters import wanted_by
 
-    with_console(state, lambda console: _operations(console, target, namespace, limit, output, watch))
+    wanted = wanted_by(target, namespace, tenant, environment, action, status, since, datetime.now(UTC))
+    with_console(state, lambda console: _operations(console, wanted, limit, output, watch))
 
 
-async def _operations(console: Console, target: str, namespace: str, limit: int, output: Format, watch: bool) -> None:
+async def _operations(console: Console, wanted: Callable[[Document], bool], limit: int, output: Format, watch: bool) -> None:
     from tenantry.cli.describing import newest_first
-    from tenantry.cli.finding import split
-
-    kind, inside, name = split(target) if target else (None, "", "")
-
-    def wanted(document: Document) -> bool:
-        of = document["spec"]["target"]
-        return (
-            (kind is None or of["kind"] == kind.kind)
-            and (not name or of["name"] == name)
-            and (not (inside or namespace) or of.get("namespace", "") == (inside or namespace))
-        )
 
     found = newest_first([each for each in await console.list("Operation") if wanted(each)])
     shown = found[:limit] if limit else found

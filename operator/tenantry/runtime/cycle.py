@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
 from tenantry.model.resource import FINALIZER, Document, Ref, Resource
@@ -17,6 +16,7 @@ from tenantry.model.verdicts import Conflict, Gone, Halt, NotFound, Stalled, Tra
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime import summary
 from tenantry.runtime.apply import apply
+from tenantry.runtime.attribution import attribution_of
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.following import TrackedView
 from tenantry.runtime.operations import DEADLINE, Record
@@ -89,7 +89,7 @@ class _Pass:
             cache=self._cache,
             logs=self._hands.logs,
             now=self._now,
-            tenant=tenant_of(resource, self._cache),
+            attribution=attribution_of(resource, self._cache),
             deadline=cycle._deadline,
         )
 
@@ -197,16 +197,3 @@ def _named_as(decision: Decision[Any], acted: Decision[Any] | None) -> Decision[
     if acted is None:
         return decision
     return replace(decision, action=acted.action, subject=acted.subject, request=acted.request)
-
-
-def tenant_of(resource: Resource[Any, Any], cache: Cache) -> str:
-    """The Tenant that an object belongs to, by its namespace's binding alone; `""` for the platform's own objects."""
-    if isinstance(resource, Tenant):
-        return resource.metadata.name
-    if not resource.metadata.namespace:
-        return ""
-    for tenant in cache.resources(Tenant.KIND, by=f"namespace={resource.metadata.namespace}"):
-        bound = tenant.status.namespace
-        if bound is not None and bound.name == resource.metadata.namespace:
-            return str(tenant.metadata.name)
-    return ""

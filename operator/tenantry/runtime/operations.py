@@ -23,6 +23,7 @@ from tenantry.model.resource import (
 )
 from tenantry.model.verdicts import AlreadyExists, Gone, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import OperationLogs, Store
+from tenantry.runtime.attribution import Attribution
 from tenantry.runtime.cache import Cache
 
 LOG_LIMIT = 4096
@@ -41,7 +42,7 @@ def queued_document(
     *,
     action: str,
     cause: str,
-    tenant: str,
+    attribution: Attribution,
     requested_by: str,
     subject: str = "",
     attempt: int = 0,
@@ -59,7 +60,7 @@ def queued_document(
         "subject": subject,
         "cause": cause,
         "attempt": attempt,
-        "tenant": tenant,
+        **attribution.to_spec(),
         "requestedBy": requested_by,
         "steps": [],
     }
@@ -106,7 +107,7 @@ class Record:
         cache: Cache,
         logs: OperationLogs,
         now: Callable[[], datetime],
-        tenant: str,
+        attribution: Attribution,
         deadline: timedelta = DEADLINE,
     ) -> None:
         """deadline: how long what fails in passing is retried before the Operation is a FAILURE."""
@@ -115,7 +116,7 @@ class Record:
         self._cache = cache
         self._logs = logs
         self._now = now
-        self._tenant = tenant
+        self._attribution = attribution
         self._deadline = deadline
         self._known = tuple(
             cast(Operation, found)
@@ -322,7 +323,7 @@ class Record:
             subject=decision.subject,
             cause=cause,
             attempt=attempt,
-            tenant=self._tenant,
+            attribution=self._attribution,
             requested_by=self._resource.metadata.annotations.get(REQUESTED_BY, "system"),
         )
 

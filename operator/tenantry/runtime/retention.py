@@ -41,7 +41,7 @@ def surplus(operations: Iterable[Operation], living: Collection[str], keep: Keep
     kept = 0
     removed = []
     for one in sorted(newest_first, key=lambda one: one.metadata.name not in precious):
-        target, tenant = one.spec.target.uid, one.spec.tenant
+        target, tenant = one.spec.target.uid, one.spec.tenant_uid
         keeps = one.metadata.name in precious or (now - _made(one) <= keep.age and targets[target] < keep.per_target)
         if keeps and tenants[tenant] < keep.per_tenant and kept < keep.total:
             targets[target] += 1

@@ -113,13 +113,17 @@ def test_a_declared_id_is_the_oldest_claimants_and_never_somebody_elses_uid(obje
     assert stolen.name == ("tenant-globex", "thief")
 
 
-def test_an_operation_of_an_earlier_tenant_of_that_name_is_not_the_new_ones(objects: Objects) -> None:
+def test_an_operation_stays_its_tenants_when_another_has_the_name(objects: Objects) -> None:
     renderer = Renderer(objects.cache, lambda *_: "", "Local")
-    operations = Fragments(objects.cache, "Operation", renderer.operation, renderer.operations_affected, newest_first=True)
+    operations = Fragments(objects.cache, "Operation", renderer.operation, newest_first=True)
     target = {"kind": "Tenant", "name": "acme", "uid": "u"}
-    for name, created in (("op-old", "2025-01-01T00:00:00Z"), ("op-new", "2027-01-01T00:00:00Z")):
-        spec = {"action": "CREATE_TENANT", "target": target, "cause": "1", "tenant": "acme"}
-        objects.put("Operation", name, spec, SYSTEM_NAMESPACE, status={}, metadata={"creationTimestamp": created})
-    listed = bodies(operations, Scope(SYSTEM_NAMESPACE, "tenant=acme"))
-    assert [(one["id"], bool(one["tenantId"])) for one in listed] == [("op-new", True), ("op-old", False)]
-    assert [one["id"] for one in bodies(operations, Scope(SYSTEM_NAMESPACE, "tenant=acme", "2026-01-01T00:00:00Z"))] == ["op-new"]
+    for name, uid in (("op-new", "second"), ("op-old", "first")):
+        spec = {"action": "CREATE_TENANT", "target": target, "cause": "1", "tenant": "acme", "tenantUid": uid, "tenantId": uid}
+        objects.put("Operation", name, spec, SYSTEM_NAMESPACE, status={})
+    objects.put("Tenant", "acme", {}, metadata={"uid": "second"})
+    assert {one["id"]: one["tenantId"] for one in bodies(operations)} == {"op-new": "second", "op-old": "first"}
+    assert [one["id"] for one in bodies(operations, Scope(SYSTEM_NAMESPACE, "tenant=second"))] == ["op-new"]
+    assert [row.id for row in operations.filtered(Scope(), ["tenantId=first", "actionType=CREATE_TENANT"], bool).rows] == [
+        "op-old"
+    ]
+    assert operations.filtered(Scope(SYSTEM_NAMESPACE, "tenant=second"), ["tenantId=first"], bool).rows == []

@@ -17,7 +17,8 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.changes import Change, EnsureNamespace, InstallApp
 from tenantry.model.decision import Decision
 from tenantry.model.resource import RECONCILE_REQUESTED, REQUESTED_BY, Resource
-from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.model.verdicts import Gone, Invalid, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.runtime.attribution import Attribution
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations import LOG_LIMIT, Record, operation_name, queued_document
 from tenantry.runtime.writing import WritingStore
@@ -28,6 +29,7 @@ INSTALL = InstallApp(ENGINE, "crm", "1.0.0")
 LATE = timedelta(minutes=16)
 FLAKY = Transient("Timeout", "the engine did not answer")
 ADMISSION = Admission()
+ACME = Attribution("acme", "uid-of-acme", "id-of-acme", "id-of-dev")
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Book:
             cache=self.cache,
             logs=NoLogs(),
             now=lambda: self.now,
-            tenant="acme",
+            attribution=ACME,
             deadline=deadline,
         )
 
@@ -74,7 +76,7 @@ class Book:
 
     async def queue(self, resource: Resource[Any, Any], cause: str, action: str = "CREATE_TENANT") -> str:
         """As the facade does. The name."""
-        document = queued_document(resource, action=action, cause=cause, tenant="acme", requested_by="ann")
+        document = queued_document(resource, action=action, cause=cause, attribution=ACME, requested_by="ann")
         await self.store.create(document)
         return str(document["metadata"]["name"])
 
@@ -392,3 +394,11 @@ def test_a_name_is_of_all_that_an_operation_is_about(differs: str) -> None:
     about: dict[str, Any] = {"uid": "u", "action": "a", "subject": "s", "cause": "c", "attempt": 0}
     assert operation_name(**about) == operation_name(**about)
     assert operation_name(**about) != operation_name(**(about | {differs: 1 if differs == "attempt" else "other"}))
+
+
+def test_whose_it_is_cannot_be_changed_once_it_is_opened() -> None:
+    opened = queued_document(tenant(), action="DELETE_TENANT", cause="delete", attribution=ACME, requested_by="ann")
+    for name in ("tenant", "tenantUid", "tenantId", "environmentId"):
+        for spec in (opened["spec"] | {name: "another"}, {k: v for k, v in opened["spec"].items() if k != name}):
+            with pytest.raises(Invalid):
+                ADMISSION.admit({**opened, "spec": spec}, opened)

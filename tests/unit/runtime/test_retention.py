@@ -29,7 +29,8 @@ def operation(
                 "action": action,
                 "target": {"kind": "Environment", "name": target, "uid": target},
                 "cause": "1",
-                "tenant": tenant,
+                "tenant": "acme",
+                "tenantUid": tenant,
             },
             "status": {"status": status, "result": "SUCCESS"},
         }

@@ -33,8 +33,8 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Invalid, Transient
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
+from tenantry.runtime.attribution import attribution_of
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.cycle import tenant_of
 from tenantry.runtime.operations import DELETION
 
 NAMESPACE_WAIT_S = 10.0
@@ -195,9 +195,9 @@ class Environments:
             action, cause = "DELETE_ENVIRONMENT", DELETION
         elif marks is not None:
             action, cause = "CREATE_ENVIRONMENT", "1"  # a repeated POST may find it changed
-        tenant = tenant_of(environment, self._front.cache)
-        store = self._front.facade.store
-        return await queue(store, environment, action=action, cause=cause, tenant=tenant, caller=principal.caller, marks=marks)
+        whose = attribution_of(environment, self._front.cache)
+        store, caller = self._front.facade.store, principal.caller
+        return await queue(store, environment, action=action, cause=cause, attribution=whose, caller=caller, marks=marks)
 
     def _preview(self, region: str, tenant: Tenant, slug: str) -> str:
         """`""` without a region: none can be built."""

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from functools import partial
+from typing import get_args
 
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from tenantry.api import tenancy
-from tenantry.api.answers import list_answer, queued, row_answer
+from tenantry.api.answers import list_answer, listing_answer, queued, row_answer
 from tenantry.api.bodies import OperationBody, OperationQueuedResponse
 from tenantry.api.front import Front
 from tenantry.api.preconditions import Marks
 from tenantry.api.queueing import cancelled
-from tenantry.api.routes import PAGED, TAGGED, Route
+from tenantry.api.routes import PAGED, TAGGED, Query, Route
 from tenantry.api.waiting import until
 from tenantry.api.writes import Desk
-from tenantry.kinds.operation.spec import Operation
-from tenantry.model.resource import REQUEST_KEY, Document, format_time, held_of
+from tenantry.kinds.operation.spec import Action, Operation, State
+from tenantry.model.resource import REQUEST_KEY, Document, format_time, held_of, parse_time
 from tenantry.model.verdicts import Conflict
 from tenantry.rest.bodies import invalid, read_bytes
 from tenantry.runtime.operations import DELETION, LOG_LIMIT
 
 HEARTBEAT_S = 15.0
+FILTERS = (
+    Query("tenantId", "Only those of this tenant, also when it is deleted."),
+    Query("environmentId", "Only those about this environment, or about what is in it, also when it is deleted."),
+    Query("actionType", "Only those of this action.", get_args(Action)),
+    Query("status", "Only those in this state.", get_args(State)),
+    Query("since", "Only those made at this time or later, as RFC 3339 has it.", format="date-time"),
+)
 
 
 class Operations:
@@ -36,7 +45,7 @@ class Operations:
     def routes(self) -> Sequence[Route]:
         one = "/operations/{id}"
         return [
-            Route("GET", "/operations", self.list, 200, list[OperationBody], (400, 500), PAGED, TAGGED),
+            Route("GET", "/operations", self.list, 200, list[OperationBody], (400, 500), (*PAGED, *FILTERS), TAGGED),
             Route("GET", one, self.get, 200, OperationBody, (404,), (), TAGGED),
             Route("GET", f"{one}/logs", self.logs, 200, None, (404,)),
             Route(
@@ -48,7 +57,12 @@ class Operations:
     async def list(self, request: Request) -> Response:
         """List the operations that the caller may see, newest first."""
         principal = await self._front.enter(request)
-        return list_answer(request, self._front.operations, tenancy.operations(self._front, principal))
+        held, scope = self._front.operations, tenancy.operations(self._front, principal)
+        keys, since = _filters(request)
+        if not keys and since is None:
+            return list_answer(request, held, scope)
+        listing = held.filtered(scope, keys, lambda row: since is None or parse_time(row.created) >= since)
+        return listing_answer(request, listing, newest_first=True)
 
     async def get(self, request: Request) -> Response:
         """Get one operation."""
@@ -120,3 +134,27 @@ class Operations:
                 return True if now is None or now.version != known else None
 
             await until(cache, moved, lambda seen: seen.ref == ref, HEARTBEAT_S)
+
+
+def _filters(request: Request) -> tuple[list[str], datetime | None]:
+    """The index keys that are asked for, and the earliest time. Raises Invalid."""
+    keys = []
+    for name, _, choices, _ in FILTERS[:-1]:
+        value = request.query_params.get(name, "")
+        if value and choices and value not in choices:
+            raise invalid(name, f"must be one of {', '.join(choices)}")
+        if value:
+            keys.append(f"{name}={value}")
+    text = request.query_params.get("since", "")
+    return keys, _time(text) if text else None
+
+
+def _time(text: str) -> datetime:
+    moment: datetime | None
+    try:
+        moment = parse_time(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise invalid("since", "must be a time with its zone, such as 2026-11-23T08:00:00Z; write + as %2B")
+    return moment

@@ -25,6 +25,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Invalid
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
+from tenantry.runtime.attribution import attribution_of
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations import DELETION
 
@@ -162,9 +163,9 @@ class Tenants:
             action, cause = "DELETE_TENANT", DELETION
         elif marks is not None:
             action, cause = "CREATE_TENANT", "1"  # a repeated POST may find it changed
-        name = tenant.metadata.name
-        store = self._front.facade.store
-        return await queue(store, tenant, action=action, cause=cause, tenant=name, caller=principal.caller, marks=marks)
+        whose = attribution_of(tenant, self._front.cache)
+        store, caller = self._front.facade.store, principal.caller
+        return await queue(store, tenant, action=action, cause=cause, attribution=whose, caller=caller, marks=marks)
 
 
 def _check_free(cache: Cache, slug: str, but: str = "") -> None:

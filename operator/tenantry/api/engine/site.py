@@ -23,6 +23,7 @@ from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Held, Ref, Resource, held_of, ref_of
 from tenantry.model.verdicts import Conflict, Halt, Invalid, NotFound, Problem, Stalled
 from tenantry.ports import EngineView
+from tenantry.runtime.attribution import attribution_of
 from tenantry.runtime.cache import Seen
 from tenantry.runtime.revising import ATTEMPTS
 from tenantry.runtime.writing import WritingStore
@@ -121,7 +122,7 @@ class Site:
             action=written.action,
             cause=written.cause,
             subject=written.subject,
-            tenant=self.tenant.metadata.name,
+            attribution=attribution_of(written.resource, front.cache),
             caller=self.caller,
             marks=marks,
         )

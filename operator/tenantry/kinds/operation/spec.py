@@ -16,6 +16,7 @@ Action = Literal[
     "APPLY_IDENTITY", "DELETE_IDENTITY", "APPLY_IDENTITY_PROVIDER", "DELETE_IDENTITY_PROVIDER",
     "CORRECT_DRIFT",
 ]  # fmt: skip
+State = Literal["QUEUED", "RUNNING", "COMPLETED"]
 Text = Annotated[str, Field(max_length=1024)]
 
 
@@ -27,7 +28,7 @@ def _same(name: str, *, optional: bool = False) -> str:
 
 _SAME = (
     *map(_same, ("action", "target", "cause", "attempt", "requestedBy")),
-    *(_same(name, optional=True) for name in ("subject", "tenant", "scheduledOn")),
+    *(_same(name, optional=True) for name in ("subject", "tenant", "tenantUid", "tenantId", "environmentId", "scheduledOn")),
 )
 _SAME_STEPS = "!has(oldSelf.steps) || oldSelf.steps.size() == 0 || (has(self.steps) && self.steps == oldSelf.steps)"
 
@@ -62,6 +63,9 @@ class OperationSpec(Value):
     cause: Text
     attempt: int = Field(default=0, ge=0, le=1_000_000)
     tenant: Text = Field(default="", description="The Tenant's name; empty for work of the platform.")
+    tenant_uid: Text = Field(default="", description="The Tenant's uid: whose the Operation is, for good.")
+    tenant_id: Text = Field(default="", description="The Tenant's id in REST, as it was when the Operation was opened.")
+    environment_id: Text = Field(default="", description="The id in REST of the Environment that it is about or is in.")
     requested_by: Text = "system"
     steps: tuple[Text, ...] = Field(default=(), max_length=1000)
     scheduled_on: Time | None = None
@@ -70,7 +74,7 @@ class OperationSpec(Value):
 class OperationStatus(Status):
     """How far it is. logs: the newest 4 KiB; the whole log is a blob."""
 
-    status: Literal["QUEUED", "RUNNING", "COMPLETED"] = "QUEUED"
+    status: State = "QUEUED"
     result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = "PENDING"
     details: Text = ""
     code: Text = ""
@@ -116,8 +120,16 @@ class Operation(Resource[OperationSpec, OperationStatus]):
     def plain_keys(cls, document: Document) -> frozenset[str]:
         """An Operation is read less often than it is written."""
         spec = document["spec"]
-        target, tenant = spec["target"]["uid"], spec.get("tenant", "")
-        return frozenset({f"id={document['metadata']['name']}", f"target={target}", f"tenant={tenant}"})
+        keys = {
+            f"id={document['metadata']['name']}",
+            f"target={spec['target']['uid']}",
+            f"tenant={spec.get('tenantUid', '')}",
+            f"tenantId={spec.get('tenantId', '')}",
+            f"environmentId={spec.get('environmentId', '')}",
+            f"actionType={spec['action']}",
+            f"status={document.get('status', {}).get('status', 'QUEUED')}",
+        }
+        return frozenset(keys)
 
 
 def conditions_of(status: Mapping[str, Any]) -> list[dict[str, str]]:
