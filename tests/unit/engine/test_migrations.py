@@ -386,6 +386,103 @@ def test_generated_keys_go_on_after_those(
     assert tables.rows("people")[-1] == (next_, "Cem")
 
 
+def test_a_plain_key_that_becomes_generated_is_a_step_and_done_once(tables: Tables) -> None:
+    plain, generated = (people_with({"name": "id", "type": "integer", "generated": each}, NAME) for each in (False, True))
+    tables.migrate(plain, {"people": [{"id": 5, "name": "Ada"}]})
+    assert tables.told(generated) == ["changes the default of column people.id"]
+    tables.migrate(generated)
+    assert tables.told(generated) == []
+    tables.migrate(plain)
+    assert tables.told(plain) == []
+
+
+def test_a_large_key_may_become_generated_where_its_type_stays(tables: Tables) -> None:
+    def key(type_: str, generated: bool) -> Manifest:
+        return people_with({"name": "id", "type": type_, "generated": generated}, NAME)
+
+    tables.migrate(key("bigint", False), {"people": [{"id": 2**40, "name": "Ada"}]})
+    tables.migrate(key("bigint", True))
+    for narrower in (key("integer", True), key("integer", False)):
+        (step,) = [step for step in tables.steps(narrower) if step.impossible]
+        assert str(step) == "changes column people.id from BIGINT to INTEGER (impossible, 1 rows)"
+        with pytest.raises(Invalid, match=DOES_NOT_FIT):
+            tables.migrate(narrower, allow_drops=True)
+    tables.do("INSERT INTO crm__people (name) VALUES ('Cem')")
+    assert tables.rows("people")[-1] == (2**40 + 1, "Cem")
+
+
+def test_a_word_in_a_default_makes_no_key_generated(tables: Tables) -> None:
+    wanted = people(column("name", default="PRIMARY KEY AUTOINCREMENT"))
+    tables.migrate(wanted)
+    assert tables.told(wanted) == []
+
+
+KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], str]] = {
+    "a unique column": (
+        table("t", column("v"), unique=[["v"]]),
+        table("t", column("v", "integer"), unique=[["v"]]),
+        [{"id": 1, "v": "1"}, {"id": 2, "v": "01"}],
+        "keeps t (v) unique (impossible, 2 rows)",
+    ),
+    "a primary key": (
+        {"name": "t", "primaryKey": ["v"], "columns": [column("v", "string")]},
+        {"name": "t", "primaryKey": ["v"], "columns": [column("v", "integer")]},
+        [{"v": "1"}, {"v": "01"}],
+        "keeps the primary key of t (impossible, 2 rows)",
+    ),
+    "a check": (
+        table("t", column("v", "double"), checks=[{"name": "small", "expression": "v < 1"}]),
+        table("t", column("v", "integer"), checks=[{"name": "small", "expression": "v < 1"}]),
+        [{"id": 1, "v": 0.9}],
+        "keeps a check of t: v < 1 (impossible, 1 rows)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "rows", "told"), KEPT.values(), ids=KEPT)
+def test_a_rule_that_stays_is_counted_after_the_conversion(
+    tables: Tables, before: dict[str, Any], after: dict[str, Any], rows: list[dict[str, Any]], told: str
+) -> None:
+    tables.migrate(app(before), {"t": rows})
+    assert told in tables.told(app(after))
+    with pytest.raises(Invalid, match=DOES_NOT_FIT):
+        tables.migrate(app(after), allow_drops=True)
+
+
+def test_a_reference_that_stays_is_counted_after_the_conversion(tables: Tables) -> None:
+    def family(type_: str) -> Manifest:
+        parent = {"name": "people", "primaryKey": ["id"], "columns": [{**column("id", type_), "name": "id"}]}
+        return app(parent, table("pets", column("owner", type_), foreignKeys=[reference("owner", "people")]))
+
+    tables.migrate(family("double"), {"people": [{"id": 0.5}], "pets": [{"id": 1, "owner": 0.5}]})
+    tables.migrate(family("integer"), allow_drops=True)
+    assert tables.rows("pets") == [(1, 1)]
+
+
+def test_a_default_with_a_percent_sign_is_stored_as_it_is(tables: Tables) -> None:
+    tables.migrate(people(column("name", default="x")), {"people": [{"id": 1}]})
+    tables.migrate(people(column("name", default="50% 's'")))
+    tables.do("INSERT INTO crm__people (id) VALUES (2)")
+    assert tables.rows("people") == [(1, "x"), (2, "50% 's'")]
+
+
+BAD_TABLES: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "json in a key": ([table("t", column("v", "json"), unique=[["v"]])], "json column v cannot be part of a key"),
+    "a reference between types": (
+        [table("people"), table("pets", column("owner", "text"), foreignKeys=[reference("owner", "people")])],
+        "table pets: owner is text, but people.id, which it references, is integer",
+    ),
+    "a decimal default of too many digits": ([table("t", column("v", "decimal", default=1.005))], "at most 9 digits, 2 of them"),
+    "a decimal default too large": ([table("t", column("v", "decimal", default=10**7))], "at most 9 digits, 2 of them"),
+}
+
+
+@pytest.mark.parametrize(("wanted", "reason"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_what_one_database_would_refuse_is_refused_by_the_manifest(wanted: list[dict[str, Any]], reason: str) -> None:
+    with pytest.raises(Invalid, match=reason):
+        app(*wanted)
+
+
 def people_with(*columns: dict[str, Any]) -> Manifest:
     return app({"name": "people", "primaryKey": ["id"], "columns": list(columns)})
 

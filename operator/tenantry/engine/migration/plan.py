@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tenantry.engine.migration import hazards
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import Future, RowCount
-from tenantry.engine.migration.shapes import ColumnShape, TableShape
+from tenantry.engine.migration.shapes import GENERATED, ColumnShape, TableShape
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class TablePlan:
     def changes(self) -> bool:
         """Is there anything to do?"""
         same_keys = _followed(self.before, self.renamed).foreign_keys == self.after.foreign_keys
-        return bool(self.steps) or self.before.name != self.after.name or not same_keys
+        to_do = any(not step.only_blocks for step in self.steps)
+        return to_do or self.before.name != self.after.name or not same_keys
 
     @property
     def in_place(self) -> bool:
@@ -99,7 +100,7 @@ def compare(
     steps = (
         *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
         *(Step(f"adds table {_short(name, prefix)}") for name in added),
-        *(step for plan in changed for step in plan.steps),
+        *(step for plan in plans for step in plan.steps),
         *references,
         *(Step(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
     )
@@ -145,11 +146,13 @@ def _column_steps(before: TableShape, after: TableShape, renamed: Mapping[str, s
 
 
 def _altered(label: str, table: TableShape, name: str, was: ColumnShape, now: ColumnShape) -> Iterator[Step]:
-    if was.type != now.type:
-        how = conversion(was.type, now.type)
+    if was.type != now.declared:
+        how = conversion(was.type, now.declared)
         cuts, breaks = (hazards.where(table, name, harm) if harm else None for harm in (how.cuts, how.breaks))
         verb = "changes" if how.cuts or how.breaks else "widens"
-        yield Step(f"{verb} column {label} from {was.type} to {now.type}", cuts, breaks)
+        # A generated key of SQLite is always wide: a narrower one changes nothing unless there are values in the way.
+        step = Step(f"{verb} column {label} from {was.type} to {now.declared}", cuts, breaks)
+        yield replace(step, only_blocks=was.default == GENERATED and was.type == now.type)
     if was.nullable and not now.nullable:
         yield Step(f"makes column {label} NOT NULL", blocks=hazards.nulls(table, name))
     if not was.nullable and now.nullable:

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.engine.interfaces import Dialect, ReflectedColumn
 
 GENERATED = "generated"
 """The default of a column whose values a sequence makes."""
 _CAST = re.compile(r"(.+)::[a-z ]+(?:\(\d+(?:,\d+)?\))?", re.DOTALL)
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_NUMBERED = re.compile(r"PRIMARY KEY AUTOINCREMENT", re.IGNORECASE)
 _NUMBER = re.compile(r"'?(-?[0-9.]+(?:e[+-]?[0-9]+)?)'?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """type: as DDL spells it. default: its SQL, `""` for none."""
+    """type: as DDL spells it. default: its SQL, `""` for none.
+
+    narrower: the declared type of a generated key on SQLite, whose generated keys are all as wide as BIGINT; else `""`.
+    """
 
     type: str
     nullable: bool
     default: str = ""
+    narrower: str = field(default="", compare=False)
+
+    @property
+    def declared(self) -> str:
+        """The type that its values must fit."""
+        return self.narrower or self.type
 
     @property
     def constant(self) -> bool:
@@ -62,10 +73,7 @@ def declared_shape(table: sa.Table, dialect: Dialect) -> TableShape:
     constraints = table.constraints
     return TableShape(
         name=table.name,
-        columns={
-            column.name: ColumnShape(column.type.compile(dialect), bool(column.nullable), _declared_default(column, dialect))
-            for column in table.columns
-        },
+        columns={column.name: _declared_column(column, dialect) for column in table.columns},
         primary_key=tuple(column.name for column in table.primary_key.columns),
         unique=frozenset(_names(c.columns) for c in constraints if isinstance(c, sa.UniqueConstraint)),
         indexes=frozenset(_names(index.columns) for index in table.indexes),
@@ -95,16 +103,14 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
     indexes = inspector.get_multi_indexes(filter_names=names)
     foreign = inspector.get_multi_foreign_keys(filter_names=names)
     checks = inspector.get_multi_check_constraints(filter_names=names)
-    dialect = connection.dialect
+    dialect, numbered = connection.dialect, _numbered(connection)
     shapes = {}
     for name in names:
         key = (None, name)
         shapes[name] = TableShape(
             name=name,
-            columns={
-                column["name"]: _real_column(column["type"].compile(dialect), column["nullable"], column["default"] or "")
-                for column in columns[key]
-            },
+            columns={column["name"]: _real_column(column, dialect) for column in columns[key]}
+            | dict.fromkeys(keys[key]["constrained_columns"] if name in numbered else (), _WIDE),
             primary_key=tuple(keys[key]["constrained_columns"]),
             unique=frozenset(tuple(each["column_names"]) for each in unique.get(key, [])),
             indexes=frozenset(
@@ -124,8 +130,27 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
     return shapes
 
 
-def _real_column(type_: str, nullable: bool, default: str) -> ColumnShape:
-    return ColumnShape(type_, nullable, _plain(default, type_))
+_WIDE = ColumnShape("BIGINT", nullable=False, default=GENERATED)
+
+
+def _numbered(connection: sa.Connection) -> frozenset[str]:
+    """SQLite's tables whose key it generates; none on PostgreSQL, where the default of a column says so."""
+    if connection.dialect.name != "sqlite":
+        return frozenset()
+    tables = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'")
+    return frozenset(name for name, sql in tables if _NUMBERED.search(_QUOTED.sub("", sql)))
+
+
+def _declared_column(column: sa.Column[Any], dialect: Dialect) -> ColumnShape:
+    if column.autoincrement is True and dialect.name == "sqlite":
+        wide = ColumnShape("BIGINT", nullable=False, default=GENERATED)
+        return replace(wide, narrower="" if isinstance(column.type, sa.BigInteger) else "INTEGER")
+    return ColumnShape(column.type.compile(dialect), bool(column.nullable), _declared_default(column, dialect))
+
+
+def _real_column(column: ReflectedColumn, dialect: Dialect) -> ColumnShape:
+    type_ = column["type"].compile(dialect)
+    return ColumnShape(type_, column["nullable"], _plain(column["default"] or "", type_))
 
 
 def _declared_default(column: sa.Column[Any], dialect: Dialect) -> str:
