@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ READY_S = 180.0
 """For what several pods must do on two cores."""
 VALUES = {
     "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
-    "blobs": {"volume": {"size": "1Gi", "keep": False}},
+    "blobs": {"volume": {"size": "1Gi"}},
 }
 COUNT = """
 import sqlite3
@@ -145,6 +146,7 @@ def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(
         _upgrade(kube)
         _lose_a_pod(kube)
         _bring_back(node, kube, tmp_path)
+    _release(node, kube)
     _delete(kube)
     _uninstall(node, kube)
 
@@ -250,6 +252,61 @@ def _delete(kube: Kube) -> None:
     kube("delete", "-R", "-f", EXAMPLE, "--ignore-not-found", "--timeout=60s")
 
 
+def _release(node: Node, kube: Kube) -> None:
+    """On a full node: refused, explained, released, uninstalled, installed again; the data stays."""
+    engine = engine_of(kube, "production", "tenant-europe")
+    before = rows(kube, engine)
+    fill(kube)
+    refused = node.helm("uninstall", "tenantry", "--timeout=2m")
+    assert refused.returncode != 0
+    why = kube("logs", "-n", NAMESPACE, "job/tenantry-uninstall")
+    assert "objects could not be deleted any more once the operator is gone" in why
+    upgraded = node.helm("upgrade", "tenantry", CHART, "-f", "-", given=VALUES)
+    assert "has no deployed releases" in upgraded.stderr
+    commands = [line.strip() for line in why.splitlines()]
+    for beginning in ("kubectl create clusterrolebinding", "helm uninstall"):
+        (command,) = [each for each in commands if each.startswith(beginning)]
+        program, *arguments = shlex.split(command.removesuffix(f" --namespace {NAMESPACE}"))
+        done = node.kubectl(*arguments) if program == "kubectl" else node.helm(*arguments, "--wait", "--timeout=3m")
+        assert done.returncode == 0, done.stderr + told(kube)
+    assert rows(kube, engine) == before, "engines go on running"
+    kube("delete", "pod", "filler", "-n", "default", "--wait=false")
+    installed = node.helm("install", "tenantry", CHART, "--wait", "--timeout=3m", "-f", "-", given=VALUES)
+    assert installed.returncode == 0, installed.stderr + told(kube)
+    until(lambda: all_ready(kube), "all ready again:", READY_S, lambda: told(kube))
+    assert rows(kube, engine) == before
+
+
+def fill(kube: Kube) -> None:
+    """Leaves no CPU of the node that could be asked for."""
+    free = millis(kube.get("nodes")[0]["status"]["allocatable"]["cpu"]) - sum(
+        millis(container.get("resources", {}).get("requests", {}).get("cpu", "0"))
+        for pod in json.loads(kube("get", "pods", "-A", "-o", "json"))["items"]
+        if pod["status"]["phase"] in ("Pending", "Running")
+        for container in pod["spec"]["containers"]
+    )
+    image = kube.get("pod", "engine-0", engine_of(kube, "production", "tenant-europe"))["spec"]["containers"][0]["image"]
+    container = {
+        "name": "filler",
+        "image": image,
+        "imagePullPolicy": "Never",
+        "command": ["python", "-c", "import time; time.sleep(3600)"],
+        "resources": {"requests": {"cpu": f"{free}m"}},
+    }
+    body = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    kube(
+        "apply",
+        "-f",
+        "-",
+        given={"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "filler", "namespace": "default"}, "spec": body},
+    )
+    kube("wait", "--for=condition=Ready", "pod/filler", "-n", "default", "--timeout=60s")
+
+
+def millis(cpu: str) -> int:
+    return int(cpu.removesuffix("m")) if cpu.endswith("m") else int(float(cpu) * 1000)
+
+
 def _uninstall(node: Node, kube: Kube) -> None:
     kube("delete", "users,operations", "--all", "-n", NAMESPACE, "--timeout=60s")
     removed = node.helm("uninstall", "tenantry", "--wait", "--timeout=3m")
@@ -257,4 +314,6 @@ def _uninstall(node: Node, kube: Kube) -> None:
     kinds = "clusterroles,clusterrolebindings,validatingadmissionpolicies,deployments,services,secrets,persistentvolumeclaims"
     left = kube("get", kinds, "-A", "-o", "name").split()
     ours = {name for name in left if "tenantry" in name}
-    assert ours == {"secret/tenantry-admin", "secret/tenantry-keys"}, "what a later release goes on with"
+    assert ours == {"secret/tenantry-admin", "secret/tenantry-keys", "persistentvolumeclaim/tenantry-blobs"}, (
+        "what a later release goes on with"
+    )

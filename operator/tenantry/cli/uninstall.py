@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tenantry.adapters.kubernetes.client import Client
     from tenantry.model.resource import Document
 
+GRANT = "tenantry-uninstall-release"
+"""The ClusterRole that lets the hook release objects, and the binding by which a person gives it."""
 OPERATOR = "tenantry-operator"
 OPERATOR_PODS = "app.kubernetes.io/name=tenantry,app.kubernetes.io/component=operator"
 ENDS_WITHIN_S = 120.0
@@ -39,21 +41,36 @@ def uninstall(
         Mode,
         typer.Option("--mode", help="refuse: fails while objects wait for the operator; release: takes its finalizers off."),
     ] = Mode.REFUSE,
+    release: Annotated[str, typer.Option(help="The name of the Helm release, for the commands in a refusal.")] = "tenantry",
+    revision: Annotated[str, typer.Option(help="Its revision, to which `helm rollback` goes back after a refusal.")] = "1",
 ) -> None:
-    """Looks whether the operator of a cluster may go. The chart runs it before its release is deleted."""
+    """Check whether the operator of a cluster may go. The chart runs it before its release is deleted.
+
+    It also releases objects in the mode refuse, if a person has given its account the verb `release` on Tenants.
+    """
     from tenantry.cli.configuration import load
 
-    asyncio.run(prepare(mode, load().cluster.namespace))
+    asyncio.run(prepare(mode, Release(release, revision, load().cluster.namespace)))
 
 
-async def prepare(mode: Mode, namespace: str) -> None:
+class Release(NamedTuple):
+    """The Helm release that is to go."""
+
+    name: str
+    revision: str
+    namespace: str
+
+
+async def prepare(mode: Mode, release: Release) -> None:
     """Raises Failure while something stands in the way, Halt for what the API server refuses. Can be run again at any time."""
     async with _connected() as client:
-        if mode is Mode.REFUSE:
-            refuse(await finalized(client))
+        granted = mode is Mode.REFUSE and await _may_release(client)
+        if mode is Mode.REFUSE and not granted:
+            refuse(await finalized(client), release)
             return
-        await _end_operator(client, namespace)
+        await _end_operator(client, release.namespace)
         await _release(client)
+        await _withdraw(client)
 
 
 async def finalized(client: Client) -> list[Document]:
@@ -74,7 +91,26 @@ async def finalized(client: Client) -> list[Document]:
     return found
 
 
-def refuse(left: list[Document]) -> None:
+async def _may_release(client: Client) -> bool:
+    """Has a person given this account the right to release objects?"""
+    asked = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"group": "tenantry.dev", "resource": "tenants", "verb": "release"}},
+    }
+    answer = await client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=asked)
+    return bool(answer["status"]["allowed"])
+
+
+async def _withdraw(client: Client) -> None:
+    """Takes the right back that a person gave: the next release begins without it."""
+    from tenantry.model.verdicts import NotFound
+
+    with suppress(NotFound):
+        await client.request("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{GRANT}")
+
+
+def refuse(left: list[Document], release: Release) -> None:
     """Raises Failure that names what has our finalizer, and the ways on."""
     from tenantry.cli.failing import Failure, say
     from tenantry.model.resource import ref_of
@@ -93,7 +129,12 @@ def refuse(left: list[Document]) -> None:
                 "Delete them first, in this order:",
                 *(f"  {command}" for command in _deletions(left)),
                 "or keep them, their engines and their data:",
-                "  helm upgrade with --set uninstall.mode=release, then helm uninstall",
+                f"  kubectl create clusterrolebinding {GRANT} --clusterrole={GRANT}"
+                f" --serviceaccount={release.namespace}:tenantry-uninstall",
+                "and in both cases then:",
+                f"  helm uninstall {release.name} --namespace {release.namespace}",
+                "or go on with the release as it was; `helm upgrade` works again after:",
+                f"  helm rollback {release.name} {release.revision} --namespace {release.namespace}",
             ]
         )
     )

@@ -132,7 +132,9 @@ def test_the_hook_may_write_only_when_asked_to_release() -> None:
         return {verb for name, rule in rules(values) if name.endswith("/tenantry-uninstall") for verb in rule["verbs"]}
 
     assert verbs({}) == {"get", "list"}
-    assert verbs({"uninstall": {"mode": "release"}}) == {"get", "list", "patch"}
+    assert verbs({"uninstall": {"mode": "release"}}) == {"get", "list"}
+    grant = ("ClusterRoleBinding", "tenantry-uninstall-mode")
+    assert [grant in kinds({"uninstall": {"mode": mode}}) for mode in ("refuse", "release")] == [False, True]
 
 
 @variants

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tenantry.cli.failing import Failure
-from tenantry.cli.uninstall import ORDER, refuse
+from tenantry.cli.uninstall import ORDER, Release, refuse
 from tenantry.kinds import crds
 from tenantry.model.resource import Document
+
+RELEASE = Release("ours", "3", "tenantry-system")
 
 
 def left(kind: str, name: str, namespace: str = "", **more: object) -> Document:
@@ -28,7 +30,8 @@ def test_what_is_left_is_named_with_the_commands_that_delete_it() -> None:
                 left("Environment", "old", "tenant-gone"),
                 left("Source", "company", "tenantry-system"),
                 left("Source", "own", "music"),
-            ]
+            ],
+            RELEASE,
         )
     assert str(refused.value).splitlines() == [
         "9 objects could not be deleted any more once the operator is gone:",
@@ -52,7 +55,12 @@ def test_what_is_left_is_named_with_the_commands_that_delete_it() -> None:
         "  kubectl wait regions.tenantry.dev --all --for=jsonpath='{.status.environments}'=0",
         "  kubectl delete regions.tenantry.dev --all",
         "or keep them, their engines and their data:",
-        "  helm upgrade with --set uninstall.mode=release, then helm uninstall",
+        "  kubectl create clusterrolebinding tenantry-uninstall-release --clusterrole=tenantry-uninstall-release"
+        " --serviceaccount=tenantry-system:tenantry-uninstall",
+        "and in both cases then:",
+        "  helm uninstall ours --namespace tenantry-system",
+        "or go on with the release as it was; `helm upgrade` works again after:",
+        "  helm rollback ours 3 --namespace tenantry-system",
     ]
 
 
@@ -61,5 +69,5 @@ def test_every_kind_with_our_finalizer_has_its_place_in_the_order() -> None:
 
 
 def test_nothing_left_is_no_refusal(capsys: pytest.CaptureFixture[str]) -> None:
-    refuse([])
+    refuse([], RELEASE)
     assert "the release may go" in capsys.readouterr().err
