@@ -21,8 +21,11 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
 from tenantry.adapters.kubernetes.workload import Placement
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.hosts.tenant_secrets import TenantSecrets
+from tenantry.kinds.registry import TYPES
 from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
-from tenantry.model.resource import Ref
+from tenantry.model.resource import API_VERSION, Ref
+from tenantry.runtime.cache import Cache
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.reach import ATTEMPTS, ENGINE, OTHER, PLACE, TENANT, Attempt
@@ -107,6 +110,27 @@ def tried(attempt: Attempt, own: Cluster, tokens: dict[str, Path]) -> subprocess
 
 def _pairs(command: tuple[str, ...]) -> Any:
     return zip(("", *command), command, strict=False)
+
+
+async def test_the_api_reads_the_secrets_of_tenants_when_it_plans(tokens: dict[str, Path], world: Run) -> None:
+    client = Client(from_kubeconfig(tokens["tenantry-api"]))
+    cache = Cache(TYPES)
+    for name, namespace in (("fresh", TENANT), ("closed", "others")):
+        metadata = {"name": name, "uid": name, "resourceVersion": "1", "generation": 1}
+        bound = {"namespace": {"name": namespace, "uid": "a-uid"}}
+        cache.absorb({"apiVersion": API_VERSION, "kind": "Tenant", "metadata": metadata, "spec": {}, "status": bound})
+    admin = Ref("Secret", TENANT, "dev-admin")
+    try:
+        secrets = TenantSecrets(client, cache)
+        await secrets.refresh("closed")
+        assert cache.document(admin) is None
+        await secrets.refresh()
+        assert cache.document(admin) is not None
+        assert world("delete", "secret", "dev-admin", "-n", TENANT).returncode == 0
+        await secrets.refresh("fresh")
+        assert cache.document(admin) is None
+    finally:
+        await client.close()
 
 
 def test_no_pod_has_an_account_of_ours_that_is_not_its_own(world: Run) -> None:

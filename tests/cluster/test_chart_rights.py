@@ -208,9 +208,10 @@ async def acting_as(account: str, own: Cluster, kubectl: Run, folder: Path) -> A
 async def test_both_processes_may_read_what_their_caches_hold_and_the_platforms_keys(
     account: str, own: Cluster, kubectl: Run, release: str, tmp_path: Path
 ) -> None:
+    only_in = {} if account == "operator" else {"Secret": NAMESPACE}
     async with acting_as(account, own, kubectl, tmp_path) as client:
         for kind in FOLLOWED:
-            await KubernetesFeed(client).list(kind)
+            await KubernetesFeed(client, only_in=only_in).list(kind)
         assert (await platform_keys(KubernetesStore(client), "tenantry")).master
 
 
@@ -293,6 +294,7 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
                 dict,
                 base,
                 KeptVolumes(each, lambda ref: (environment("dev"),), timedelta(days=30)),
+                reads_secrets=each is client,
             )
             for each in (client, facade)
         )

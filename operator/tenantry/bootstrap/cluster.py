@@ -40,6 +40,7 @@ from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.recorder import Recorder
 from tenantry.hosts.supervision import Supervisor, Works, supervised
+from tenantry.hosts.tenant_secrets import TenantSecrets
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.spec import Region
@@ -80,6 +81,11 @@ class Connected:
     deployer: KubernetesDeployer
     volumes: KeptVolumes
 
+    @property
+    def tenant_secrets(self) -> TenantSecrets:
+        """What is not followed where Secrets are not."""
+        return TenantSecrets(self.clusters.own, self.cache)
+
     def fetching(self, settings: Settings, packages: Packages, scratch: Path, ended: Callable[[Ref], None]) -> Fetching:
         """What the operator fetches. ended: hears of each object with news."""
         secrets = StoreSecrets(self.writing, self.cache.document, self.fingerprint_key)
@@ -110,8 +116,11 @@ class Connected:
 
 
 @asynccontextmanager
-async def connect(settings: Settings, scratch: Path) -> AsyncIterator[Connected]:
-    """Until the end of the block. Waits for the API server; raises a Halt where it refuses."""
+async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> AsyncIterator[Connected]:
+    """Until the end of the block. Waits for the API server; raises a Halt where it refuses.
+
+    acts: may it read Secrets everywhere, as the operator? Else it follows the platform's alone, and reads none of engines.
+    """
     async with AsyncExitStack() as stack:
         client = Client(find_credentials())
         clusters = Clusters(client)
@@ -136,9 +145,11 @@ async def connect(settings: Settings, scratch: Path) -> AsyncIterator[Connected]
         )
         stack.push_async_callback(engines.aclose)
         volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep)
-        deployer = KubernetesDeployer(clusters, declared, secrets, signing.jwks, _placement(settings), volumes)
+        deployer = KubernetesDeployer(
+            clusters, declared, secrets, signing.jwks, _placement(settings), volumes, reads_secrets=acts
+        )
         mark_key = derive(master, "request")
-        feed = KubernetesFeed(client)
+        feed = KubernetesFeed(client, only_in={} if acts else {"Secret": SYSTEM_NAMESPACE})
         yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer, volumes)
 
 

@@ -45,12 +45,13 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
     checking = Checking.of(settings)
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
         blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), checking.inspect)
-        async with connect(settings, Path(folder)) as connected:
+        async with connect(settings, Path(folder), acts=False) as connected:
             logs = BlobLogs(blobs)
             cache = connected.cache
             engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
             ports = connected.ports(blobs, logs, NoFetches(), PlannedSources())
-            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines, checking)
+            read = connected.tenant_secrets.refresh
+            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines, checking, read)
             secrets = StoreSecrets(connected.writing, cache.document, connected.fingerprint_key)
             writing = SourceWriting.of(settings, ports, cache, secrets, Path(folder))
             facade = Facade(

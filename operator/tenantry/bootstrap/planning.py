@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +44,10 @@ from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
 
+async def nothing_to_read(tenant: str) -> None:
+    """Of a host whose cache follows everything."""
+
+
 class _AsWhom(NamedTuple):
     """A tenant's caller, and its tenant's namespace."""
 
@@ -64,6 +68,8 @@ class Planner:
     has_engine: Callable[[str], bool]
     engines: Callable[[WritingStore, Cache], Engines]
     checking: Checking
+    refresh: Callable[[str], Awaitable[None]] = nothing_to_read
+    """Reads what the cache does not follow, of that Tenant or (`""`) of all."""
 
     async def edit(self, edit: Edit, tenant: str) -> Planned:
         """Return what an edit of declared objects would come to. Nothing is done.
@@ -146,6 +152,7 @@ class Planner:
             yield OverlayPackages(self.ports.packages, scratch), scratch.incoming
 
     async def _plan(self, packages: OverlayPackages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
+        await self.refresh(tenant)
         cache = self.cache.fork()
         bodies = [(ref, entry.raw) for kind in FOLLOWED for ref, entry in cache.entries(kind)]
         version = max((entry.version for kind in FOLLOWED for _, entry in cache.entries(kind)), default=0)

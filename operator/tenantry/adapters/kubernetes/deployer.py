@@ -78,13 +78,17 @@ class KubernetesDeployer:
         jwks: Callable[[], Mapping[str, Any]],
         base: Placement,
         kept: KeptVolumes,
+        *,
+        reads_secrets: bool = True,
     ) -> None:
+        """reads_secrets: may it read the Secrets of engines? Else an altered one is no difference: the operator sees it."""
         self._clusters = clusters
         self._regions = regions
         self._secrets = secrets
         self._jwks = jwks
         self._base = base
         self._kept = kept
+        self._unread = frozenset() if reads_secrets else frozenset({"Secret"})
         self._followed = FollowedObjects(clusters.own)
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
@@ -224,7 +228,8 @@ class KubernetesDeployer:
     async def _altered(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> tuple[str, ...]:
         """What is not as it would be applied now, as phrases. found: by kind, those that were read already."""
         database = self._declared(spec.ref, spec.database_secret, spec.database_key) if spec.database_secret else ""
-        wanted = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
+        whole = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
+        wanted = [document for document in whole if document["kind"] not in self._unread]
         missing = [document for document in wanted if document["kind"] not in found]
         unwanted = unwanted_objects(spec, at.placement)
         read = await asyncio.gather(*(at.objects.find(document) for document in (*missing, *unwanted)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -28,11 +29,16 @@ LONGEST_PAUSE_S = 15.0
 class KubernetesFeed:
     """tenantry.ports.Feed over an API server."""
 
-    def __init__(self, client: Client, *, page: int = PAGE, watch_s: int = WATCH_S) -> None:
-        """page: objects a request of a list; watch_s: seconds a request of a watch."""
+    def __init__(
+        self, client: Client, *, page: int = PAGE, watch_s: int = WATCH_S, only_in: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """page: objects a request of a list; watch_s: seconds a request of a watch; only_in: by kind, the one namespace of
+        which it is followed, where its reader has no right to more.
+        """
         self._client = client
         self._page = page
         self._watch_s = watch_s
+        self._only_in = only_in
 
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         """One consistent state, in pages. A list whose next page has expired is begun anew, in one piece."""
@@ -69,7 +75,7 @@ class KubernetesFeed:
         if page:
             query["limit"] = str(page)
         while True:
-            answer = await self._client.request("GET", at.path(), query=query)
+            answer = await self._client.request("GET", at.path(self._only_in.get(kind, "")), query=query)
             found.extend(received(item, kind) for item in answer["items"])
             following = answer["metadata"].get("continue")
             if not following:
@@ -86,7 +92,7 @@ class KubernetesFeed:
             "timeoutSeconds": str(self._watch_s),
             **({"labelSelector": at.selector} if at.selector else {}),
         }
-        async for change in self._client.stream(at.path(), query):
+        async for change in self._client.stream(at.path(self._only_in.get(kind, "")), query):
             if change["type"] == "ERROR":
                 raise refusal(change["object"].get("code", 500), change["object"])
             yield change

@@ -1,0 +1,62 @@
+"""The labelled Secrets of tenants' namespaces, read into the cache when somebody is about to look at them.
+
+The api may read Secrets only in namespaces of tenants, so it can neither list nor watch those of all. A watch for each namespace
+would be a connection for each tenant; a plan is rare, and reads them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.resource import ref_of
+from tenantry.model.verdicts import Forbidden
+from tenantry.runtime.cache import Cache
+
+log = structlog.get_logger(__name__)
+
+KIND = "Secret"
+AT_ONCE = 16
+
+
+class TenantSecrets:
+    """Reads Secrets of tenants' namespaces into a cache."""
+
+    def __init__(self, client: Client, cache: Cache) -> None:
+        self._client = client
+        self._cache = cache
+
+    async def refresh(self, tenant: str = "") -> None:
+        """Bring the cache to the Secrets of that Tenant's namespace, `""`: of all. Raises Halt."""
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one(namespace: str) -> None:
+            async with places:
+                await self._read(namespace)
+
+        await asyncio.gather(*(one(namespace) for namespace in self._namespaces(tenant)))
+
+    def _namespaces(self, tenant: str) -> Iterable[str]:
+        for found in self._cache.resources(Tenant.KIND):
+            if isinstance(found, Tenant) and found.status.namespace is not None and tenant in ("", found.metadata.name):
+                yield found.status.namespace.name
+
+    async def _read(self, namespace: str) -> None:
+        """One that is being opened or removed has no Secrets for us: its Tenant is not Ready."""
+        try:
+            documents, version = await KubernetesFeed(self._client, only_in={KIND: namespace}).list(KIND)
+        except Forbidden as refused:
+            log.warning("secrets of a tenant cannot be read", namespace=namespace, error=str(refused))
+            return
+        there = set()
+        for document in documents:
+            there.add(ref_of(document))
+            self._cache.absorb(document)
+        held = tuple(self._cache.entries(KIND, namespace))
+        for entry in (entry for ref, entry in held if ref not in there and entry.version <= int(version)):
+            self._cache.remove(entry.document())
