@@ -35,11 +35,13 @@ _LISTENED = frozenset({User.KIND, Tenant.KIND, "Secret"})
 
 @dataclass(frozen=True)
 class Principal:
-    """A signed-in user. tenant_id, namespace: of its tenant, `""` for a SUPERUSER; namespace also while it is not bound."""
+    """A signed-in user. tenant_id, tenant_uid, namespace: of its tenant, `""` for a SUPERUSER; namespace also while it is not
+    bound."""
 
     caller: Caller
     tenant_id: str = ""
     namespace: str = ""
+    tenant_uid: str = ""
 
     @property
     def superuser(self) -> bool:
@@ -176,7 +178,7 @@ class Authenticator:
 
     def _within(self, tenant: Tenant, caller: Caller) -> Principal:
         bound = tenant.status.namespace
-        return Principal(caller, self._owners.id_of(tenant), bound.name if bound else "")
+        return Principal(caller, self._owners.id_of(tenant), bound.name if bound else "", tenant.metadata.uid)
 
     def _stamp(self, user: User) -> str:
         """Changes with everything that ends a user's tokens."""

@@ -102,7 +102,7 @@ class Front:
 
     def marks(self, request: Request, principal: Principal, body: bytes) -> Marks | None:
         """What an Idempotency-Key makes of the request. Raises Invalid."""
-        return marks_of(request, principal.caller.subject, body, self.facade.mark_key)
+        return marks_of(request, (principal.caller.subject, principal.tenant_uid), body, self.facade.mark_key)
 
     async def planned(self, request: Request, principal: Principal, write: Write) -> Response | None:
         """For `?dryRun=true` what the write would do, as PlanResponse; else None, once `If-Plan` is seen to hold.

@@ -62,15 +62,18 @@ class Marks:
         return {REQUEST_KEY: self.key, REQUEST_BODY: self.body}
 
 
-def marks_of(request: Request, subject: str, body: bytes, secret: bytes) -> Marks | None:
-    """The request's marks, or None without the header. Raises Invalid for a key that is none. secret: keys the hashes."""
+def marks_of(request: Request, caller: tuple[str, str], body: bytes, secret: bytes) -> Marks | None:
+    """The request's marks, or None without the header. Raises Invalid for a key that is none.
+
+    caller: its subject, and the uid of its tenant: an issuer's user keeps the subject in another tenant. secret: keys the hashes.
+    """
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
     if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise invalid("Idempotency-Key", f"must have 1 to {LONGEST_KEY} printable characters")
     target = f"{request.method} {request.url.path}?{request.url.query}".encode()
-    return Marks(_mark(secret, subject.encode(), key.encode()), _mark(secret, target, body))
+    return Marks(_mark(secret, *(part.encode() for part in caller), key.encode()), _mark(secret, target, body))
 
 
 def made_by(cache: Cache, kind: str, marks: Marks | None, now: datetime) -> Resource[Any, Any] | None:

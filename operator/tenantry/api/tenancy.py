@@ -26,14 +26,14 @@ def environment(front: Front, principal: Principal, id_: str) -> Row:
 
 def operations(front: Front, principal: Principal) -> Scope:
     """The operations that a caller may see: its tenant's, by uid, and not those of an earlier tenant of that name."""
-    return Scope(SYSTEM_NAMESPACE, "" if principal.superuser else f"tenant={_own_uid(front, principal)}")
+    return Scope(SYSTEM_NAMESPACE, "" if principal.superuser else f"tenant={principal.tenant_uid}")
 
 
 def operation(front: Front, principal: Principal, id_: str) -> Row:
     """Raises NotFound."""
     row = front.operations.find(id_, SYSTEM_NAMESPACE)
     if row is not None and not principal.superuser:
-        row = row if front.operation(row).spec.tenant_uid == _own_uid(front, principal) else None
+        row = row if front.operation(row).spec.tenant_uid == principal.tenant_uid else None
     return _found(row, "operation", id_)
 
 
@@ -63,11 +63,6 @@ def chosen_tenant(front: Front, principal: Principal, request: Request) -> Tenan
     if row is None:
         raise invalid("tenantId", "no such tenant")
     return front.tenant(row)
-
-
-def _own_uid(front: Front, principal: Principal) -> str:
-    tenant = front.owners.named(principal.caller.tenant)
-    return tenant.metadata.uid if tenant is not None else "gone"
 
 
 def _found(row: Row | None, kind: str, id_: str) -> Row:

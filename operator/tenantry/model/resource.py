@@ -144,6 +144,13 @@ class SecretKeyRef(Value):
     key: str = Field(default="password", min_length=1, max_length=253)
 
 
+class BoundTenant(Value):
+    """A Tenant that was named: its name, and the uid that the name meant when it was first seen."""
+
+    name: str
+    uid: str
+
+
 class LastOperation(Lenient):
     """The newest Operation of an object. `by` tells who must act on a failure: `User` or `Operator`."""
 

@@ -37,12 +37,13 @@ def test_any_other_etag_refuses_the_write(tag: str) -> None:
 
 
 def test_the_marks_of_a_request_differ_by_caller_key_body_and_place() -> None:
-    def marks(subject: str = "eve", body: bytes = b"{}", **changes: Any) -> Any:
-        return marks_of(request(**{"idempotency_key": "k", **changes}), subject, body, SECRET)
+    def marks(subject: str = "eve", tenant: str = "", body: bytes = b"{}", **changes: Any) -> Any:
+        return marks_of(request(**{"idempotency_key": "k", **changes}), (subject, tenant), body, SECRET)
 
     base = marks()
     assert marks() == base
     assert marks(subject="bob").key != base.key
+    assert marks(tenant="another of the name").key != base.key
     assert marks(idempotency_key="l").key != base.key
     assert marks(body=b"{ }").key == base.key
     assert marks(body=b"{ }").body != base.body
@@ -51,8 +52,8 @@ def test_the_marks_of_a_request_differ_by_caller_key_body_and_place() -> None:
 
 
 def test_a_body_is_not_known_from_its_mark_without_the_key() -> None:
-    one = marks_of(request(idempotency_key="k"), "eve", b"password", SECRET)
-    other = marks_of(request(idempotency_key="k"), "eve", b"password", b"another key")
+    one = marks_of(request(idempotency_key="k"), ("eve", ""), b"password", SECRET)
+    other = marks_of(request(idempotency_key="k"), ("eve", ""), b"password", b"another key")
     assert one is not None
     assert other is not None
     assert one.body != other.body
@@ -61,7 +62,7 @@ def test_a_body_is_not_known_from_its_mark_without_the_key() -> None:
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\x07"])
 def test_an_ill_formed_idempotency_key_is_refused(key: str) -> None:
     with pytest.raises(Invalid, match="Idempotency-Key"):
-        marks_of(request(idempotency_key=key), "eve", b"", SECRET)
+        marks_of(request(idempotency_key=key), ("eve", ""), b"", SECRET)
 
 
 @pytest.mark.parametrize("slug", ["a", "dev", "a-b", "0", "a" * 30])

@@ -74,7 +74,8 @@ def of_provider(held: EngineIdentityProvider | None, of: Any = CORP) -> Decision
 def of_environment(of: Environment | None = None, **looks: Any) -> Decision[Any]:
     engine = EngineFacts("e", "engine-dev", "RUNNING", "http://here/e/acme/dev", "x", "y", BORN, spec=AS_DECLARED)
     seen: dict[str, Any] = {
-        "tenant": SeenTenant("acme", "acme", deleting=False), "region": SeenRegion("Local", allowed=True), "rivals": (),
+        "tenant": SeenTenant("acme", "uid-of-acme", "acme", deleting=False), "rivals": (),
+        "region": SeenRegion("Local", allowed=True),
         "engine": engine, "admin": PRESENT, "preview": "",
     }  # fmt: skip
     return decide(Observed(of or running_environment(spec=WARNS), **(seen | looks)), NOW)

@@ -52,10 +52,11 @@ from tests.unit.kinds.factories import (
     table,
     telling,
     tenant,
+    uid_of,
     world,
 )
 
-ACME = SeenTenant("acme", "acme", deleting=False)
+ACME = SeenTenant("acme", uid_of("Tenant//acme"), "acme", deleting=False)
 EU = SeenRegion("Local", allowed=True)
 URL = "http://here/e/acme/dev"
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")

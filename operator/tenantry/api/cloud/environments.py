@@ -243,7 +243,7 @@ async def _bound(cache: Cache, name: str) -> Tenant:
 
 def _check_region(cache: Cache, tenant: Tenant, name: str) -> None:
     region = cast("Region | None", cache.resource(Ref(Region.KIND, "", name)))
-    if region is None or region.deleting or not region.allows(tenant.metadata.name):
+    if region is None or region.deleting or not region.allows(tenant.metadata.name, tenant.metadata.uid):
         raise invalid("region", "no such region")
 
 

@@ -34,4 +34,5 @@ class Regions:
             return list_answer(request, front.regions, Scope())
         rows = front.regions.listing(Scope()).rows
         regions = ((row, cast(Region, front.cache.resource(Ref(Region.KIND, *row.name)))) for row in rows)
-        return listing_answer(request, listing_of([row for row, region in regions if region.allows(principal.caller.tenant)]))
+        name, uid = principal.caller.tenant, principal.tenant_uid
+        return listing_answer(request, listing_of([row for row, region in regions if region.allows(name, uid)]))

@@ -30,6 +30,7 @@ class SeenTenant:
     """The tenant of the namespace. older: how many of its environments are older than this one, where a quota asks."""
 
     name: str
+    uid: str
     slug: str
     deleting: bool
     quota: int | None = None

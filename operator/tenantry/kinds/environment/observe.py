@@ -115,6 +115,7 @@ def _tenant(environment: Environment, view: View) -> SeenTenant | None:
     quota = tenant.spec.quota.environments
     return SeenTenant(
         name=tenant.metadata.name,
+        uid=tenant.metadata.uid,
         slug=tenant.status.slug,
         deleting=tenant.deleting,
         quota=quota,
@@ -136,7 +137,7 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
     provider = world.deployer.provider if region.spec.provider == "Host" else region.spec.provider
     return SeenRegion(
         provider=provider,
-        allowed=tenant is not None and region.allows(tenant.name),
+        allowed=tenant is not None and region.allows(tenant.name, tenant.uid),
         images=tuple(rules.images) if rules.images is not None else None,
         sizes=tuple(rules.sizes) if rules.sizes is not None else None,
         external=rules.external,

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from tenantry.kinds.region.spec import Region, RegionStatus
 from tenantry.model.decision import Decision
-from tenantry.model.resource import Blocker, Deletion
+from tenantry.model.resource import Blocker, BoundTenant, Deletion
 from tenantry.model.verdicts import Gone, Ready, Waiting
 
 
 @dataclass(frozen=True)
 class Observed:
-    """environments: how many use it. host_provider: what this host runs engines on."""
+    """environments: how many use it. host_provider: what this host runs engines on. tenants: of those that may use it, the
+    uids by name."""
 
     region: Region
     environments: int
     host_provider: str
+    tenants: Mapping[str, str] = field(default_factory=dict)
 
 
 def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     """Ready while it is declared; gone once no environment uses it."""
     region = seen.region
     provider = seen.host_provider if region.spec.provider == "Host" else region.spec.provider
-    status = region.status.model_copy(update={"provider": provider, "environments": seen.environments, "deletion": None})
+    bound = _bound(seen)
+    update = {"provider": provider, "environments": seen.environments, "tenants": bound, "deletion": None}
+    status = region.status.model_copy(update=update)
     if not region.deleting:
-        return Decision(status, Ready())
+        return Decision(status, Ready(message=_replaced(bound, seen.tenants)))
     if seen.environments == 0:
         return Decision(status, Gone())
     since = region.metadata.deletion_timestamp or now
@@ -38,3 +43,21 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=(blocker,))})
     return Decision(status, Waiting("InUse", f"{seen.environments} environments use it"))
+
+
+def _bound(seen: Observed) -> tuple[BoundTenant, ...]:
+    """Each name is bound when its Tenant is first seen, and stays bound while the declaration has it: a later Tenant of that
+    name is let in by taking the name out, and putting it in again."""
+    held = {each.name: each.uid for each in seen.region.status.tenants}
+    named = {name: held.get(name) or seen.tenants.get(name) for name in seen.region.spec.tenants or ()}
+    return tuple(BoundTenant(name=name, uid=uid) for name, uid in sorted(named.items()) if uid)
+
+
+def _replaced(bound: tuple[BoundTenant, ...], tenants: Mapping[str, str]) -> str:
+    names = [each.name for each in bound if tenants.get(each.name, each.uid) != each.uid]
+    if not names:
+        return ""
+    return (
+        f"spec.tenants: {', '.join(names)} may not use it: the Tenant of that name was deleted, and another has the name; "
+        "take the name out of the list, and add it again, to let the new one in"
+    )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import DisplayName, ObjectName
-from tenantry.model.resource import Resource, SecretKeyRef, Status, Value
+from tenantry.model.resource import BoundTenant, Resource, SecretKeyRef, Status, Value
 
 Provider = Literal["Host", "Local", "Kubernetes"]
 Network = Annotated[str, Field(min_length=4, max_length=43, pattern=r"^[0-9a-fA-F:.]+/[0-9]{1,3}$")]
@@ -45,7 +45,9 @@ class RegionSpec(Value):
 
     display_name: DisplayName | None = None
     tenants: list[ObjectName] | None = Field(
-        default=None, max_length=1000, description="The Tenants that may use it; all where absent."
+        default=None,
+        max_length=1000,
+        description="The Tenants that may use it; all where absent. Each name means the Tenant that first had it.",
     )
     engine: EngineRules = Field(default_factory=EngineRules)
     package_keys: list[PackageKey] | None = Field(
@@ -61,6 +63,9 @@ class RegionStatus(Status):
 
     provider: Literal["Local", "Kubernetes"] | None = None
     environments: int = 0
+    tenants: tuple[BoundTenant, ...] = Field(
+        default=(), description="The Tenants of `spec.tenants` by uid: a later one of the same name may not use the region."
+    )
 
 
 class Region(Resource[RegionSpec, RegionStatus]):
@@ -87,6 +92,9 @@ class Region(Resource[RegionSpec, RegionStatus]):
         """A Region's REST id is its name."""
         return self.metadata.name
 
-    def allows(self, tenant: str) -> bool:
-        """May that Tenant place environments here?"""
-        return self.spec.tenants is None or tenant in self.spec.tenants
+    def allows(self, tenant: str, uid: str) -> bool:
+        """May the Tenant of that name and uid place environments here? One that was never seen is bound by the next pass."""
+        if self.spec.tenants is None:
+            return True
+        bound = next((each.uid for each in self.status.tenants if each.name == tenant), uid)
+        return tenant in self.spec.tenants and bound == uid

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenantry.kinds.user.spec import BoundTenant, Replaced, User, UserIdentity, UserStatus
+from tenantry.kinds.user.spec import Replaced, User, UserIdentity, UserStatus, UserTenant
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import SecretFacts
@@ -57,7 +57,7 @@ def credential_of(user: User) -> UserIdentity:
     )
 
 
-def _bound(seen: Observed) -> BoundTenant | None:
+def _bound(seen: Observed) -> UserTenant | None:
     """The Tenant that the User belongs to from now on. An edit moves it to the Tenant of its name; a look never does.
 
     An edit counts once the pass has seen that Tenant: one of before may have meant the Tenant of before.
@@ -69,17 +69,17 @@ def _bound(seen: Observed) -> BoundTenant | None:
     if not seen.tenant_uid:
         return held
     if uid in ("", seen.tenant_uid):
-        return BoundTenant(name=name, uid=seen.tenant_uid)
+        return UserTenant(name=name, uid=seen.tenant_uid)
     generation = user.metadata.generation
     replaced = held.replaced if held is not None else None
     if replaced is None or replaced.uid != seen.tenant_uid:
         replaced = Replaced(uid=seen.tenant_uid, generation=generation)
     if replaced.generation == generation or user.given_uid:
-        return BoundTenant(name=name, uid=uid, replaced=replaced)
-    return BoundTenant(name=name, uid=seen.tenant_uid)
+        return UserTenant(name=name, uid=uid, replaced=replaced)
+    return UserTenant(name=name, uid=seen.tenant_uid)
 
 
-def _refusal(seen: Observed, bound: BoundTenant | None, now: datetime) -> Verdict | None:
+def _refusal(seen: Observed, bound: UserTenant | None, now: datetime) -> Verdict | None:
     user = seen.user
     if user.metadata.namespace != SYSTEM_NAMESPACE:
         return Stalled("Misplaced", f"metadata.namespace: Users live in {SYSTEM_NAMESPACE}")

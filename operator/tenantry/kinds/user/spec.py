@@ -7,7 +7,18 @@ from typing import ClassVar
 from pydantic import Field
 
 from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Role, Username
-from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SOURCE, Resource, SecretKeyRef, Status, Time, Value
+from tenantry.model.resource import (
+    MANAGED_BY_LABEL,
+    MANAGER,
+    OF_TENANT,
+    SOURCE,
+    BoundTenant,
+    Resource,
+    SecretKeyRef,
+    Status,
+    Time,
+    Value,
+)
 
 
 class UserSpec(Value):
@@ -51,11 +62,9 @@ class Replaced(Value):
     generation: int
 
 
-class BoundTenant(Value):
+class UserTenant(BoundTenant):
     """The Tenant that a User belongs to. replaced: its name is another Tenant's by now."""
 
-    name: str
-    uid: str
     replaced: Replaced | None = None
 
 
@@ -67,7 +76,7 @@ class UserStatus(Status):
     credential: str | None = Field(default=None, description="Keyed fingerprint of the credential: changes with it.")
     updated_at: Time | None = None
     claimed: bool = False
-    tenant: BoundTenant | None = Field(default=None, description="The Tenant that it belongs to, by its uid.")
+    tenant: UserTenant | None = Field(default=None, description="The Tenant that it belongs to, by its uid.")
 
 
 class User(Resource[UserSpec, UserStatus]):
