@@ -78,8 +78,7 @@ class Declarations(Protocol):
         """Declares it so, by one commit that the remote has when the call returns; nothing of it is there when it raises.
 
         Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and a
-        Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all.
-        """
+        Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all."""
 
     async def tree(self) -> Tree:
         """What it declares now. Raises Invalid where it is broken, and a Halt when it cannot be read."""
@@ -204,6 +203,9 @@ class EngineView(Protocol):
     async def apps(self) -> tuple[EngineApp, ...]:
         """Apps with a stored version or data."""
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        """The ids of the apps whose tables hold rows; of an engine that does not count them, those that have tables."""
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         """What installing that stored version would do now; empty when nothing. Raises NotFound."""
 
@@ -234,8 +236,7 @@ class EngineAdmin(EngineView, Protocol):
     ) -> None:
         """Installs a stored version; Invalid names the steps when those that lose data are not allowed.
 
-        listed: what `allow_drops` covers; None: what the last refusal listed, and everything where there was none.
-        """
+        listed: what `allow_drops` covers; None: what the last refusal listed, and everything where there was none."""
 
     async def uninstall(self, app: str) -> None:
         """Invalid when it is not installed."""
@@ -301,8 +302,7 @@ class Packages(PackageView, Protocol):
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
         """Checks and stores a package file, by one rename. Identical bytes are kept once. Raises Invalid.
 
-        checked: what a check of this very file told already.
-        """
+        checked: what a check of this very file told already."""
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         """A local file with those bytes. Raises NotFound."""
@@ -318,8 +318,7 @@ class Fetcher(Protocol):
         """Has them fetched and stored, and the package looked at again then. Returns at once; a fetch under way goes on.
 
         Raises, once, what the fetch before came to: a Stalled Halt (FetchRefused, PackageDiffers, PackageRefused), or a
-        Transient one.
-        """
+        Transient one."""
 
     async def cancel(self, tenant: str, sha256: str) -> None:
         """Nothing fetches those bytes for that tenant any more. Idempotent."""

@@ -106,6 +106,17 @@ async def test_publish_installs_and_versions_keep_upload_order(admin: EngineAdmi
     assert await admin.apps() == (EngineApp("crm", "CRM", "Example Ltd", "1.10.0", ("1.10.0", "1.9.0"), True),)
 
 
+async def test_apps_hold_rows_until_their_data_is_dropped_whether_installed_or_not(admin: EngineAdmin, package: Package) -> None:
+    await admin.upload(package("1.0.0"))
+    assert await admin.apps_with_rows() == frozenset()
+    await admin.install("crm", "1.0.0")
+    assert await admin.apps_with_rows() == {"crm"}
+    await admin.uninstall("crm")
+    assert await admin.apps_with_rows() == {"crm"}
+    await admin.drop_data("crm")
+    assert await admin.apps_with_rows() == frozenset()
+
+
 async def test_publish_of_a_stored_version_installs_it(admin: EngineAdmin, package: Package) -> None:
     file = package("1.0.0")
     await admin.upload(file)

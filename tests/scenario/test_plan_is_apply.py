@@ -336,6 +336,36 @@ async def test_a_plan_names_the_data_that_would_be_lost(base: Path, tmp_path: Pa
     assert "crm: install 2.0.0, adds column contacts.phone, drops column contacts.fax (losing, 1 rows)" in lines
 
 
+async def test_an_environment_keeps_rows_whose_app_left_the_source_before(base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    async with platform_on(copy_of(base, tmp_path / "state")) as platform:
+        await apply(platform, write(folder, edited({"dev.crm": None})))
+        source = platform.source
+        assert source is not None
+        assert {each.held.ref.name: each.reason for each in source.last.kept} == {"dev.crm": "holds data"}
+        source.syncer.approve()
+        await source.sync()
+        await platform.converged()
+        assert platform.cache.entry(Ref("App", "tenant-acme", "dev.crm")) is None
+        without = {"dev.crm": None, "dev": None, "ann": None, "corp": None}
+        plan = await platform.plan_source(write(tmp_path / "next", edited(without)), SOURCE_NAME)
+        kept = (await platform.attach(tmp_path / "next", SOURCE_NAME).sync()).kept
+    assert {each.held.ref.name: each.reason for each in kept}["dev"] == "holds data"
+    assert [(each.held.ref, each.reason) for each in plan.kept] == [(each.held.ref, each.reason) for each in kept]
+
+
+async def test_a_protected_environment_keeps_its_contents(base: Path, tmp_path: Path) -> None:
+    protected = {"spare": environment("spare", ", deletionProtection: true"), "spare.crm": app("spare", "keep: [1.0.0]")}
+    async with platform_on(copy_of(base, tmp_path / "state")) as platform:
+        await apply(platform, write(tmp_path / "source", edited(protected)))
+        plan = await platform.plan_source(write(tmp_path / "next", edited({**protected, "spare.crm": None})), SOURCE_NAME)
+        kept = (await platform.attach(tmp_path / "next", SOURCE_NAME).sync()).kept
+    assert [(each.held.ref.name, each.reason) for each in kept] == [
+        ("spare.crm", "is in environment spare, which deletionProtection protects")
+    ]
+    assert plan.kept == kept
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 async def test_a_plan_that_is_made_again_has_the_same_digest(base: Path, tmp_path: Path, edits: dict[str, str | None]) -> None:

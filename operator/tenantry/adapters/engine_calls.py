@@ -54,6 +54,10 @@ class PlainEngine:
     async def apps(self) -> tuple[EngineApp, ...]:
         return tuple(self._wire.parsed(_app, item) for item in await self._wire.data("/admin/apps"))
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        """Those with tables: such an engine does not count rows."""
+        return frozenset(app.id for app in await self.apps() if app.persisted)
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         """Nothing: such an engine tells only when it refuses."""
         return ()
@@ -182,6 +186,12 @@ class PlainEngine:
 
 class OwnEngine(PlainEngine):
     """An engine of ours: the interface and our operator's extension."""
+
+    async def apps_with_rows(self) -> frozenset[str]:
+        try:
+            return frozenset(map(str, await self._wire.data(f"{EXTENSION}/data")))
+        except NotFound:  # the engine is of an older release, which has no such route
+            return await super().apps_with_rows()
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         items = await self._wire.data(f"{EXTENSION}/apps/{_safe(app)}/steps/{_safe(version)}")

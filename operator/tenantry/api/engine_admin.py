@@ -63,6 +63,9 @@ class StoreEngineAdmin:
     async def apps(self) -> tuple[EngineApp, ...]:
         return self._apps.list()
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        return await self._apps.with_rows()
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         return await self._apps.steps(app, version)
 

@@ -89,7 +89,7 @@ class Connected:
     def fetching(self, settings: Settings, packages: Packages, scratch: Path, ended: Callable[[Ref], None]) -> Fetching:
         """What the operator fetches. ended: hears of each object with news."""
         secrets = StoreSecrets(self.writing, self.cache.document, self.fingerprint_key)
-        return Fetching.of(settings, packages, scratch, scratch, self.writing, self.cache, secrets, ended)
+        return Fetching.of(settings, packages, scratch, scratch, self.writing, self.cache, secrets, ended, self.engines)
 
     async def guard(self) -> None:
         """Keeps the rights in tenants' namespaces as they are to be, without end."""

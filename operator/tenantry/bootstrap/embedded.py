@@ -44,13 +44,14 @@ from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
-from tenantry.model.resource import Document
+from tenantry.model.resource import Document, Ref
 from tenantry.model.syncing import owner_of
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.declared import declared_of
 from tenantry.runtime.first_user import ensure_first_user
+from tenantry.runtime.holding import holding
 from tenantry.runtime.plan import Edit
 from tenantry.runtime.planned import Planned
 from tenantry.runtime.pruning import Budget
@@ -141,7 +142,7 @@ class Platform:
         backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
         engines = _engines(keys, secrets, settings, state / "incoming", _in_process(hosting, base_url), cache)
         deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
-        fetching = Fetching.of(settings, packages, packages.incoming, state, writing, cache, secrets, lambda of: runtime.look(of))
+        fetching = _fetching(settings, packages, state, writing, cache, secrets, lambda of: runtime.look(of), engines)
         ports = _ports(writing, store, fingerprint_key, deployer, engines, packages, fetching)
         runtime = _runtime(cache, ports, settings)
         return cls(
@@ -189,7 +190,8 @@ class Platform:
 
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""
-        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version)
+        asked = holding(self.ports.engines)
+        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version, holding=asked)
         self.source = feed = SourceFeed(opened.location, opened.read, opened.changes, syncer, self.cache, opened.applied)
         if opened.declarations is not None:
             self.write_back = WriteBack(
@@ -310,6 +312,19 @@ def _ports(
         fetcher=fetching.packages,
         sources=fetching.sources,
     )
+
+
+def _fetching(
+    settings: Settings,
+    packages: FolderBlobs,
+    state: Path,
+    writing: WritingStore,
+    cache: Cache,
+    secrets: StoreSecrets,
+    ended: Callable[[Ref], None],
+    engines: HttpEngines,
+) -> Fetching:
+    return Fetching.of(settings, packages, packages.incoming, state, writing, cache, secrets, ended, engines)
 
 
 def _runtime(cache: Cache, ports: Ports, settings: Settings) -> Runtime:

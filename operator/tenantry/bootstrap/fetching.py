@@ -14,8 +14,9 @@ from tenantry.bootstrap.source_kind import SourceRepositories
 from tenantry.hosts.source_following import SourceFollowing
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import Ref
-from tenantry.ports import Packages, Secrets
+from tenantry.ports import EngineViews, Packages, Secrets
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.holding import holding
 from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
@@ -38,13 +39,14 @@ class Fetching:
         cache: Cache,
         secrets: Secrets,
         ended: Callable[[Ref], None],
+        engines: EngineViews,
     ) -> Fetching:
         """folder: where bytes are until they are stored; home: of the folder with repositories. ended: hears of what has news."""
         allowed = settings.packages
         limits = FetchLimits(allowed.size, allowed.fetch_time.total_seconds(), allowed.fetches)
         fetcher = PackageFetcher(packages, folder, Downloads(rules_of(settings.outbound)), limits, ended)
         repositories = SourceRepositories(home / "sources", folder, settings, Admission(), packages, secrets, cache)
-        return cls(fetcher, SourceFollowing(writing, cache, repositories, FINALIZED, ended))
+        return cls(fetcher, SourceFollowing(writing, cache, repositories, FINALIZED, ended, holding(engines)))
 
     @property
     def both(self) -> tuple[PackageFetcher, SourceFollowing]:

@@ -35,6 +35,7 @@ from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Engines
 from tenantry.rest.plan_bundle import Bundle, read_bundle, take_package
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.holding import holding
 from tenantry.runtime.inventory import CacheLists
 from tenantry.runtime.plan import Edit, Remarks, Settle, WhatIf, plan
 from tenantry.runtime.planned import Planned, declared_digest
@@ -132,7 +133,7 @@ class Planner:
         async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
             store = what_if.store.as_(as_whom.caller) if as_whom else what_if.store
             lists = CacheLists(what_if.cache, as_whom.namespace) if as_whom else what_if.lists
-            syncer = Syncer(store, lists, name, FINALIZED, budget)
+            syncer = Syncer(store, lists, name, FINALIZED, budget, holding=what_if.holding)
             synced = await syncer.sync(tree)
             while synced.waiting:
                 await settle()
@@ -169,7 +170,7 @@ class Planner:
             fetcher=NoFetches(),
             sources=PlannedSources(self.ports.sources.owned),
         )
-        what_if = WhatIf(cache, ports.store, memory, ports)
+        what_if = WhatIf(cache, ports.store, memory, ports, holding(ports.engines))
         covers = _tenants_own(cache, tenant) if tenant else _everything
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=now, covers=covers)
         found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}

@@ -18,6 +18,20 @@ def _is_of_an_app(table: str) -> bool:
     return "__" in table and not table.startswith("_")
 
 
+def apps_with_rows(connection: sa.Connection) -> frozenset[str]:
+    """The ids of the apps of which any table holds a row, installed or not."""
+    found: set[str] = set()
+    for name in filter(_is_of_an_app, sa.inspect(connection).get_table_names()):
+        app = _app_of(name)
+        if app not in found and connection.execute(sa.select(sa.literal(1)).select_from(sa.table(name)).limit(1)).first():
+            found.add(app)
+    return frozenset(found)
+
+
+def _app_of(table: str) -> str:
+    return table.split("__", 1)[0].replace("_", "-")
+
+
 def held_apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
     """All of them, by id."""
     stored: dict[str, list[StoredVersion]] = {}
@@ -25,7 +39,7 @@ def held_apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
         stored.setdefault(one.app, []).append(one)
     installed = records.installed(connection)
     tables = sa.inspect(connection).get_table_names()
-    prefixes = {name.split("__", 1)[0].replace("_", "-") for name in tables if _is_of_an_app(name)}
+    prefixes = {_app_of(name) for name in tables if _is_of_an_app(name)}
     apps = []
     for id_ in sorted({*stored, *prefixes}):
         version = installed.get(id_, ("", ""))[0]

@@ -17,7 +17,7 @@ from tenantry.engine import federation, records
 from tenantry.engine.data.exposure import Exposure, Exposures
 from tenantry.engine.database import FILE, Database, limit_time
 from tenantry.engine.federation import FederatedIdentity
-from tenantry.engine.inventory import held_apps
+from tenantry.engine.inventory import apps_with_rows, held_apps
 from tenantry.engine.migration import run
 from tenantry.engine.migration.run import LossRefused
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
@@ -86,6 +86,9 @@ class Engine:
     async def apps(self) -> tuple[EngineApp, ...]:
         return await self._read(held_apps, tuple[EngineApp, ...])
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        return await self._read(apps_with_rows, frozenset[str])
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         manifest = await self._manifest(app, version)
         return await self._read(lambda connection: run.plan(connection, manifest), tuple[MigrationStep, ...])
@@ -112,16 +115,14 @@ class Engine:
 
     async def uninstall(self, app: str) -> None:
         async with self._turn:
-            held = await self._app(app)
-            if not held.installed:
+            if not (await self._app(app)).installed:
                 raise _refused("id", f"{app} is not installed")
             await self._write(lambda connection: records.clear_installed(connection, app))
             await self._tidy()
 
     async def drop_data(self, app: str) -> None:
         async with self._turn:
-            held = await self._app(app)
-            if held.installed:
+            if (await self._app(app)).installed:
                 raise _refused("id", f"{app} is installed: uninstall it first")
             await asyncio.to_thread(self._drop, app)
 

@@ -23,6 +23,7 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.holding import Holding
 from tenantry.runtime.inventory import CacheLists, Changes, owned_by
 from tenantry.runtime.pruning import Budget, Kept, is_exempt
 from tenantry.runtime.sync import Syncer
@@ -92,7 +93,9 @@ class SourceFollowing:
         repositories: Repositories,
         finalized: Container[str],
         ended: Callable[[Ref], None],
+        holding: Holding,
     ) -> None:
+        self._holding = holding
         self._store = store
         self._cache = cache
         self._repositories = repositories
@@ -211,7 +214,7 @@ class SourceFollowing:
         opened = await self._repositories.open(order)
         scope, budget = _scope(order.source), Budget(order.objects, order.percent / 100)
         lists, version = CacheLists(self._cache, scope), partial(self._changes.version, scope)
-        syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget, version)
+        syncer = Syncer(self._hand(order), lists, order.owner, self._finalized, budget, version, holding=self._holding)
         read, told = partial(self._read, one, opened), partial(self._tell, one)
         one.feed = SourceFeed(order.url, read, opened.changes, syncer, self._cache, opened.applied, told=told)
         one.declarations = opened.declarations
@@ -275,7 +278,8 @@ class SourceFollowing:
 
     async def _prune_all(self, order: SyncOrder) -> tuple[KeptBack, ...]:
         """Deletes what is the Source's, by the platform's own hand; what holds data only once that was approved."""
-        syncer = Syncer(self._store, CacheLists(self._cache, _scope(order.source)), order.owner, self._finalized, Budget(share=1))
+        lists = CacheLists(self._cache, _scope(order.source))
+        syncer = Syncer(self._store, lists, order.owner, self._finalized, Budget(share=1), holding=self._holding)
         kept = _kept((await syncer.sync(Tree())).kept)
         if order.approved and order.approved == approval_of(kept):
             syncer.approve()

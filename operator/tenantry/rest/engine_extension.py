@@ -32,6 +32,7 @@ def extension_router(operator_of: AdminOf, uploads: Uploads) -> APIRouter:
     routes = _ExtensionRoutes(operator_of, uploads)
     rows = [
         Row("POST", f"{PREFIX}/preview", routes.preview, None, UPLOAD),
+        Row("GET", f"{PREFIX}/data", routes.data),
         Row("GET", f"{PREFIX}/apps/{{id}}/steps/{{version}}", routes.steps),
         Row("POST", f"{PREFIX}/apps/{{id}}/install/{{version}}", routes.install, SuccessResponse, ExtendedInstall),
         Row("GET", f"{PREFIX}/identities", routes.identities),
@@ -54,6 +55,11 @@ class _ExtensionRoutes:
         admin = await self._operator_of(request)
         async with self._uploads.receive(request) as package:
             return _steps_response(await admin.preview(package))
+
+    async def data(self, request: Request) -> Response:
+        """The ids of the apps whose tables hold rows."""
+        admin = await self._operator_of(request)
+        return json_response({"data": sorted(await admin.apps_with_rows())})
 
     async def steps(self, request: Request, id: str, version: str) -> Response:
         """What installing a stored version would do now."""

@@ -14,6 +14,7 @@ from tenantry.model.verdicts import Gone, Ready, Verdict, Waiting
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.cycle import Cycle, Ended, Seat
+from tenantry.runtime.holding import Holding
 from tenantry.runtime.planned import Edited, Planned, differing
 from tenantry.runtime.pruning import Kept
 from tenantry.runtime.runtime import Runtime
@@ -29,6 +30,7 @@ class WhatIf:
     store: WritingStore
     lists: Lists
     seat: Seat
+    holding: Holding
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
 
 DISABLED = "disabled"
+CONTENTS = ("App", "Identity", "IdentityProvider")
+
+
+@dataclass(frozen=True)
+class EngineData:
+    """What the engine of an environment holds. apps: those with rows; unknown: why it could not be asked, `""` when it was."""
+
+    apps: frozenset[str] = frozenset()
+    unknown: str = ""
+
+    @property
+    def any(self) -> bool:
+        return bool(self.apps or self.unknown)
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,21 @@ class Kept:
     approvable: bool = True
 
 
+def at_stake(gone: Iterable[Document], existing: Mapping[Ref, Document]) -> tuple[Document, ...]:
+    """The Environments whose engines may lose data when these objects are pruned: they are asked before it is decided."""
+    named: set[Ref] = set()
+    namespaces: set[str] = set()
+    for each in filter(_prunable, gone):
+        ref = ref_of(each)
+        named |= {ref} if ref.kind == "Environment" else {environment_of(each)} - {None}  # type: ignore[arg-type]
+        namespaces |= {_namespace_of(each)} - {""}
+    return tuple(
+        document
+        for ref, document in existing.items()
+        if ref.kind == "Environment" and (ref in named or ref.namespace in namespaces)
+    )
+
+
 def decide_pruning(
     gone: Iterable[Document],
     existing: Mapping[Ref, Document],
@@ -38,21 +66,31 @@ def decide_pruning(
     approvals: Container[str],
     budget: Budget,
     doubt: str = "",
+    data: Mapping[Ref, EngineData] | None = None,
+    protected: Container[Ref] = frozenset(),
 ) -> tuple[tuple[Held, ...], tuple[Kept, ...]]:
     """What is deleted, and what is kept for now. gone: the source's objects that it does not declare any more, in order of
     deletion; owned: how many objects are the source's; broken: a part of the source could not be read; approvals: uids;
-    doubt: why all of it needs approval, `""` when it does not.
+    doubt: why all of it needs approval, `""` when it does not. data: what the engines of `at_stake` hold; protected: the
+    Environments whose contents are protected.
     """
     candidates = [document for document in gone if _prunable(document)]
     if broken:
         reason = "a file of the source is broken: nothing is pruned until it can be read"
         return (), tuple(Kept(held_of(each), reason, approvable=False) for each in candidates)
-    holding = _holding_data(candidates, existing)
+    stakes = _Stakes.of(candidates, data or {}, protected)
     asked = [each for each in candidates if each["metadata"]["uid"] not in approvals and not _confirmed(each)]
     over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {owned} objects left it at once"
-    kept = [Kept(held_of(each), reason) for each in asked if (reason := _reason(each, holding) or doubt or over)]
+    kept = [Kept(held_of(each), reason) for each in asked if (reason := stakes.reason(each) or doubt or over)]
     stays = {each.held for each in kept}
     return tuple(held for each in candidates if (held := held_of(each)) not in stays), tuple(kept)
+
+
+def protected_in(existing: Mapping[Ref, Document], declared: Iterable[Document]) -> frozenset[Ref]:
+    """The Environments with deletionProtection, unless the same tree takes that away."""
+    given_up = {ref_of(each) for each in declared if each["kind"] == "Environment" and not each["spec"].get("deletionProtection")}
+    held = (ref for ref, each in existing.items() if ref.kind == "Environment" and each["spec"].get("deletionProtection"))
+    return frozenset(held) - given_up
 
 
 def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> frozenset[Ref]:
@@ -95,22 +133,61 @@ def _confirmed(document: Document) -> bool:
     return DELETION_CONFIRMED in document["metadata"].get("annotations", {})
 
 
-def _holding_data(candidates: Sequence[Document], existing: Mapping[Ref, Document]) -> dict[str, str]:
-    """The namespaces in which pruning would lose data, each with what holds it."""
-    with_data = {
-        (ref.namespace, document["spec"]["environment"])
-        for ref, document in existing.items()
-        if ref.kind == "App" and document.get("status", {}).get("persisted")
-    }
-    holding = {}
-    for each in candidates:
-        ref = ref_of(each)
-        if ref.kind == "Environment" and (ref.namespace, ref.name) in with_data:
-            holding[ref.namespace] = str(ref)
-        namespace = _namespace_of(each)
-        if namespace in {having for having, _ in with_data}:
-            holding[namespace] = str(ref)
-    return holding
+def environment_of(document: Document) -> Ref | None:
+    """The Environment that an App, Identity or IdentityProvider is in; None for other kinds."""
+    if document["kind"] not in CONTENTS:
+        return None
+    return Ref("Environment", document["metadata"]["namespace"], document["spec"]["environment"])
+
+
+@dataclass(frozen=True)
+class _Stakes:
+    """What would be lost. holders: by namespace, the Environment, Tenant or Namespace that holds data there; apps: those with
+    rows, by their objects; packages: the ids of those apps, by namespace."""
+
+    holders: Mapping[str, tuple[Ref, str]]
+    apps: Mapping[Ref, str]
+    packages: Mapping[tuple[str, str], Ref]
+    protected: Container[Ref]
+
+    @classmethod
+    def of(cls, candidates: Sequence[Document], data: Mapping[Ref, EngineData], protected: Container[Ref]) -> _Stakes:
+        holders: dict[str, tuple[Ref, str]] = {}
+        apps: dict[Ref, str] = {}
+        packages: dict[tuple[str, str], Ref] = {}
+        for each in candidates:
+            ref, namespace = ref_of(each), _namespace_of(each)
+            if ref.kind == "Environment" and data.get(ref, EngineData()).any:
+                holders[ref.namespace] = ref, _held(data[ref])
+            within = [found for place, found in data.items() if namespace and place.namespace == namespace and found.any]
+            if within:
+                holders[namespace] = ref, _held(within[0])
+            found = data.get(environment_of(each) or ref, EngineData())
+            if ref.kind == "App" and (found.unknown or each["spec"]["app"] in found.apps):
+                apps[ref] = _held(found)
+                packages[ref.namespace, each["spec"]["app"]] = ref
+        return cls(holders, apps, packages, protected)
+
+    def reason(self, document: Document) -> str:
+        """Why an object is kept: it holds data, lies beside what does, or is in a protected environment."""
+        return next(self._reasons(document), "")
+
+    def _reasons(self, document: Document) -> Iterator[str]:
+        ref, environment = ref_of(document), environment_of(document)
+        holder, why = self.holders.get(ref.namespace or _namespace_of(document), (None, ""))
+        if holder is not None:
+            yield why if holder == ref else f"stays with {holder}, which {why}"
+        if ref in self.apps:
+            yield self.apps[ref]
+        if environment is not None and environment in self.protected:
+            yield f"is in environment {environment.name}, which deletionProtection protects"
+        app = self.packages.get((ref.namespace, document["spec"]["app"])) if ref.kind == "Package" else None
+        if app is not None:
+            yield f"stays with {app}, which holds data"
+
+
+def _held(data: EngineData) -> str:
+    return f"may hold data: {data.unknown}" if data.unknown else "holds data"
 
 
 def _namespace_of(document: Document) -> str:
@@ -120,11 +197,3 @@ def _namespace_of(document: Document) -> str:
         bound = (document.get("status", {}).get("namespace") or {}).get("name")
         return str(bound or document["spec"].get("namespace") or f"tenant-{ref.name}")
     return ref.name if ref.kind == "Namespace" else ""
-
-
-def _reason(document: Document, holding: Mapping[str, str]) -> str:
-    """Why an object is kept for the sake of data: it holds some, or lies beside what does."""
-    holder = holding.get(document["metadata"].get("namespace", "") or _namespace_of(document))
-    if holder is None:
-        return ""
-    return "holds data" if holder == str(ref_of(document)) else f"stays with {holder}, which holds data"

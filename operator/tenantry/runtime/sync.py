@@ -30,7 +30,8 @@ from tenantry.model.tree import Declared, Origin, SourceProblem, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled, described
 from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
-from tenantry.runtime.pruning import Budget, Kept, decide_pruning, still_needed, still_used
+from tenantry.runtime.holding import Holding
+from tenantry.runtime.pruning import Budget, EngineData, Kept, at_stake, decide_pruning, protected_in, still_needed, still_used
 
 T = TypeVar("T")
 ORDER = (
@@ -93,12 +94,14 @@ def decide_sync(
     source: str,
     approvals: Container[str] = frozenset(),
     budget: Budget | None = None,
+    data: Mapping[Ref, EngineData] | None = None,
 ) -> SyncPlan:
-    """What a sync of the tree would do. existing: all objects of the kinds of ORDER; approvals: uids that may be pruned.
+    """What a sync of the tree would do. existing: all objects of the kinds of ORDER; approvals: uids that may be pruned;
+    data: what the engines hold of which `engines_at_stake` named the environments.
 
     At a first start (nothing there is the source's) with a broken file, and where nothing could be read, nothing is applied.
     """
-    owned = {ref: document for ref, document in existing.items() if _label(document, SOURCE) == source}
+    owned = _owned(existing, source)
     if tree.broken and not (owned and tree.documents):
         return SyncPlan(problems=tree.problems)
     declared = {each.ref for each in tree.documents}
@@ -107,8 +110,10 @@ def decide_sync(
         _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place.file))
         for each in _in_order(tree.documents)
     ]
-    gone = [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
-    deletes, kept = decide_pruning(gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree))
+    gone, protected = _gone(tree, owned), protected_in(existing, (each.document for each in tree.documents))
+    deletes, kept = decide_pruning(
+        gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree), data, protected
+    )
     needed = still_needed(deletes, existing)
     used, in_use = still_used(deletes, existing)
     deletes = tuple(held for held in deletes if held not in {each.held for each in in_use})
@@ -125,6 +130,21 @@ def decide_sync(
 
 def _later(ref: Ref) -> str:
     return "goes when no environment uses it" if ref.kind == "Region" else "goes when its engine is left"
+
+
+def engines_at_stake(tree: Tree, existing: Mapping[Ref, Document], source: str) -> tuple[Document, ...]:
+    """The Environments whose engines must be asked for data before this tree is decided upon."""
+    return () if tree.broken else at_stake(_gone(tree, _owned(existing, source)), existing)
+
+
+def _owned(existing: Mapping[Ref, Document], source: str) -> dict[Ref, Document]:
+    return {ref: document for ref, document in existing.items() if _label(document, SOURCE) == source}
+
+
+def _gone(tree: Tree, owned: Mapping[Ref, Document]) -> list[Document]:
+    """The source's objects that it does not declare any more, dependents first."""
+    declared = {each.ref for each in tree.documents}
+    return [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
 
 
 def _doubt(tree: Tree) -> str:
@@ -209,7 +229,8 @@ class _AtRest(NamedTuple):
 class Syncer:
     """Carries out the syncs of one source. finalized: the kinds whose objects are born with our finalizer.
 
-    version: another one whenever anything was written. The same tree over the same version needs no second look.
+    holding: what engines hold, by runtime.holding. version: another one whenever anything was written. The same tree over the
+    same version needs no second look, unless something is kept: what an engine holds changes without a write.
     """
 
     def __init__(
@@ -220,8 +241,11 @@ class Syncer:
         finalized: Container[str],
         budget: Budget | None = None,
         version: Callable[[], str] | None = None,
+        *,
+        holding: Holding,
     ) -> None:
         self._store = store
+        self._holding = holding
         self._lists = lists
         self._version = version
         self._at_rest: _AtRest | None = None
@@ -241,14 +265,16 @@ class Syncer:
             version, self._tree = self._version() if self._version else "", tree
             if self._at_rest is not None and (tree, version) == self._at_rest[:2]:
                 return self._at_rest.found
-            plan = decide_sync(tree, await self._existing(), self.source, self._approvals, self._budget)
+            existing = await self._existing()
+            data = await self._holding(engines_at_stake(tree, existing, self.source))
+            plan = decide_sync(tree, existing, self.source, self._approvals, self._budget, data)
             self._kept, self._waiting = plan.kept, {}
             done = await self._write((*plan.creates, *plan.replaces))
             deleted = await self._by_kind(self._delete_one, plan.deletes, lambda held: held.ref.kind)
             self._await_namespaces(write for _, write in plan.waiting)
             waits = tuple(wait for wait, _ in plan.waiting)
             found = Synced(kept=plan.kept, waiting=waits, problems=plan.problems)
-            self._at_rest = _AtRest(tree, version, found) if version and not plan.writes else None
+            self._at_rest = _AtRest(tree, version, found) if version and not plan.writes and not plan.kept else None
             return _joined((found, done, deleted))
 
     async def resume(self, *namespaces: str) -> Synced:

@@ -19,6 +19,7 @@ from tenantry.model.tree import Declared, Place, Revision, Tree
 from tenantry.runtime.cache import Cache, Entry
 from tenantry.runtime.writing import WritingStore
 from tests.unit.hosts.test_source_following import SOURCE, TIP, Kit, Remotes, order
+from tests.unit.runtime.held_data import no_data
 
 ADMISSION = Admission()
 
@@ -27,7 +28,7 @@ ADMISSION = Admission()
 async def kit() -> AsyncIterator[Kit]:
     cache, remotes, news = Cache(TYPES), Remotes(), asyncio.Queue[Ref]()
     store = WritingStore(MemoryStore(ADMISSION), cache)
-    following = SourceFollowing(store, cache, remotes, frozenset(), news.put_nowait)
+    following = SourceFollowing(store, cache, remotes, frozenset(), news.put_nowait, no_data)
     yield Kit(following, remotes, cache, store, news)
     await following.aclose()
 

@@ -17,6 +17,7 @@ from tenantry.model.tree import Declared, Place, Tree
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.sync import Syncer
 from tenantry.runtime.writing import WritingStore
+from tests.unit.runtime.held_data import no_data
 
 DEV = Ref("Environment", "tenant-acme", "dev")
 ENVIRONMENT = {
@@ -47,7 +48,7 @@ async def test_what_waits_for_a_namespace_comes_whenever_that_appears(moment: st
     cache = Cache(TYPES)
     memory = MemoryStore(Admission())
     store = WritingStore(memory, cache)
-    feed = SourceFeed("here", read, never, Syncer(store, memory, "default", ()), cache, applied)
+    feed = SourceFeed("here", read, never, Syncer(store, memory, "default", (), holding=no_data), cache, applied)
     if moment == "before the sync":
         await store.create(NAMESPACE)
     await feed.sync()
@@ -84,7 +85,7 @@ async def test_a_bug_in_a_sync_becomes_a_problem_of_the_source_and_a_later_sync_
             raise bugs.pop()
         return TREE
 
-    feed = SourceFeed("here", fails, never, Syncer(store, memory, "default", ()), cache, applied)
+    feed = SourceFeed("here", fails, never, Syncer(store, memory, "default", (), holding=no_data), cache, applied)
     await store.create(NAMESPACE)
     with capture_logs() as logs:
         await feed.sync()

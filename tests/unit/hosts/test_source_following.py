@@ -19,6 +19,7 @@ from tenantry.model.tree import Revision, Tree
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.writing import WritingStore
+from tests.unit.runtime.held_data import no_data
 
 SOURCE = Ref("Source", "tenantry-system", "platform")
 TIP = "4f0c2b9d1e7700000000000000000000000000aa"
@@ -97,7 +98,7 @@ class Kit:
 async def kit() -> AsyncIterator[Kit]:
     cache, remotes, news = Cache(TYPES), Remotes([empty]), asyncio.Queue[Ref]()
     store = WritingStore(MemoryStore(Admission()), cache)
-    following = SourceFollowing(store, cache, remotes, frozenset(), news.put_nowait)
+    following = SourceFollowing(store, cache, remotes, frozenset(), news.put_nowait, no_data)
     yield Kit(following, remotes, cache, store, news)
     await following.aclose()
     assert remotes.under_way == 0

@@ -229,6 +229,9 @@ class Engine:
     async def apps(self) -> tuple[EngineApp, ...]:
         return self.held_apps
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        return frozenset(app.id for app in self.held_apps if app.persisted)
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         return self.migrations[app, version]
 

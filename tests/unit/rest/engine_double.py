@@ -42,6 +42,9 @@ class EngineDouble:
             raise self.fails_with
         return (EngineApp("shop", "Shop", "Us", "", tuple(self.packages), False), EngineApp("crm", persisted=True))
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        return frozenset({"crm"})
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         self._version(version)
         return (MigrationStep("drops column contacts.fax", True, 7),)

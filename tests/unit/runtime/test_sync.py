@@ -12,8 +12,9 @@ from tenantry.kinds.admission import Admission
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import NotFound, Problem
-from tenantry.runtime.pruning import Budget
-from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, Wait, decide_sync
+from tenantry.runtime.pruning import Budget, EngineData
+from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, Wait, decide_sync, engines_at_stake
+from tests.unit.runtime.held_data import no_data
 
 ADMISSION = Admission()
 BROKEN = (SourceProblem("z.yaml", 3, Problem("", "is broken")),)
@@ -34,9 +35,13 @@ def environment(name: str, namespace: str = "tenant-acme", **spec: Any) -> dict[
     return document("Environment", name, namespace, spec={"region": "local", **spec})
 
 
-def app(environment_: str, name: str, *, persisted: bool = False) -> dict[str, Any]:
-    made = document("App", f"{environment_}.{name}", "tenant-acme", spec={"environment": environment_, "app": name})
-    return {**made, "status": {"persisted": persisted}}
+def app(environment_: str, name: str) -> dict[str, Any]:
+    return document("App", f"{environment_}.{name}", "tenant-acme", spec={"environment": environment_, "app": name})
+
+
+def identity(environment_: str, name: str) -> dict[str, Any]:
+    spec = {"environment": environment_, "username": name, "passwordSecretRef": {"name": "s", "key": "k"}}
+    return document("Identity", name, "tenant-acme", spec=spec)
 
 
 def namespace(name: str) -> dict[str, Any]:
@@ -254,28 +259,91 @@ def test_what_was_approved_is_pruned_and_nothing_else() -> None:
     assert kept(decide(tree(), every, approvals=frozenset({"uid-another"})))
 
 
-HOLDING = (namespace("tenant-acme"), tenant("acme"), environment("dev"), environment("empty"), app("dev", "crm", persisted=True))
+CRM = document("Package", "crm-1", "tenant-acme", spec={"app": "crm", "version": "1.0.0"})
+HOLDING = (
+    namespace("tenant-acme"),
+    tenant("acme"),
+    environment("dev"),
+    environment("empty"),
+    CRM,
+    app("dev", "crm"),
+    app("dev", "new"),
+    identity("dev", "ada"),
+)
+DEV, EMPTY = (Ref("Environment", "tenant-acme", name) for name in ("dev", "empty"))
+ROWS = {DEV: EngineData(frozenset({"crm"})), EMPTY: EngineData()}
+AWAY = {DEV: EngineData(unknown="the engine of environment dev does not run"), EMPTY: EngineData()}
+ALL = ["acme", "dev", "dev.crm", "dev.new", "ada", "crm-1", "empty"]
 
 
 @pytest.mark.parametrize(
-    ("leaving", "stays", "goes"),
+    ("leaving", "data", "stays"),
     [
-        pytest.param(["dev.crm"], [], ["dev.crm"], id="an app may go: its data stays in the environment"),
-        pytest.param(["empty"], [], ["empty"], id="an environment without data"),
-        pytest.param(["dev"], ["dev"], [], id="an environment with data"),
-        pytest.param(["dev", "dev.crm"], ["dev.crm", "dev"], [], id="and what lies beside it"),
-        pytest.param(["acme"], ["acme"], [], id="a tenant with data"),
-        pytest.param(["tenant-acme"], ["tenant-acme"], [], id="the namespace of data"),
-        pytest.param(["acme", "dev", "dev.crm", "empty"], ["dev.crm", "dev", "empty", "acme"], [], id="all of a tenant"),
+        pytest.param(["dev.crm"], ROWS, ["dev.crm"], id="an app with rows"),
+        pytest.param(["dev.crm", "crm-1"], ROWS, ["dev.crm", "crm-1"], id="and the packages that it is installed from"),
+        pytest.param(["dev.new", "ada"], ROWS, [], id="an app without rows, and an identity"),
+        pytest.param(["dev.new"], AWAY, ["dev.new"], id="any app of an engine that cannot be asked"),
+        pytest.param(["empty"], ROWS, [], id="an environment without rows"),
+        pytest.param(["dev"], ROWS, ["dev"], id="an environment with rows"),
+        pytest.param(["dev"], AWAY, ["dev"], id="an environment that cannot be asked"),
+        pytest.param(["dev", "dev.new"], ROWS, ["dev.new", "dev"], id="and what lies beside it"),
+        pytest.param(["acme"], ROWS, ["acme"], id="a tenant with rows"),
+        pytest.param(["tenant-acme"], ROWS, ["tenant-acme"], id="the namespace of rows"),
+        pytest.param(ALL, ROWS, ALL, id="all of a tenant"),
     ],
 )
-def test_data_is_never_pruned_without_approval(leaving: list[str], stays: list[str], goes: list[str]) -> None:
+def test_data_is_never_pruned_without_approval(leaving: list[str], data: Mapping[Ref, EngineData], stays: list[str]) -> None:
     remaining = [each for each in HOLDING if each["metadata"]["name"] not in leaving]
 
-    plan = decide(tree(*remaining), stored(*HOLDING))
+    plan = decide(tree(*remaining), stored(*HOLDING), data=data)
 
-    assert (sorted(kept(plan)), deleted(plan)) == (sorted(stays), goes)
+    assert sorted(kept(plan)) == sorted(stays)
+    assert sorted(deleted(plan)) == sorted(set(leaving) - set(stays))
     assert all(each.approvable for each in plan.kept)
+
+
+def test_rows_whose_app_was_pruned_before_are_data_of_the_environment() -> None:
+    there = stored(environment("dev"))
+
+    assert [each["metadata"]["name"] for each in engines_at_stake(tree(), there, "default")] == ["dev"]
+    assert kept(decide(tree(), there, data=ROWS)) == {"dev": "holds data"}
+
+
+@pytest.mark.parametrize(
+    ("leaving", "asked"),
+    [
+        (["dev.crm"], ["dev"]),
+        (["ada"], ["dev"]),
+        (["empty"], ["empty"]),
+        (["crm-1"], []),
+        (["acme"], ["dev", "empty"]),
+        (["tenant-acme"], ["dev", "empty"]),
+    ],
+)
+def test_only_engines_that_may_lose_something_are_asked(leaving: list[str], asked: list[str]) -> None:
+    remaining = [each for each in HOLDING if each["metadata"]["name"] not in leaving]
+
+    found = engines_at_stake(tree(*remaining), stored(*HOLDING), "default")
+
+    assert sorted(each["metadata"]["name"] for each in found) == asked
+
+
+@pytest.mark.parametrize(
+    ("declared", "protected"),
+    [
+        pytest.param((environment("dev", deletionProtection=True),), True, id="protected"),
+        pytest.param((), True, id="gone with its contents"),
+        pytest.param((environment("dev", deletionProtection=False),), False, id="the same commit gives the protection up"),
+    ],
+)
+def test_a_protected_environment_protects_its_contents(declared: tuple[Document, ...], protected: bool) -> None:
+    contents = (app("dev", "new"), identity("dev", "ada"))
+    there = stored(environment("dev", deletionProtection=True), *contents)
+
+    plan = decide(tree(*declared, tenant("acme")), there, data={DEV: EngineData()})
+
+    assert ({"dev.new", "ada"} <= kept(plan).keys()) == protected
+    assert ({"dev.new", "ada"} <= set(deleted(plan))) == (not protected)
 
 
 class Counting:
@@ -310,7 +378,7 @@ def store() -> Counting:
 
 
 def syncer(store: Counting, source: str = "default") -> Syncer:
-    return Syncer(store, store.store, source, finalized=set(ORDER) - {"Namespace", "Secret"})
+    return Syncer(store, store.store, source, finalized=set(ORDER) - {"Namespace", "Secret"}, holding=no_data)
 
 
 async def test_a_sync_of_many_where_one_changed_touches_one(store: Counting) -> None:
@@ -333,7 +401,7 @@ async def test_at_rest_the_store_is_not_looked_through_until_something_was_writt
             looks.append(kind)
             return await store.store.list(kind)
 
-    subject = Syncer(store, Lists(), "default", (), version=lambda: store.store.version)
+    subject = Syncer(store, Lists(), "default", (), version=lambda: store.store.version, holding=no_data)
     wanted = tree(tenant("acme"), tenant("other"))
     await subject.sync(wanted)
     await subject.sync(wanted)
@@ -350,7 +418,7 @@ async def test_at_rest_the_store_is_not_looked_through_until_something_was_writt
 
 async def test_what_was_approved_is_pruned_though_the_store_is_at_rest(store: Counting) -> None:
     every = [tenant(f"t{number}") for number in range(20)]
-    subject = Syncer(store, store.store, "default", (), version=lambda: store.store.version)
+    subject = Syncer(store, store.store, "default", (), version=lambda: store.store.version, holding=no_data)
     await subject.sync(tree(*every))
     for _ in range(2):
         assert len((await subject.sync(tree(every[0]))).kept) == 19
@@ -465,7 +533,7 @@ async def test_a_region_whose_deletion_is_refused_is_tried_again(store: Counting
     region = await store.store.get(Ref("Region", "", "eu"))
     counted = await store.store.set_status(held_of(region), {"observedGeneration": 1, "environments": 1})
     acme = await store.store.get(Ref("Tenant", "", "acme"))
-    late = Syncer(store, Listing({**counted, "status": {}}, acme), "default", finalized=set(ORDER))
+    late = Syncer(store, Listing({**counted, "status": {}}, acme), "default", finalized=set(ORDER), holding=no_data)
 
     synced = await late.sync(tree(tenant("acme")))
 
@@ -497,7 +565,7 @@ async def test_a_write_that_another_was_quicker_than_is_tried_by_the_next_sync(s
                 await store.store.replace({**there, "metadata": {**there["metadata"], "labels": labels}}, version_held)
             return documents, version
 
-    raced = await Syncer(store, Racing(), "default", ()).sync(tree(tenant("acme", slug="new")))
+    raced = await Syncer(store, Racing(), "default", (), holding=no_data).sync(tree(tenant("acme", slug="new")))
     assert [wait.ref.name for wait in raced.waiting] == ["acme"]
 
     assert [ref.name for ref in (await subject.sync(tree(tenant("acme", slug="new")))).changed] == ["acme"]
@@ -507,7 +575,7 @@ async def test_a_write_that_another_was_quicker_than_is_tried_by_the_next_sync(s
 async def test_a_sync_that_was_cut_off_at_any_write_ends_the_same_when_run_again() -> None:
     wanted = tree(namespace("tenant-acme"), tenant("acme"), environment("dev"), app("dev", "crm"))
     reference = MemoryStore(ADMISSION)
-    await Syncer(reference, reference, "default", ()).sync(wanted)
+    await Syncer(reference, reference, "default", (), holding=no_data).sync(wanted)
     for cut in range(4):
         left = cut
         broken = MemoryStore(ADMISSION)
@@ -521,8 +589,8 @@ async def test_a_sync_that_was_cut_off_at_any_write_ends_the_same_when_run_again
                 return await self.store.create(document_)
 
         with pytest.raises(ConnectionError):
-            await Syncer(CutOff(broken), broken, "default", ()).sync(wanted)  # type: ignore[arg-type]
-        await Syncer(broken, broken, "default", ()).sync(wanted)
+            await Syncer(CutOff(broken), broken, "default", (), holding=no_data).sync(wanted)  # type: ignore[arg-type]
+        await Syncer(broken, broken, "default", (), holding=no_data).sync(wanted)
 
         assert await _declared(broken) == await _declared(reference)
 

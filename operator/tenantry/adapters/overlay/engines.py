@@ -63,6 +63,12 @@ class OverlayEngine:
     async def apps(self) -> tuple[EngineApp, ...]:
         return tuple((await self._held()).apps.values())
 
+    async def apps_with_rows(self) -> frozenset[str]:
+        """Those of the engine, without what the plan drops."""
+        rows = await self._real.apps_with_rows() if self._real else frozenset()
+        held = (await self._held()).apps
+        return frozenset(app for app in rows if app in held and held[app].persisted)
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         held = await self._held()
         uploaded = held.uploaded.get((app, version))

@@ -54,6 +54,13 @@ class Apps:
         apps = (cast(App, one) for one in cache.resources(App.KIND, self._site.namespace, self._site.by))
         return tuple(_facts(app) for app in apps if app.status.available_versions or app.status.persisted)
 
+    async def with_rows(self) -> frozenset[str]:
+        """What the engine says; while it does not run, the apps that had tables when it last did."""
+        engine = self._site.engine()
+        if engine is not None:
+            return await engine.apps_with_rows()
+        return frozenset(app.id for app in self.list() if app.persisted)
+
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         """What the engine says; nothing while it does not run."""
         self._version(app, version)

@@ -1,0 +1,13 @@
+"""What engines hold, as tests of sources have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tenantry.model.resource import Document, Ref
+from tenantry.runtime.pruning import EngineData
+
+
+async def no_data(environments: Sequence[Document]) -> Mapping[Ref, EngineData]:
+    """No engine holds anything."""
+    return {}
