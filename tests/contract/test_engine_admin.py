@@ -241,9 +241,20 @@ async def test_a_bad_identity_is_refused(admin: EngineAdmin, username: str, pass
     assert len(await admin.identities()) == 2
 
 
-async def test_admin_cannot_be_deleted(admin: EngineAdmin) -> None:
+SPELLINGS = ("admin", "Admin", "ADMIN", "aDmIn")
+
+
+@pytest.mark.parametrize("username", SPELLINGS)
+async def test_admin_cannot_be_deleted(admin: EngineAdmin, username: str) -> None:
     with pytest.raises(Invalid):
-        await admin.delete_identity("admin")
+        await admin.delete_identity(username)
+
+
+@pytest.mark.parametrize("username", SPELLINGS)
+async def test_no_identity_takes_the_name_of_admin(admin: EngineAdmin, username: str) -> None:
+    with pytest.raises(Invalid):
+        await admin.add_identity(username, Password(clear="long enough"))
+    assert [one.username for one in await admin.identities()] == ["admin"]
 
 
 async def test_roles_hashes_and_marks_are_kept_by_engines_of_ours(admin: EngineAdmin, row: Row) -> None:

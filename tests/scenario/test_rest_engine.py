@@ -198,7 +198,7 @@ async def test_identities(tmp_path: Path) -> None:
         assert {one["username"] for one in listed} == {"admin", "bob"}
         refused = {
             "a duplicate": {"username": "BOB", "password": PASSWORD},
-            "admin": {"username": "admin", "password": PASSWORD},
+            **{name: {"username": name, "password": PASSWORD} for name in ("admin", "Admin", "ADMIN")},
             "a short password": {"username": "eve", "password": "short"},
             "a bad name": {"username": "e v e", "password": PASSWORD},
             "no password": {"username": "eve"},
@@ -210,7 +210,12 @@ async def test_identities(tmp_path: Path) -> None:
         assert not await signs_in(world, "bob", PASSWORD)
         assert (await engine("PUT", "/identities/admin", json={"password": "the admin's own"})).status_code == 200
         assert await signs_in(world, "admin", "the admin's own")
-        assert (await engine("DELETE", "/identities/admin")).status_code == 400
+        for spelling in ("Admin", "ADMIN"):
+            changed = await engine("PUT", f"/identities/{spelling}", json={"password": f"the password of {spelling}"})
+            assert changed.status_code == 200, spelling
+            assert await signs_in(world, spelling.swapcase(), f"the password of {spelling}")
+        for spelling in ("admin", "Admin", "ADMIN"):
+            assert (await engine("DELETE", f"/identities/{spelling}")).status_code == 400, spelling
         assert (await engine("DELETE", "/identities/bob")).status_code == 200
         assert not await signs_in(world, "bob", "another password")
         left = [ref.name for ref in await world.platform.store.inside("tenant-acme") if ref.kind == "Secret"]

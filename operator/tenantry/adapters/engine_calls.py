@@ -23,6 +23,7 @@ from tenantry.model.facts import (
     PackageFacts,
     Password,
 )
+from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
 from tenantry.ports import Download
@@ -113,6 +114,7 @@ class PlainEngine:
 
     async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
         self._refuse_roles(roles)
+        _refuse_admin(username)
         body = {"username": username, "password": _clear(password)}
         made = self._wire.parsed(_plain_identity, await self._wire.call("POST", "/admin/identities", json=body))
         self._marks[made.id] = password.fingerprint
@@ -127,6 +129,7 @@ class PlainEngine:
         self._refuse_roles(roles)
 
     async def delete_identity(self, username: str) -> None:
+        _refuse_admin(username)
         await self._wire.perform("DELETE", f"/admin/identities/{_safe(username)}")
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
@@ -304,6 +307,12 @@ def _app(item: Json) -> EngineApp:
 
 def _step(item: Json) -> MigrationStep:
     return MigrationStep(item["text"], item["loses_data"], item["rows"], item["impossible"])
+
+
+def _refuse_admin(username: str) -> None:
+    """An engine of others may compare names by case, and would make a second `Admin`."""
+    if is_engine_admin(username):
+        raise Invalid((Problem("username", f"{username} is the engine's own user"),))
 
 
 def _identity(item: Json) -> EngineIdentity:

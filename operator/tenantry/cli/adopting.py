@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from tenantry.cli.exporting import PACKAGES, Exported, put
 from tenantry.cli.failing import say
+from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import API_VERSION
 from tenantry.model.verdicts import Halt, Invalid
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tenantry.model.facts import EngineApp, EngineIdentity, EngineIdentityProvider, PackageFacts
     from tenantry.model.resource import Document
 
-ADMIN = "admin"
 _LONGEST_NAME = 40
 
 
@@ -102,7 +102,7 @@ class _Importing:
         for app in apps:
             await self._app(app)
         for user in users:
-            if user.username.casefold() != ADMIN:
+            if not is_engine_admin(user.username):
                 self._add(self._identity(user), f"identity {user.username}")
         for provider in providers:
             self._add(self._provider(provider), f"identity provider {provider.settings.name}")

@@ -15,8 +15,8 @@ from tenantry.engine.data.routes import DataEngine
 from tenantry.engine.oidc.sign_in import ExternalSignIn, Federation
 from tenantry.engine.oidc.tokens import ForeignTokens, claimed_issuer, foreign_tokens
 from tenantry.engine.principal import Principal
-from tenantry.engine.records import ADMIN
 from tenantry.model.facts import EngineIdentity
+from tenantry.model.fields import is_engine_admin
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.ports import EngineAdmin
 from tenantry.rest.bodies import invalid
@@ -104,7 +104,7 @@ class Served:
     async def sign_in(self, username: str, password: str, address: str) -> EngineIdentity:
         """The identity with that password. Raises Unauthorized; answers 429 to an address that guesses."""
         async with self.throttle.attempt(self.uid, username, address):
-            if username == ADMIN:
+            if is_engine_admin(username):
                 await self.refresh_admin()
             return await self.engine.authenticate(username, password)
 
@@ -124,7 +124,7 @@ class Served:
             return Principal(str(claims["sub"]), "operator", operator=True)
         key = await self._own_key()
         claims = verify(token, {str(key.kid): key}, ISSUER, self._audience)
-        if claims.get("name") == ADMIN:
+        if is_engine_admin(str(claims.get("name"))):
             await self.refresh_admin()
         try:
             identity, stamp = await self.engine.identity(str(claims["sub"]))

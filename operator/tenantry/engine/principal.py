@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tenantry.engine.records import ADMIN
+from tenantry.model.fields import is_engine_admin
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,4 @@ class Principal:
 
     @property
     def administers(self) -> bool:
-        return self.operator or (self.username == ADMIN and not self.foreign)
+        return self.operator or (is_engine_admin(self.username) and not self.foreign)

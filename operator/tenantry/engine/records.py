@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from tenantry.engine.database import one_at_a_time
 from tenantry.model.facts import EngineIdentity, EngineIdentityProvider, IdentityProviderSettings, MigrationStep
 
-ADMIN = "admin"
 _METADATA = sa.MetaData()
 
 # App tables begin with a letter: these names are nobody else's.

@@ -23,7 +23,7 @@ from tenantry.engine.migration.run import LossRefused
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
-from tenantry.engine.records import ADMIN, StoredIdentity, StoredVersion
+from tenantry.engine.records import StoredIdentity, StoredVersion
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.shelf import Shelf
 from tenantry.model.facts import (
@@ -35,7 +35,7 @@ from tenantry.model.facts import (
     PackageFacts,
     Password,
 )
-from tenantry.model.fields import USERNAME_PATTERN
+from tenantry.model.fields import ENGINE_ADMIN, USERNAME_PATTERN, is_engine_admin
 from tenantry.model.verdicts import Invalid, NotFound, Problem, Unauthorized
 from tenantry.ports import Download
 
@@ -55,7 +55,7 @@ class Engine:
         self._shelf = Shelf(data)
         self._sealing = Sealing(data)
         self._limits = limits
-        self._admin = EngineIdentity(_ADMIN_ID, ADMIN, created_at)
+        self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._prepared = False
         self._exposures = Exposures(self._stored_manifest)
         # Changes of packages and tables happen one after the other.
@@ -164,7 +164,7 @@ class Engine:
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         found = await self._read(lambda connection: [one.facts for one in records.identities(connection)], list[EngineIdentity])
-        if any(one.username == ADMIN for one in found):
+        if any(is_engine_admin(one.username) for one in found):
             return tuple(found)
         return (self._admin, *found)
 
@@ -182,14 +182,14 @@ class Engine:
 
         def add(connection: sa.Connection) -> EngineIdentity:
             taken = records.find_identity(connection, username=username)
-            if taken is not None or username.casefold() == ADMIN:
+            if taken is not None or is_engine_admin(username):
                 raise _refused("username", f"{username} is already taken")
             return records.add_identity(connection, username, hashed, password.fingerprint, roles)
 
         return await self._write(add)
 
     async def set_password(self, username: str, password: Password) -> None:
-        if username == ADMIN:
+        if is_engine_admin(username):
             await self.set_admin_password(password)
             return
         found = await self._find(username)
@@ -198,13 +198,13 @@ class Engine:
 
     async def set_admin_password(self, password: Password) -> None:
         """Gives `admin` a password; nothing when it has been given this very one already."""
-        found = await self._read(lambda connection: records.find_identity(connection, username=ADMIN), _nobody)
+        found = await self._read(lambda connection: records.find_identity(connection, username=ENGINE_ADMIN), _nobody)
         if found is not None and password.fingerprint and found.facts.fingerprint == password.fingerprint:
             return
         hashed = await hash_password(password)
 
         def put(connection: sa.Connection) -> None:
-            present = records.find_identity(connection, username=ADMIN)
+            present = records.find_identity(connection, username=ENGINE_ADMIN)
             if present is None:
                 records.put_identity(connection, replace(self._admin, fingerprint=password.fingerprint), hashed)
             else:
@@ -217,7 +217,7 @@ class Engine:
         await self._write(lambda connection: records.set_roles(connection, found.facts.id, dict(roles)))
 
     async def delete_identity(self, username: str) -> None:
-        if username.casefold() == ADMIN:
+        if is_engine_admin(username):
             raise _refused("username", "admin cannot be deleted")
         found = await self._find(username)
         await self._write(lambda connection: records.remove_identity(connection, found.facts.id))

@@ -19,6 +19,9 @@ VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 UUID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 USERNAME_PATTERN = r"^[A-Za-z0-9._@-]{1,64}$"
 
+ENGINE_ADMIN = "admin"
+"""The user that every engine has, and that no Identity may declare, in upper or lower case."""
+
 IMMUTABLE: JsonDict = {"rule": "self == oldSelf", "message": "is immutable"}
 _SLUG_RULES: list[JsonDict] = [
     {"rule": "!self.contains('--')", "message": "must not contain '--'"},
@@ -63,6 +66,11 @@ DeclaredId = Annotated[
 Group = Annotated[str, Field(min_length=1, max_length=253)]
 Url = Annotated[str, Field(min_length=8, max_length=2048, pattern=r"^https?://[^\s]+$")]
 Role = Literal["SUPERUSER", "ADMIN", "VIEWER"]
+
+
+def is_engine_admin(username: str) -> bool:
+    """True for the engine's own `admin`. Usernames are the same in upper and lower case."""
+    return username.casefold() == ENGINE_ADMIN
 
 
 class RoleGrant(Value):

@@ -49,6 +49,14 @@ TOLD = {"claimed": True, "credential": PRESENT.fingerprint}
 KNOWN = identity(status=TOLD, ready=True)
 
 
+ENGINES_OWN = EngineIdentity("0", "admin", BORN, PRESENT.fingerprint)
+
+
+def named(username: str, **options: Any) -> Identity:
+    """An Identity that was declared before reserved names were refused."""
+    return identity(spec={"username": username}, **options)
+
+
 def seen(identity_: Identity | None = None, **looks: Any) -> Observed:
     """A new identity, its environment running, its password there, its engine without it."""
     found: dict[str, Any] = {"environment": "Present", "engine": ENGINE, "held": None, "password": PRESENT, "rivals": ()}
@@ -127,6 +135,9 @@ def test_an_identity_waits(seen: Observed, expected: str) -> None:
             seen(rivals=(rival(held=True, since=YOUNGER),)),
             Outcome("Stalled Duplicate"),
         ),
+        "is never the engine's own": (seen(named("admin"), held=ENGINES_OWN), Outcome("Stalled UsernameReserved")),
+        "is never the engine's own in capitals": (seen(named("ADMIN"), held=ENGINES_OWN), Outcome("Stalled UsernameReserved")),
+        "is never the engine's own before the engine tells": (seen(named("Admin")), Outcome("Stalled UsernameReserved")),
         "stays with who holds it": (seen(KNOWN, held=THERE, rivals=(rival(since=OLDER),)), Outcome("Ready")),
     }
 )
@@ -160,6 +171,10 @@ NEW = identity(deleting=True)
         "needs its Secret no longer": (leaving(password=MISSING), Outcome("Gone", DELETED, DELETE)),
         "leaves the user to who holds the name": (
             leaving(NEW, rivals=(rival(held=True),)),
+            Outcome("Gone", (), DELETE),
+        ),
+        "leaves the engine's admin": (
+            leaving(named("Admin", status=TOLD, ready=True, deleting=True), held=ENGINES_OWN),
             Outcome("Gone", (), DELETE),
         ),
         "leaves a user that it never had": (

@@ -123,19 +123,19 @@ class OverlayEngine:
 
     async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
         identity = EngineIdentity(str(uuid.uuid4()), username, datetime.now().astimezone(), password.fingerprint, dict(roles))
-        (await self._held()).identities[username] = identity
+        (await self._held()).identities[username.casefold()] = identity
         return identity
 
     async def set_password(self, username: str, password: Password) -> None:
         held = (await self._held()).identities
-        held[username] = replace(held[username], fingerprint=password.fingerprint)
+        held[username.casefold()] = replace(held[username.casefold()], fingerprint=password.fingerprint)
 
     async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
         held = (await self._held()).identities
-        held[username] = replace(held[username], roles=dict(roles))
+        held[username.casefold()] = replace(held[username.casefold()], roles=dict(roles))
 
     async def delete_identity(self, username: str) -> None:
-        (await self._held()).identities.pop(username, None)
+        (await self._held()).identities.pop(username.casefold(), None)
 
     async def add_identity_provider(self, settings: IdentityProviderSettings, client_secret: Password) -> EngineIdentityProvider:
         added = EngineIdentityProvider(str(uuid.uuid4()), settings, datetime.now().astimezone(), client_secret.fingerprint)
@@ -163,6 +163,6 @@ class OverlayEngine:
 async def _read(real: EngineView) -> _Held:
     return _Held(
         apps={app.id: app for app in await real.apps()},
-        identities={one.username: one for one in await real.identities()},
+        identities={one.username.casefold(): one for one in await real.identities()},
         providers={one.id: one for one in await real.identity_providers()},
     )

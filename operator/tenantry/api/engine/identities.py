@@ -18,13 +18,12 @@ from tenantry.engine.passwords import hash_password
 from tenantry.kinds.environment.decide import admin_secret
 from tenantry.kinds.identity.spec import Identity
 from tenantry.model.facts import EngineIdentity, Password
-from tenantry.model.fields import USERNAME_PATTERN
+from tenantry.model.fields import ENGINE_ADMIN, USERNAME_PATTERN, is_engine_admin
 from tenantry.model.resource import Document, Ref, Resource
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Waiting
 from tenantry.rest.bodies import invalid
 from tenantry.runtime.operations import DELETION
 
-ADMIN = "admin"
 Grants = Sequence[tuple[str, str]]
 
 
@@ -42,8 +41,8 @@ class Identities:
     async def add(self, username: str, password: Password, roles: Grants) -> EngineIdentity:
         if re.fullmatch(USERNAME_PATTERN.strip("^$"), username) is None:
             raise invalid("username", "must have 1 to 64 characters of A-Z, a-z, 0-9, '.', '_', '@' and '-'")
-        if username.casefold() == ADMIN:
-            raise invalid("username", "'admin' is the engine's own")
+        if is_engine_admin(username):
+            raise invalid("username", f"{username!r} is the engine's own user, in upper or lower case")
         value = await self._value(password)
         write = partial(self._create, username=username, value=value, roles=roles)
         about = ("APPLY_IDENTITY", username, password.clear or password.hash, repr(sorted(roles)))
@@ -51,7 +50,7 @@ class Identities:
 
     async def set_password(self, username: str, password: Password) -> None:
         value = await self._value(password)
-        if username == ADMIN:
+        if is_engine_admin(username):
             await self._set_admin_password(value)
             return
         identity = self._require(username)
@@ -72,7 +71,7 @@ class Identities:
         await site.perform(write, "roles", username, repr(sorted(roles)))
 
     async def delete(self, username: str) -> None:
-        if username == ADMIN:
+        if is_engine_admin(username):
             raise invalid("username", "'admin' cannot be deleted")
         identity = self._require(username)
         site = self._site
@@ -169,7 +168,7 @@ class Identities:
         engine = environment.status.engine
         created = (engine.created_at if engine else None) or environment.metadata.creation_timestamp
         assert created is not None
-        return EngineIdentity(str(uuid.uuid5(uuid.UUID(environment.metadata.uid), ADMIN)), ADMIN, created)
+        return EngineIdentity(str(uuid.uuid5(uuid.UUID(environment.metadata.uid), ENGINE_ADMIN)), ENGINE_ADMIN, created)
 
     def _facts(self, identity: Identity) -> EngineIdentity:
         created = identity.metadata.creation_timestamp

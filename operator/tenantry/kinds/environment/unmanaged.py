@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from tenantry.model.changes import Change, DeleteAppVersion, DeleteIdentity, DeleteIdentityProvider, UninstallApp
 from tenantry.model.facts import EngineApp, EngineEndpoint, EngineIdentity, EngineIdentityProvider
-
-ADMIN = "admin"
+from tenantry.model.fields import ENGINE_ADMIN
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Contents:
     def foreign_users(self) -> tuple[str, ...]:
         """The names of undeclared users; `admin` is the engine's own and never among them."""
         names = (user.username for user in self.held_users)
-        return tuple(name for name in names if name.casefold() not in self.usernames | {ADMIN})
+        return tuple(name for name in names if name.casefold() not in self.usernames | {ENGINE_ADMIN})
 
     def foreign_providers(self) -> tuple[EngineIdentityProvider, ...]:
         """Undeclared identity providers."""

@@ -13,6 +13,7 @@ from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import EngineEndpoint, EngineIdentity, SecretFacts
+from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -77,6 +78,8 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if seen.environment != "Present":
         state = "not there" if seen.environment == "Missing" else "being deleted"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {spec.environment!r} is {state}")
+    if is_engine_admin(spec.username):
+        return Stalled("UsernameReserved", f"spec.username: {spec.username!r} is the engine's own user; choose another")
     if not _wins(seen, now):
         return Stalled("Duplicate", f"spec.username: {spec.username!r} is another Identity's of this environment")
     secret = spec.password_secret_ref
@@ -141,6 +144,8 @@ def _status(seen: Observed) -> IdentityStatus:
 def _ours(seen: Observed, now: datetime) -> bool:
     """Is the engine's user this Identity's? An interrupted pass may have made it and not told: then it is as declared."""
     made = seen.password.state == "Present" and not _difference(seen)
+    if is_engine_admin(seen.identity.spec.username):
+        return False
     return seen.identity.status.claimed or (made and _wins(seen, now))
 
 

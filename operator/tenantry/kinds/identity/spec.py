@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tenantry.model.fields import DeclaredId, ObjectName, RoleGrant, Username
+from tenantry.model.fields import ENGINE_ADMIN, DeclaredId, ObjectName, RoleGrant, Username
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 
@@ -22,7 +22,11 @@ class IdentitySpec(Value):
                     "fieldPath": ".environment",
                 },
                 {"rule": "self.username == oldSelf.username", "message": "is immutable", "fieldPath": ".username"},
-                {"rule": "self.username != 'admin'", "message": "is the engine's own", "fieldPath": ".username"},
+                {
+                    "rule": f"!self.username.matches('(?i)^{ENGINE_ADMIN}$')",
+                    "message": "is the engine's own user, in upper or lower case",
+                    "fieldPath": ".username",
+                },
                 {"rule": "has(self.id) == has(oldSelf.id)", "message": "is immutable", "fieldPath": ".id"},
             ]
         }
