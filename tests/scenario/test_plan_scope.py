@@ -37,7 +37,7 @@ class Door(NamedTuple):
     status: int = 200
 
     def __str__(self) -> str:
-        return f"{self.user} {self.method} {self.path}"
+        return f"{self.user} {self.method} {self.path} {self.filled}"
 
 
 def doors(ids: dict[str, str], bundle: bytes) -> Iterator[Door]:
@@ -61,6 +61,9 @@ def doors(ids: dict[str, str], bundle: bytes) -> Iterator[Door]:
         yield Door(user, "DELETE", f"{ENGINE}/apps/{{id}}/{{version}}", {"id": "crm", "version": "1.1.0"})
         yield Door(user, "POST", f"{ENGINE}/identities", {}, {"json": {"username": "eve", "password": PASSWORD}})
         yield Door(user, "PUT", f"{ENGINE}/identities/{{username}}", {"username": "bob"}, {"json": {"password": "another 12345"}})
+        yield Door(
+            user, "PUT", f"{ENGINE}/identities/{{username}}", {"username": "admin"}, {"json": {"password": "another 12345"}}
+        )
         yield Door(user, "DELETE", f"{ENGINE}/identities/{{username}}", {"username": "bob"})
         yield Door(user, "POST", f"{ENGINE}/idps/external", {}, {"json": {**IDP, "name": "second"}})
         yield Door(user, "PUT", f"{ENGINE}/idps/external/{{id}}", {"id": ids["provider"]}, {"json": {"client_id": "other"}})
@@ -138,7 +141,9 @@ async def test_no_door_to_a_plan_shows_another_tenant_and_no_digest_depends_on_i
         ids = await tenant_with_contents(world)
         await canaries(world)
         table = list(doors(ids, await bundle_of(source, tmp_path / "work")))
+        stored = world.platform.store.version
         before = {str(door): await asked(world, door, ids) for door in table}
+        assert world.platform.store.version == stored, "a dry run writes nothing"
         assert {name: told for name, told in before.items() if CANARY in told[1]} == {}
         assert {str(door): before[str(door)][0] for door in table} == {str(door): door.status for door in table}, before
 

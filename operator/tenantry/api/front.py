@@ -32,6 +32,7 @@ from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.plan import Remarks, Settle, WhatIf
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.write_back import DeclaringStore
 
 Write = Callable[[Desk], Awaitable[object]]
@@ -104,12 +105,15 @@ class Front:
         """What an Idempotency-Key makes of the request. Raises Invalid."""
         return marks_of(request, (principal.caller.subject, principal.tenant_uid), body, self.facade.mark_key)
 
-    async def planned(self, request: Request, principal: Principal, write: Write) -> Response | None:
+    async def planned(
+        self, request: Request, principal: Principal, write: Write, refuse: Callable[[Planned], None] = lambda planned: None
+    ) -> Response | None:
         """For `?dryRun=true` what the write would do, as PlanResponse; else None, once `If-Plan` is seen to hold.
 
         The plan and its digest cover only what the caller may read.
 
-        Nothing is done. Raises what the write raises, and Conflict when the plan has moved.
+        Nothing is done. Raises what the write raises, and Conflict when the plan has moved. refuse: raises what the request
+        would be refused with after its write was made.
         """
         dry, wanted = flag(request, "dryRun"), wanted_plan(request)
         if not dry and not wanted:
@@ -121,6 +125,7 @@ class Front:
             return Remarks()
 
         planned = await self.facade.plan(edit, "" if principal.superuser else principal.caller.tenant)
+        refuse(planned)
         check_plan(wanted, planned)
         return json_response(planned.to_json()) if dry else None
 

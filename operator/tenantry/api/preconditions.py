@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -72,7 +73,8 @@ def marks_of(request: Request, caller: tuple[str, str], body: bytes, secret: byt
         return None
     if not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise invalid("Idempotency-Key", f"must have 1 to {LONGEST_KEY} printable characters")
-    target = f"{request.method} {request.url.path}?{request.url.query}".encode()
+    query = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != "dryRun"])
+    target = f"{request.method} {request.url.path}?{query}".encode()
     return Marks(_mark(secret, *(part.encode() for part in caller), key.encode()), _mark(secret, target, body))
 
 

@@ -58,15 +58,15 @@ class PackageBytes:
             facts = await asyncio.to_thread(front.facade.inspect, path)
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
-            owner = tenant.metadata.name if tenant else ""
-            if (plan := await front.planned(request, principal, lambda desk: desk.packages.put(owner, path, facts))) is not None:
-                return plan
             bound = tenant.status.namespace if tenant else None
             namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
             waiting, signature = self._waiting(namespace, facts), _signature(request)
             if signature and not waiting:
                 told = f"no Package of {facts.app} {facts.version} with these bytes is declared, which alone carries a signature"
                 raise invalid(SIGNATURE, f"{told}: declare it first")
+            owner = tenant.metadata.name if tenant else ""
+            if (plan := await front.planned(request, principal, lambda desk: desk.packages.put(owner, path, facts))) is not None:
+                return plan
             await front.facade.packages.put(owner, path, facts)
         for ref in waiting:
             await self._tell(ref, facts.sha256, signature, principal.caller)

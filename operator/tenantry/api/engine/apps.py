@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from tenantry.api.engine.site import Site, Written
+from tenantry.api.engine.site import Site, Written, nothing
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
 from tenantry.api.writes import Desk, edit, new_document, signed
@@ -122,6 +122,7 @@ class Apps:
             raise invalid("id", f"{app} is installed: uninstall it first")
         self._site.front.desk.check_free(self._document(held))
         if not held.status.persisted:
+            await self._site.answer_plan(nothing)
             return
         asked = format_time(self._site.front.facade.now())
 

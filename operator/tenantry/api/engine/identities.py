@@ -141,7 +141,12 @@ class Identities:
         seconds = site.front.facade.engine_wait.total_seconds()
         if await until(cache, lambda: cache.entry(ref), lambda seen: seen.ref == ref, seconds) is None:
             raise Halt(Waiting("SecretMissing", f"Secret {ref.name} of the engine's admin is not there yet"))
-        await change_secret(site.store(site.front.desk), ref, "password", value)
+
+        async def write(desk: Desk) -> None:
+            await change_secret(site.store(desk), ref, "password", value)
+
+        await site.answer_plan(write)
+        await write(site.front.desk)
 
     async def _value(self, password: Password) -> str:
         """What its Secret holds: an argon2id hash; only an engine of somebody else needs the clear text."""

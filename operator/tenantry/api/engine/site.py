@@ -25,6 +25,7 @@ from tenantry.model.verdicts import Conflict, Halt, Invalid, NotFound, Problem, 
 from tenantry.ports import EngineView
 from tenantry.runtime.attribution import attribution_of
 from tenantry.runtime.cache import Seen
+from tenantry.runtime.planned import Planned
 from tenantry.runtime.revising import ATTEMPTS
 from tenantry.runtime.writing import WritingStore
 
@@ -39,6 +40,10 @@ class PlanAnswered(Exception):  # noqa: N818 - not an error: `?dryRun=true` aske
 
 async def _nothing() -> None:
     return None
+
+
+async def nothing(desk: Desk) -> None:
+    """The write of a request that finds everything as it wants it."""
 
 
 def _unknown(resource: Resource[Any, Any]) -> None:
@@ -107,9 +112,8 @@ class Site:
         """
         front = self.front
         marks = front.marks(self.request, self.principal, "\0".join(about).encode())
-        if (plan := await front.planned(self.request, self.principal, lambda desk: write(desk, None))) is not None:
-            raise PlanAnswered(plan)
         made = made_by(front.cache, Operation.KIND, marks, front.facade.now())
+        await self.answer_plan(nothing if made is not None else lambda desk: write(desk, None))
         if made is not None:
             return await self._again(cast(Operation, made))
         written = await write(front.desk, marks)
@@ -131,6 +135,24 @@ class Site:
             await self._take_back(written)
             raise Invalid((Problem("", refusal),))
         return written.resource
+
+    async def answer_plan(self, write: Callable[[Desk], Awaitable[Written | None]]) -> None:
+        """Answer `?dryRun=true` with the plan of the write; else return once `If-Plan` is seen to hold.
+
+        Raises PlanAnswered, what the write raises, and what the engine would refuse it with.
+        """
+        written: list[Written | None] = []
+
+        async def noted(desk: Desk) -> None:
+            written.append(await write(desk))
+
+        def refuse(planned: Planned) -> None:
+            if written and written[0] is not None:
+                _refuse_as_the_engine(planned, written[0])
+
+        plan = await self.front.planned(self.request, self.principal, noted, refuse)
+        if plan is not None:
+            raise PlanAnswered(plan)
 
     async def _again(self, operation: Operation) -> Resource[Any, Any]:
         """The answer to a repeated request: as its Operation ended."""
@@ -196,6 +218,15 @@ class Site:
                 continue
             await written.undo()
             return
+
+
+def _refuse_as_the_engine(planned: Planned, written: Written) -> None:
+    """Raises what the request would be refused with once its Operation had failed. Nothing wakes what stays as it is."""
+    verdict = dict(planned.verdicts).get(ref_of(written.after))
+    if isinstance(verdict, Stalled):
+        raise Invalid((Problem("", verdict.message),)) if verdict.by == "User" else Halt(verdict)
+    if written.unchanged and (refusal := _settled(written.resource)):
+        raise Invalid((Problem("", refusal),))
 
 
 def _outcome(operation: Operation) -> str:
