@@ -56,6 +56,7 @@ KILLED_UPS = (
     Tests("tests/crash/test_source_write_back_kills.py", ("test_an_edit", "test_a_deletion")),
 )
 MIGRATIONS = ("tests/crash/test_migration_kills.py", ("test_the_old_or_the_new_and_nothing_between",))
+WATCHES = "tests/crash/test_watches.py"
 UPLOADS = "tests/crash/test_uploads.py"
 TOKENS, ISSUERS = "tests/security/test_foreign_tokens.py", "tests/security/test_trusted_issuers.py"
 OUTBOUND = "tests/security/test_outbound.py"
@@ -78,9 +79,29 @@ _ROWS = (
         "I2 to I4, I8",
         (Part("faults", 200, (Tests(*EVERY_WRITE, only="CONFLICT|TRANSIENT|ANSWER_LOST"),)),),
     ),
-    Row("R3", "stale lists and watches across a restart; delete and create again under the same name", "I3"),
-    Row("R3b", "a watch that lags 10 to 60 s behind our own writes", "I3"),
-    Row("R4", "watch cut, duplicated, 410, stalled, at each event", "I2, I8"),
+    Row(
+        "R3",
+        "stale lists and watches across a restart; delete and create again under the same name",
+        "I3",
+        (Part("restarts", 60, (Tests(WATCHES, ("test_a_restart_that_sees_an_older_state_makes_no_engine_again",)),)),),
+    ),
+    Row(
+        "R3b",
+        "a watch that lags 10 to 60 s behind our own writes",
+        "I3",
+        (
+            Part(
+                "lagging watches", 50, (Tests(WATCHES, ("test_a_watch_that_lags_behind_our_own_writes_makes_one_engine_each",)),)
+            ),
+        ),
+        spread=False,
+    ),
+    Row(
+        "R4",
+        "watch cut, duplicated, 410, stalled, at each event",
+        "I2, I8",
+        (Part("faults of watches", 120, (Tests(WATCHES, ("test_the_end_is_the_same_whatever_befalls_a_watch_at_any_event",)),)),),
+    ),
     Row("R5", "API server and etcd killed, stopped; etcd out of space", "I1 to I3", needs="a real API server"),
     Row("R6", "two operators at once; clocks an hour apart", "I3, I8"),
     Row(

@@ -63,6 +63,8 @@ class Cycle:
         self._seat = seat
         self._now = now
         self._deadline = deadline
+        self._confirmed: set[str] = set()
+        """Uids that the store has shown to this process; only a pass of ours lets them go."""
 
     async def run(self, key: Ref, view: TrackedView) -> Ended:
         """One pass. What it read is in `view`. Raises nothing but what is a bug."""
@@ -79,6 +81,7 @@ class _Pass:
         self._kind = cycle._kinds[resource.KIND]
         self._cache = cycle._cache
         self._now = cycle._now
+        self._confirmed = cycle._confirmed
         self._resource = resource
         self._world = cycle._seat.world(view)
         self._hands = cycle._seat.hands(resource.ref)
@@ -160,6 +163,7 @@ class _Pass:
         return acted, Stalled("NotConverging", f"a bug: still wanted after {ROUNDS} rounds: {wanted}", "Operator")
 
     async def _carry_out(self, decision: Decision[Any]) -> Verdict | None:
+        await self._confirm()
         if any(map(opens_first, decision.changes)):
             await self._record.begin(decision)
         for change in decision.changes:
@@ -172,16 +176,31 @@ class _Pass:
                 self._record.note(change)
         return None
 
+    async def _confirm(self) -> None:
+        """Before the first effect of this process on an object, read it: a cache filled from an old list shows what is gone.
+
+        Raises NotFound, or Conflict for another object or generation. Later a pass of ours is the only one that lets it go.
+        """
+        metadata = self._resource.metadata
+        if metadata.uid in self._confirmed:
+            return
+        stored = (await self._hands.store.get(self._resource.ref))["metadata"]
+        if (stored["uid"], stored.get("generation")) != (metadata.uid, metadata.generation):
+            raise Conflict(f"{self._resource.ref} has changed since it was listed")
+        self._confirmed.add(metadata.uid)
+
     async def _ensure_finalizer(self) -> None:
         metadata = self._resource.metadata
         if not self._kind.type.FINALIZED or FINALIZER in metadata.finalizers or self._resource.deleting:
             return
         stored = await self._hands.store.set_finalizers(self._resource.held, (*metadata.finalizers, FINALIZER))
         self._resource = self._kind.type.model_validate(stored)
+        self._confirmed.add(metadata.uid)
 
     async def _release(self) -> None:
         metadata = self._resource.metadata
         await self._hands.store.set_finalizers(self._resource.held, without_finalizer(metadata.finalizers))
+        self._confirmed.discard(metadata.uid)
 
     async def _write_status(self, decision: Decision[Any], verdict: Verdict) -> None:
         written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now(), decision.drift)

@@ -156,6 +156,26 @@ async def test_effects_then_the_operation_then_the_status() -> None:
     assert stage.told == ("True", "Succeeded")
 
 
+@pytest.mark.parametrize("moved", ["gone", "another", "edited"])
+async def test_an_object_that_has_moved_since_it_was_listed_is_not_acted_on(moved: str) -> None:
+    """The cache of a process that has just started may come from an old list."""
+    stage = Stage([wants(Waiting("NamespaceMissing", "m"), MAKE), DONE])
+    await stage.declare()
+    await stage.store.set_finalizers(held_of(stage.stored), (FINALIZER,))
+    stored = await stage.memory.get(ACME)
+    if moved == "edited":
+        await stage.memory.replace({**stored, "spec": {"displayName": "Other"}}, stored["metadata"]["resourceVersion"])
+    else:
+        await stage.memory.set_finalizers(held_of(stored), ())
+        await stage.memory.delete(held_of(await stage.memory.get(ACME)))
+    if moved == "another":
+        await stage.memory.create({**stored, "metadata": {"name": "acme"}})
+    stage.log.clear()
+    ended = await stage.run()
+    assert isinstance(ended.verdict, Transient)
+    assert stage.log == []
+
+
 async def test_the_operation_runs_first_where_data_is_touched() -> None:
     stage = Stage([wants(Ready(), DROP), DONE])
     await stage.declare()
