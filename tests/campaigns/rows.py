@@ -89,11 +89,7 @@ _ROWS = (
         "R3b",
         "a watch that lags 10 to 60 s behind our own writes",
         "I3",
-        (
-            Part(
-                "lagging watches", 50, (Tests(WATCHES, ("test_a_watch_that_lags_behind_our_own_writes_makes_one_engine_each",)),)
-            ),
-        ),
+        (Part("lagging watches", 50, (Tests(WATCHES, ("test_a_watch_that_lags_makes_one_engine_each",)),)),),
         spread=False,
     ),
     Row(
@@ -163,7 +159,24 @@ _ROWS = (
         ),
     ),
     Row("R10", "hypothesis state machine with faults as rules", "I1 to I4"),
-    Row("R11", "embedded store: 8 clients, compare-and-swap, kills", "linearizable per key, I1"),
+    Row(
+        "R11",
+        "embedded store: 8 clients, compare-and-swap, kills",
+        "linearizable per key, I1",
+        (
+            Part(
+                "operations",
+                20_000,
+                (
+                    Tests(
+                        "tests/crash/test_linearizable.py",
+                        ("test_what_clients_of_a_store_that_is_killed_were_told_fits_one_order",),
+                    ),
+                ),
+            ),
+        ),
+        spread=False,
+    ),
     Row(
         "R12",
         "each safety control switched off in turn",
@@ -187,12 +200,36 @@ _ROWS = (
                         only="^(?!nothing|as it is)",
                     ),
                     Tests("tests/crash/test_engine_faults.py", ("test_without_a_control_it_fails",), only="^ours"),
+                    Tests(
+                        "tests/crash/test_controls.py",
+                        (
+                            "test_r1_without_the_finalizer_engines_are_left_behind",
+                            "test_r2_without_another_try_it_does_not_converge",
+                            "test_r3_without_the_read_before_the_first_effect_an_engine_is_made_again",
+                            "test_r4_without_a_new_list_a_watch_that_expired_ends_it",
+                            "test_r4_without_following_again_a_watch_that_was_cut_ends_it",
+                            "test_r8_without_one_transaction_a_migration_stops_in_between",
+                            "test_r11_without_the_precondition_a_write_is_lost",
+                        ),
+                    ),
+                    Tests("tests/security/test_tenancy_matrix.py", ("test_s1_without_a_tenants_scope_others_are_seen",)),
                 ),
                 counted="tests",
             ),
         ),
     ),
-    Row("S1", "endpoint x role x {own, foreign, absent}, from the OpenAPI", "I5, foreign equals absent"),
+    Row(
+        "S1",
+        "endpoint x role x {own, foreign, absent}, from the OpenAPI",
+        "I5, foreign equals absent",
+        (
+            Part(
+                "requests",
+                1000,
+                (Tests("tests/security/test_tenancy_matrix.py", ("test_no_endpoint_tells_any_role_of_another_tenant",)),),
+            ),
+        ),
+    ),
     Row(
         "S2",
         "specs that point at another tenant's objects; namespace and label spoofing",

@@ -124,6 +124,8 @@ class _Pass:
     async def _phases(self) -> Verdict:
         await self._ensure_finalizer()
         decision, verdict = await self._rounds()
+        if decision.action and not self._resource.ready:
+            await self._confirm()  # an Operation is recorded, perhaps for the second time
         await self._record.settle(decision, verdict)
         if isinstance(verdict, Gone):
             await self._release()
@@ -179,13 +181,13 @@ class _Pass:
     async def _confirm(self) -> None:
         """Before the first effect of this process on an object, read it: a cache filled from an old list shows what is gone.
 
-        Raises NotFound, or Conflict for another object or generation. Later a pass of ours is the only one that lets it go.
+        Raises NotFound, or Conflict for another object or version. Later a pass of ours is the only one that lets it go.
         """
         metadata = self._resource.metadata
         if metadata.uid in self._confirmed:
             return
         stored = (await self._hands.store.get(self._resource.ref))["metadata"]
-        if (stored["uid"], stored.get("generation")) != (metadata.uid, metadata.generation):
+        if (stored["uid"], stored["resourceVersion"]) != (metadata.uid, metadata.resource_version):
             raise Conflict(f"{self._resource.ref} has changed since it was listed")
         self._confirmed.add(metadata.uid)
 
