@@ -28,7 +28,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
     parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW", help="rows to run, such as R3 S8; default: all")
     parser.add_argument("--workers", default="2", help="pytest workers; default: 2")
+    parser.add_argument("--table", action="store_true", help="only write the table anew, from the last measurements")
     asked = parser.parse_args()
+    if asked.table:
+        page.write(measured.load())
+        return 0
     if unknown := sorted({*asked.rows} - {*ROWS}):
         parser.error(f"unknown rows {', '.join(unknown)}; there are {', '.join(ROWS)}")
     ended = 0
