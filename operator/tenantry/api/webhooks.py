@@ -62,13 +62,15 @@ class Webhooks:
             raise NotFound("no source listens to webhooks here")
         raw = await read_bytes(request, LARGEST)
         payload = _read(raw)
-        paths = set(_repositories(payload or {}))
+        paths = set(filter(None, _repositories(payload or {})))
         signed = [each for each in (*self._own, *await self._declared.of(paths)) if is_signed(request.headers, raw, each.secret)]
         if not signed:
             raise Unauthorized("the signature of the webhook is missing or wrong")
         if payload is None:
             raise invalid("body", "must be a JSON object; set the webhook's content type to application/json")
         event = next((request.headers[name] for name in _EVENTS if name in request.headers), "push")
+        if event in _PUSHES and not paths:
+            raise invalid("repository", "must hold the repository's URL, such as clone_url")
         concerned = [each for each in signed if event in _PUSHES and _concerns(each, payload, paths)]
         for each in concerned:
             await each.ask()
@@ -92,10 +94,16 @@ def is_signed(headers: Mapping[str, str], raw: bytes, secret: bytes) -> bool:
 
 
 def repository_path(url: str) -> str:
-    """`owner/name` of a repository's URL: one repository has several of them, and mirrors of its host have other names."""
+    """`owner/name` of a repository's URL: one repository has several of them, and mirrors of its host have other names.
+
+    `""` for what is no URL.
+    """
     if "://" not in url and ":" in url:
         url = f"ssh://{url.replace(':', '/', 1)}"  # as scp writes it
-    return urlsplit(url).path.strip("/").removesuffix(".git").casefold()
+    try:
+        return urlsplit(url).path.strip("/").removesuffix(".git").casefold()
+    except ValueError:  # such as of an address in brackets that do not close
+        return ""
 
 
 def _read(raw: bytes) -> Mapping[str, Any] | None:

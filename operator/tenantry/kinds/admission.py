@@ -42,7 +42,8 @@ class Admission:
         Raises Invalid, naming each field as the API server does.
         """
         kind = self._kind_of(document)
-        if not kind.namespaced and "namespace" in document.get("metadata", ()):
+        metadata = document.get("metadata")
+        if not kind.namespaced and isinstance(metadata, Mapping) and "namespace" in metadata:
             document = _without_namespace(document)
         if document["kind"] == "Secret":
             document = _fold_string_data(document)

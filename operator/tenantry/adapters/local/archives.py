@@ -123,7 +123,7 @@ def read(path: Path) -> Backup:
             documents = tuple(yaml.safe_load_all(_text(tar, RESOURCES)))
             ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
             backup = Backup(ref, parse_time(about["takenAt"]), documents, str(about.get("database", SQLITE)))
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise _refused(path, f"is no backup: {_first_line(error)}") from error
     kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
     if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
