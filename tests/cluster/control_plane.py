@@ -162,6 +162,7 @@ class ControlPlane:
                 f"--service-account-private-key-file={own}/sa.key",
                 f"--root-ca-file={own}/certificates/apiserver.crt",
                 "--leader-elect=false",
+                "--use-service-account-credentials",
                 f"--controllers={','.join(CONTROLLERS)}",
             ],
         }

@@ -254,7 +254,7 @@ def _delete(kube: Kube) -> None:
 
 def _release(node: Node, kube: Kube) -> None:
     """On a full node: refused, explained, released, uninstalled, installed again; the data stays."""
-    engine = engine_of(kube, "production", "tenant-europe")
+    engine = engine_of(kube, "production", "tenant-americas")
     before = rows(kube, engine)
     fill(kube)
     refused = node.helm("uninstall", "tenantry", "--timeout=2m")
@@ -285,7 +285,7 @@ def fill(kube: Kube) -> None:
         if pod["status"]["phase"] in ("Pending", "Running")
         for container in pod["spec"]["containers"]
     )
-    image = kube.get("pod", "engine-0", engine_of(kube, "production", "tenant-europe"))["spec"]["containers"][0]["image"]
+    image = kube.get("pod", "engine-0", engine_of(kube, "production", "tenant-americas"))["spec"]["containers"][0]["image"]
     container = {
         "name": "filler",
         "image": image,

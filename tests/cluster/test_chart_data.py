@@ -1,0 +1,93 @@
+"""An engine's data is not deleted beneath it, by the chart's policies on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.fixtures import until
+from tests.cluster.releases import MAKER, OPERATOR, Run, refused
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("chart-data")]
+NAME = "env-8f1c5c5d-0812"
+LABELS = {
+    "tenantry.dev/environment-id": "8f1c5c5d-0812-4a2d-910f-560533b8992e",
+    "tenantry.dev/namespace": "tenant-acme",
+    "tenantry.dev/environment": "production",
+    "pod-security.kubernetes.io/enforce": "restricted",
+}
+CONTROLLERS = ("system:serviceaccount:kube-system:namespace-controller", "system:kube-controller-manager")
+WHY = "holds the data of environment tenant-acme/production: delete the Environment instead"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def engine(kubectl: Run, release: str) -> None:
+    make(kubectl, NAME)
+
+
+def make(kubectl: Run, name: str) -> tuple[str, str, str]:
+    """An engine's namespace and claim, as the operator makes them. Returns how kubectl names the claim."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "engine", "namespace": name, "labels": LABELS},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    for document in (namespace, claim):
+        made = kubectl("create", "-f", "-", "--as", OPERATOR, given=document)
+        assert made.returncode == 0, made.stderr
+    return ("persistentvolumeclaim/engine", "-n", name)
+
+
+def deleted(kubectl: Run, *what: str, who: tuple[str, ...] = ()) -> Any:
+    return kubectl("delete", *what, "--dry-run=server", *who)
+
+
+CLAIM = ("persistentvolumeclaim/engine", "-n", NAME)
+HANDS = {
+    "an administrator deletes the namespace": (("namespace", NAME), ()),
+    "one who may make namespaces deletes it": (("namespace", NAME), MAKER),
+    "an administrator deletes the claim": (CLAIM, ()),
+    "an administrator deletes all claims": (("persistentvolumeclaims", "--all", "-n", NAME), ()),
+    "the namespace controller deletes the claim of a living namespace": (CLAIM, ("--as", CONTROLLERS[0])),
+    "the controller manager deletes the claim of a living namespace": (
+        CLAIM,
+        ("--as", CONTROLLERS[1], "--as-group", "system:masters"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("what", "who"), HANDS.values(), ids=HANDS)
+def test_it_is_refused_that(what: tuple[str, ...], who: tuple[str, ...], kubectl: Run) -> None:
+    refused(deleted(kubectl, *what, who=who), WHY)
+
+
+def test_a_collection_of_claims_is_not_deleted_either(kubectl: Run) -> None:
+    refused(kubectl("delete", "--raw", f"/api/v1/namespaces/{NAME}/persistentvolumeclaims"), WHY)
+
+
+def test_the_operator_deletes_it_and_the_clusters_own_controller_empties_it(kubectl: Run) -> None:
+    name = "env-2f1c5c5d-0812"
+    claim = make(kubectl, name)
+    held = kubectl("patch", *claim, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/held"]}}')
+    assert held.returncode == 0, held.stderr
+    assert deleted(kubectl, *claim, who=("--as", OPERATOR)).returncode == 0
+    gone = kubectl("delete", "namespace", name, "--as", OPERATOR, "--wait=false")
+    assert gone.returncode == 0, gone.stderr
+
+    def going() -> bool:
+        return "deletionTimestamp" in json.loads(kubectl("get", *claim, "-o", "json").stdout)["metadata"]
+
+    asyncio.run(until(lambda: asyncio.to_thread(going), "the controller has not deleted it"))
+    assert kubectl("patch", *claim, "--type=merge", "-p", '{"metadata":{"finalizers":null}}').returncode == 0
+    asyncio.run(until(lambda: asyncio.to_thread(lambda: kubectl("get", "namespace", name).returncode != 0), "it is not gone"))
+
+
+@pytest.mark.parametrize("what", [("namespace", NAME), CLAIM], ids=["the namespace", "the claim"])
+def test_who_confirms_it_may_delete_what_no_environment_has(what: tuple[str, ...], kubectl: Run) -> None:
+    assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed=true").returncode == 0
+    assert deleted(kubectl, *what).returncode == 0
