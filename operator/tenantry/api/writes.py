@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterator
 from itertools import count
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from starlette.requests import Request
 
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.model.facts import Caller
-from tenantry.model.fields import RESERVED_SLUGS, SLUG_PATTERN
+from tenantry.model.fields import slug_problem
 from tenantry.model.resource import (
     API_VERSION,
     FINALIZER,
@@ -29,8 +28,6 @@ from tenantry.rest.bodies import invalid
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.revising import ATTEMPTS, revise
 from tenantry.runtime.writing import WritingStore
-
-LONGEST_SLUG = 30
 
 
 class Desk(NamedTuple):
@@ -50,13 +47,9 @@ class Desk(NamedTuple):
 
 def check_slug(slug: str) -> None:
     """Raises Invalid for a slug that is ill-formed or reserved."""
-    if not (1 <= len(slug) <= LONGEST_SLUG and re.fullmatch(SLUG_PATTERN.strip("^$"), slug) and "--" not in slug):
-        raise invalid(
-            "slug",
-            f"must have 1 to {LONGEST_SLUG} characters of a-z, 0-9 and single dashes, and neither begin nor end with a dash",
-        )
-    if slug in RESERVED_SLUGS:
-        raise invalid("slug", f"{slug!r} is reserved")
+    problem = slug_problem(slug)
+    if problem:
+        raise invalid("slug", problem)
 
 
 def refuse_declared(document: Document) -> None:

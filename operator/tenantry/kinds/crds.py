@@ -1,8 +1,8 @@
 """Custom resource definitions, generated from the typed specs: the one schema that both hosts admit by.
 
 A kind may say more by class variables: PRINTER_COLUMNS (name, type, JSON path, priority; 1 shows it in wide output alone),
-SELECTABLE (JSON paths that field selectors may use), CEL (rule and message, over the whole object) and STATUS_SUBRESOURCE
-(default True). Rules of one field or model stand in its `json_schema_extra`.
+SELECTABLE (JSON paths that field selectors may use), CEL (rule and message over the whole object, and the field of its
+error or `""`) and STATUS_SUBRESOURCE (default True). Rules of one field or model stand in its `json_schema_extra`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,10 @@ def _name(kind: Kind) -> Schema:
 
 
 def _object_rules(kind: Kind) -> Schema:
-    rules = [{"rule": rule, "message": message} for rule, message in getattr(kind, "CEL", ())]
+    rules = [
+        {"rule": rule, "message": message, **({"fieldPath": field} if field else {})}
+        for rule, message, field in getattr(kind, "CEL", ())
+    ]
     return {"x-kubernetes-validations": rules} if rules else {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -12,6 +13,7 @@ from tenantry.model.resource import Value
 RESERVED_SLUGS = (
     "www", "api", "admin", "auth", "app", "apps", "engine", "engines", "docs", "static", "internal", "system", "tenantry",
 )  # fmt: skip
+LONGEST_SLUG = 30
 SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 LABEL_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 APP_PATTERN = r"^[a-z][a-z0-9-]{0,39}$"
@@ -28,12 +30,29 @@ _SLUG_RULES: list[JsonDict] = [
     {"rule": f"!(self in {list(RESERVED_SLUGS)})", "message": "is reserved"},
 ]
 
+_NAME_IS_A_SLUG = (
+    f"self.metadata.name.size() <= {LONGEST_SLUG} && !self.metadata.name.contains('--')"
+    f" && !(self.metadata.name in {list(RESERVED_SLUGS)})"
+)
+_NAME_IS_NO_SLUG = "is required: metadata.name is longer than 30 characters, contains '--' or is reserved, so it is no slug"
+EFFECTIVE_SLUG: tuple[tuple[str, str, str], ...] = (
+    (
+        # Objects that were reconciled before this rule existed must stay writable, or nobody could delete them.
+        "has(self.spec.slug) || (has(self.status) && has(self.status.observedGeneration)"
+        f" && self.status.observedGeneration >= 0) || ({_NAME_IS_A_SLUG})",
+        _NAME_IS_NO_SLUG,
+        ".spec.slug",
+    ),
+    (f"!has(oldSelf.spec.slug) || has(self.spec.slug) || ({_NAME_IS_A_SLUG})", _NAME_IS_NO_SLUG, ".spec.slug"),
+)
+"""The rules of a slug for kinds whose slug is metadata.name where `spec.slug` is absent: CEL rule, message, field."""
+
 DisplayName = Annotated[str, Field(min_length=1, max_length=128, description="The name that people read.")]
 Slug = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=30,
+        max_length=LONGEST_SLUG,
         pattern=SLUG_PATTERN,
         description="The name in URLs; metadata.name where absent.",
         json_schema_extra={"x-kubernetes-validations": _SLUG_RULES},
@@ -66,6 +85,13 @@ DeclaredId = Annotated[
 Group = Annotated[str, Field(min_length=1, max_length=253)]
 Url = Annotated[str, Field(min_length=8, max_length=2048, pattern=r"^https?://[^\s]+$")]
 Role = Literal["SUPERUSER", "ADMIN", "VIEWER"]
+
+
+def slug_problem(slug: str) -> str:
+    """Return why this is no slug, or `""`."""
+    if not (1 <= len(slug) <= LONGEST_SLUG and re.fullmatch(SLUG_PATTERN.strip("^$"), slug) and "--" not in slug):
+        return f"must have 1 to {LONGEST_SLUG} characters of a-z, 0-9 and single '-' between them"
+    return f"{slug!r} is reserved" if slug in RESERVED_SLUGS else ""
 
 
 def is_engine_admin(username: str) -> bool:

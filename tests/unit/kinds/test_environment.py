@@ -88,6 +88,12 @@ def seen(environment_: Environment | None = None, **looks: Any) -> Observed:
     return Observed(environment_ or environment(), **(given | looks))
 
 
+def named(name: str) -> Environment:
+    """An environment without a slug, declared before its name was checked."""
+    declared = environment()
+    return declared.model_copy(update={"metadata": declared.metadata.model_copy(update={"name": name})})
+
+
 def there(environment_: Environment | None = None, **looks: Any) -> Observed:
     """An environment that was Ready, and whose engine runs."""
     found: dict[str, Any] = {"engine": runs(), "admin": PRESENT}
@@ -385,6 +391,17 @@ def test_a_declared_id(seen: Observed, expected: Outcome) -> None:
         "stays with who holds it, though younger": (there(rivals=(rival(since=OLDER),)), "Ready"),
         "goes to who holds it, though younger": (seen(rivals=(rival(held=True, since=YOUNGER),)), "Stalled SlugTaken"),
         "is refused to the larger uid among the equally old": (seen(rivals=(rival(uid="00000000"),)), "Stalled SlugTaken"),
+        "must be one, also where it is the name": (seen(named("a--b")), "Stalled SlugInvalid"),
+        "is no reserved name": (seen(named("admin")), "Stalled SlugInvalid"),
+        "is no name of 31 characters": (seen(named("a" * 31)), "Stalled SlugInvalid"),
+        "gives a host that no other environment holds": (
+            seen(host_rivals=(rival(held=True, since=YOUNGER),)),
+            "Stalled HostTaken",
+        ),
+        "keeps the host of the older of two that hold it": (
+            there(holds_host=True, host_rivals=(rival(held=True, since=YOUNGER),)),
+            "Ready",
+        ),
         "that was held before gives no right to another": (
             there(edited(running_environment(), slug="live"), rivals=(rival(held=True),)),
             "Stalled SlugTaken",

@@ -58,10 +58,11 @@ class App(Resource[AppSpec, AppStatus]):
         ("Environment", "string", ".spec.environment", 1),
     )
     SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.environment", ".spec.app")
-    CEL: ClassVar[tuple[tuple[str, str], ...]] = (
+    CEL: ClassVar[tuple[tuple[str, str, str], ...]] = (
         (
             "self.metadata.name == self.spec.environment + '.' + self.spec.app",
             "metadata.name must be <environment>.<app>",
+            "",
         ),
     )
 

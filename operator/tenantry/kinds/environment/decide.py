@@ -21,6 +21,7 @@ from tenantry.model.changes import (
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts, awaits_archive
+from tenantry.model.fields import slug_problem
 from tenantry.model.resource import RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
@@ -72,6 +73,7 @@ class Observed:
     database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
     contents: what the engine holds, looked at only where what nobody declared is to be removed.
     foreign: the engine of others that is asked for; None where the region does not allow it.
+    host_rivals: environments of all tenants that hold the host this one wants; holds_host: this one holds it.
     holds_id: False where `spec.id` is the id of another environment, of whichever tenant.
     """
 
@@ -87,6 +89,8 @@ class Observed:
     contents: Contents | None = None
     foreign: SeenForeign | None = None
     holds_id: bool = True
+    holds_host: bool = False
+    host_rivals: tuple[Claim, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -151,14 +155,27 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Stalled("IdTaken", "spec.id: is not available; choose another, or leave it out")
     if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
+    return (
+        _slug_refusal(seen, now) or _engine_refusal(seen.region, environment) or _database_refusal(seen) or _foreign_refusal(seen)
+    )
+
+
+def _slug_refusal(seen: Observed, now: datetime) -> Verdict | None:
+    environment = seen.environment
+    held = environment.status.slug == environment.wanted_slug
+    problem = "" if held else slug_problem(environment.wanted_slug)
+    if problem:
+        return Stalled("SlugInvalid", f"spec.slug: {problem}; set another")
     mine = Claim(
-        environment.status.slug == environment.wanted_slug,
+        held,
         environment.metadata.creation_timestamp or now,
         environment.metadata.uid,
     )
     if not wins(mine, seen.rivals):
         return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
-    return _engine_refusal(seen.region, environment) or _database_refusal(seen) or _foreign_refusal(seen)
+    if not wins(mine._replace(held=seen.holds_host), seen.host_rivals):  # whose it is may be another tenant's secret
+        return Stalled("HostTaken", f"spec.slug: the host of {environment.wanted_slug!r} is not available; choose another")
+    return None
 
 
 def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:

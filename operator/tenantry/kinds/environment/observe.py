@@ -6,7 +6,7 @@ from typing import Any
 
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.decide import Child, Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
-from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.spec import Environment, host_label
 from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
@@ -45,6 +45,8 @@ async def observe(environment: Environment, world: World) -> Observed:
         contents=contents,
         foreign=foreign,
         holds_id=holds,
+        holds_host=_holds_host(environment, slug),
+        host_rivals=_host_rivals(environment, slug, view),
     )
 
 
@@ -142,6 +144,20 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
         sizes=tuple(rules.sizes) if rules.sizes is not None else None,
         external=rules.external,
         deleting=region.deleting,
+    )
+
+
+def _holds_host(environment: Environment, tenant_slug: str) -> bool:
+    status = environment.status
+    return (status.slug, status.tenant_slug) == (environment.wanted_slug, tenant_slug)
+
+
+def _host_rivals(environment: Environment, tenant_slug: str, view: View) -> tuple[Claim, ...]:
+    """Slugs of two hyphens in a row, from before they were refused, can give two tenants' environments one host."""
+    return tuple(
+        Claim(True, other.metadata.creation_timestamp, other.metadata.uid)
+        for other in view.list(Environment, by=f"host={host_label(environment.wanted_slug, tenant_slug)}")
+        if other.metadata.uid != environment.metadata.uid and other.metadata.creation_timestamp is not None
     )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tenantry.kinds.signatures import PackageKey
-from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, Slug, Url
+from tenantry.model.fields import EFFECTIVE_SLUG, DeclaredId, DisplayName, ObjectName, Slug, Url
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 PROTECTED = "protected=true"
@@ -86,6 +86,11 @@ class EnvironmentSpec(Value):
     )
 
 
+def host_label(slug: str, tenant_slug: str) -> str:
+    """Return the first label of the host that serves an engine on a cluster."""
+    return f"{slug}--{tenant_slug}"
+
+
 class EngineStatus(Value):
     """The engine as REST shows it."""
 
@@ -121,6 +126,8 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
     )
     SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.region",)
 
+    CEL: ClassVar[tuple[tuple[str, str, str], ...]] = EFFECTIVE_SLUG
+
     spec: EnvironmentSpec
     status: EnvironmentStatus = Field(default_factory=EnvironmentStatus)
 
@@ -132,6 +139,7 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         keys = {f"slug={self.wanted_slug}", f"region={self.spec.region}"}
         if self.status.slug:
             keys.add(f"slug={self.status.slug}")
+            keys.add(f"host={host_label(self.status.slug, self.status.tenant_slug or '')}")
         if self.spec.deletion_protection and not self.deleting:
             keys.add(PROTECTED)
         return frozenset(keys)

@@ -9,6 +9,7 @@ from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
 from tenantry.model.changes import Change, DeleteObject, DeleteSecret, EnsureNamespace, RemoveNamespace
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
+from tenantry.model.fields import slug_problem
 from tenantry.model.resource import Blocker, Deletion, Held, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -107,6 +108,9 @@ def _bound(seen: Observed) -> bool:
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     tenant = seen.tenant
     held = tenant.status.slug == tenant.wanted_slug
+    problem = "" if held else slug_problem(tenant.wanted_slug)
+    if problem:
+        return Stalled("SlugInvalid", f"spec.slug: {problem}; set another")
     mine = Claim(held, tenant.metadata.creation_timestamp or now, tenant.metadata.uid)
     if not wins(mine, seen.rivals):
         return Stalled("SlugTaken", f"spec.slug: {tenant.wanted_slug!r} is another tenant's")

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tenantry.model.facts import TenantAccess
-from tenantry.model.fields import IMMUTABLE, DeclaredId, DisplayName, Group, NamespaceName, Slug
+from tenantry.model.fields import EFFECTIVE_SLUG, IMMUTABLE, DeclaredId, DisplayName, Group, NamespaceName, Slug
 from tenantry.model.resource import Resource, Status, Value
 
 
@@ -90,6 +90,8 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
         ("Slug", "string", ".status.slug", 0),
         ("Namespace", "string", ".status.namespace.name", 1),
     )
+
+    CEL: ClassVar[tuple[tuple[str, str, str], ...]] = EFFECTIVE_SLUG
 
     spec: TenantSpec = Field(default_factory=TenantSpec)
     status: TenantStatus = Field(default_factory=TenantStatus)
