@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +22,10 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 
-BUSY_S = 30
-_STEPS = 10_000
-"""How many steps of SQLite's machine, well below a millisecond, pass between two looks at the clock."""
+BUSY_MS = 50
+"""How long SQLite waits for a lock inside a thread. Who may wait longer comes again: see transactions.py."""
+LARGEST_VALUE = 64 << 20
+"""Bytes of a value, and of a row, on SQLite: an expression cannot make more."""
 EXACT_DIGITS = {"sqlite": 15}
 """Digits of a decimal that a database keeps exactly; without a limit where it is not named."""
 
@@ -36,13 +36,22 @@ NAME_BYTES = {"postgresql": 63}
 _DISK_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _DISK_STATES = ("53100", "58030")
 _PASSING_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PASSING_STATES = ("08", "25006", "40", "53", "55P03", "57", "58", "XX")
+_PASSING_STATES = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58", "XX")
 """No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
 _CANCELLED = "57014"
+_LOCK_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_LOCK_STATE = "55P03"
 
 FILE = "engine.db"
 """The database in an engine's folder, where it has none elsewhere."""
 MIGRATION = "migration"
+
+
+class Locked(Halt):
+    """Another transaction holds a lock."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(Transient("DatabaseUnavailable", f"another transaction holds a lock: {told}; try again"))
 
 
 class Database:
@@ -152,7 +161,8 @@ def _pin(connection: Any, _record: Any) -> None:
 def _prepare(connection: Any, _record: Any) -> None:
     # The driver's own transactions cannot hold DDL; ours begin by the event below.
     connection.isolation_level = None
-    connection.execute(f"PRAGMA busy_timeout={BUSY_S * 1000}")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
@@ -170,12 +180,11 @@ def sqlite_driver(connection: Connection) -> sqlite3.Connection:
 
 
 def limit_time(connection: Connection, seconds: float) -> None:
-    """Ends a statement of this transaction that takes longer, as a refusal."""
-    if connection.dialect.name == "sqlite":
-        end = time.monotonic() + seconds
-        sqlite_driver(connection).set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-    else:
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+    """A server ends a statement of this transaction that takes longer, and a wait for a lock a little before. SQLite cannot."""
+    if connection.dialect.name == "postgresql":
+        most = max(2, int(seconds * 1000))
+        limits = f"set_config('statement_timeout', '{most}', true), set_config('lock_timeout', '{most * 9 // 10}', true)"
+        connection.exec_driver_sql(f"SELECT {limits}")
 
 
 def check_references(connection: Connection, tables: Iterable[str]) -> None:
@@ -282,6 +291,8 @@ def halt_of(error: DBAPIError, free: str = "") -> Halt:
     code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest of it says more precisely where
     if "interrupted" in told or state == _CANCELLED:
         return Invalid((Problem("query", "takes too long"),))
+    if code in _LOCK_CODES or state == _LOCK_STATE:
+        return Locked(told)
     if code in _DISK_CODES or state in _DISK_STATES:
         return Halt(Transient("DiskUnwritable", f"the disk of the database cannot be written: {told}{free}"))
     lost = error.connection_invalidated or (isinstance(error.orig, psycopg.OperationalError) and not state)

@@ -9,6 +9,7 @@ from tenantry.adapters.admin_password import AdminPassword, in_secret
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
 from tenantry.engine.access import PlatformKeys, Served
+from tenantry.engine.lanes import Lanes, engine_sharing
 from tenantry.engine.oidc.tokens import ForeignTokens, foreign_tokens
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.service import Engine
@@ -35,9 +36,11 @@ class EngineOpener:
         self._foreign = foreign or foreign_tokens()
         # And an engine that is closed while it is idle forgets nobody's guesses.
         self._throttle = Throttle()
+        self._lanes = Lanes(engine_sharing(), "engines")
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
-        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at)
+        lane = self._lanes.lane(record.ref.tenant_slug or record.ref.namespace, record.ref.id)
+        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at, lane=lane)
         served = Served(
             engine=engine,
             key_file=folder / "token-key.jwk",

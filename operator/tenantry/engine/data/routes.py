@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +19,7 @@ from tenantry.engine.data.rows import MOST_ROWS, RowPage, Rows, Tagged
 from tenantry.engine.packages.manifest import Grant
 from tenantry.rest.bodies import invalid, names_tag, read_bytes
 from tenantry.rest.engine_routes import Row
+from tenantry.rest.leaving import while_connected
 from tenantry.rest.paging import next_link
 
 BODY_LIMIT = 8 << 20
@@ -41,7 +42,7 @@ class OneOrManyRows(RootModel[dict[str, Any] | list[dict[str, Any]]]):
 class DataEngine(Protocol):
     """What the data API asks of an engine."""
 
-    async def data(self, app: str, work: Work[T], *, write: bool = False) -> T:
+    def data(self, app: str, work: Work[T], *, write: bool = False) -> Coroutine[Any, Any, T]:
         """What `work` returns, in one transaction over the installed version of the app. Raises NotFound when none is."""
 
 
@@ -77,7 +78,7 @@ class _DataRoutes:
         """Describe the tables of an installed app, as OpenAPI, as far as the caller may use them."""
         engine, caller = await self._signed(request)
         base = request.url.path.removesuffix("/openapi.json")
-        body = await engine.data(app, lambda _, exposure: described(exposure, caller.roles, base))
+        body = await while_connected(request, engine.data(app, lambda _, exposure: described(exposure, caller.roles, base)))
         return Response(orjson.dumps(body), media_type="application/json")
 
     async def list_rows(self, request: Request, app: str, table: str) -> Response:
@@ -108,7 +109,7 @@ class _DataRoutes:
         """Insert one row, or many in one transaction."""
 
         # Who may not write does not get to send a body.
-        await self._in_table(request, app, table, "write", lambda *_: None)
+        await self._in_table(request, app, table, "write", lambda *_: None, read_whole=False)
         given = _parsed(await read_bytes(request, BODY_LIMIT))
         many = isinstance(given, list)
         if many and not 1 <= len(given) <= MOST_ROWS:
@@ -124,7 +125,7 @@ class _DataRoutes:
 
     async def change(self, request: Request, app: str, table: str, key: str) -> Response:
         """Change the given columns of one row."""
-        await self._in_table(request, app, table, "write", lambda *_: None)
+        await self._in_table(request, app, table, "write", lambda *_: None, read_whole=False)
         given = _parsed(await read_bytes(request, BODY_LIMIT))
 
         def work(rows: Rows, exposed: Exposed, allowed: frozenset[Grant]) -> Response:
@@ -151,8 +152,12 @@ class _DataRoutes:
         work: Callable[[Rows, Exposed, frozenset[Grant]], T],
         *,
         write: bool = False,
+        read_whole: bool = True,
     ) -> T:
-        """What `work` returns, given the rows, the table and what the caller may do with it. Raises 401 to 404, in this order."""
+        """What `work` returns, given the rows, the table and what the caller may do with it. Raises 401 to 404, in this order.
+
+        read_whole: the request's body is not to be read any more, so that a client that leaves is noticed.
+        """
         engine, caller = await self._signed(request)
 
         def within(connection: sa.Connection, exposure: Exposure) -> T:
@@ -160,7 +165,11 @@ class _DataRoutes:
             allowed = exposure.require(table, caller.roles, grant)
             return work(Rows(connection, exposure, exposed), exposed, allowed)
 
-        return await engine.data(app, within, write=write)
+        return (
+            await while_connected(request, engine.data(app, within, write=write))
+            if read_whole
+            else await engine.data(app, within)
+        )
 
 
 def _parameters(request: Request) -> list[tuple[str, str]]:

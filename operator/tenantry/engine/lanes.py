@@ -1,0 +1,185 @@
+"""Threads that many engines share fairly: each tenant and each engine has a bounded part of them, and waits in its own line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tenantry.model.verdicts import Halt, Transient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """threads: in all. of_tenant, of_lane: how many of them one tenant, and one lane, may use at once.
+
+    of_bulk: how many of a lane's threads its bulk work may use, so that a sign-in never waits behind queries.
+    waiting: how many calls of one lane may wait; more are refused.
+    """
+
+    threads: int
+    of_tenant: int
+    of_lane: int
+    of_bulk: int
+    waiting: int = 256
+
+
+def engine_sharing(cores: int | None = None) -> Sharing:
+    """For the databases of engines, whose threads wait for disks more than they compute."""
+    threads = max(8, 4 * (cores or os.cpu_count() or 1))
+    return Sharing(threads, of_tenant=threads // 2, of_lane=threads // 2 - 1, of_bulk=threads // 2 - 2)
+
+
+PASSWORD_SHARING = Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, waiting=64)
+"""For hashing passwords, which takes a core and 19 MiB each: no engine's sign-ins take both threads."""
+
+
+class Overloaded(Halt):
+    """Too many calls of one lane wait already."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(Transient("TooManyRequests", f"{waiting} requests of this environment wait already; try again later"))
+
+
+@dataclass
+class _Job:
+    work: Callable[[], Any]
+    future: Future[Any]
+    bulk: bool
+
+
+@dataclass
+class _Line:
+    """The calls of one lane that wait, urgent ones first."""
+
+    urgent: deque[_Job] = field(default_factory=deque)
+    bulk: deque[_Job] = field(default_factory=deque)
+    running: int = 0
+    bulk_running: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self.urgent) + len(self.bulk)
+
+
+@dataclass
+class _Tenant:
+    lines: OrderedDict[str, _Line] = field(default_factory=OrderedDict)
+    running: int = 0
+
+
+class Lanes:
+    """The threads, and the lines before them. Turns go round the tenants, and within a tenant round its engines."""
+
+    def __init__(self, sharing: Sharing, name: str) -> None:
+        self._sharing = sharing
+        self._name = name
+        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._idle = 0
+
+    def lane(self, tenant: str, engine: str) -> Lane:
+        """The lane of one engine of a tenant."""
+        return Lane(self, tenant, engine)
+
+    def submit(self, tenant: str, engine: str, work: Callable[[], T], bulk: bool) -> Future[T]:
+        """Puts a call into its line. Raises Overloaded."""
+        job = _Job(work, Future(), bulk)
+        with self._changed:
+            line = self._tenants.setdefault(tenant, _Tenant()).lines.setdefault(engine, _Line())
+            if line.waiting >= self._sharing.waiting:
+                raise Overloaded(line.waiting)
+            (line.bulk if bulk else line.urgent).append(job)
+            if not self._idle and self._threads < self._sharing.threads:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=f"{self._name}-{self._threads}", daemon=True).start()
+            self._changed.notify()
+        return job.future
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                while (turn := self._next()) is None:
+                    self._idle += 1
+                    self._changed.wait()
+                    self._idle -= 1
+            key, job = turn
+            try:
+                if job.future.set_running_or_notify_cancel():
+                    _carry_out(job)
+            finally:
+                with self._changed:
+                    self._release(key, job)
+                    self._changed.notify()
+
+    def _next(self) -> tuple[tuple[str, str], _Job] | None:
+        """The next call whose tenant and lane have a thread left. Its tenant and its lane go to the end of the round."""
+        for tenant, held in self._tenants.items():
+            if held.running >= self._sharing.of_tenant:
+                continue
+            for engine, line in held.lines.items():
+                job = self._of_line(line)
+                if job is not None:
+                    held.running += 1
+                    self._tenants.move_to_end(tenant)
+                    held.lines.move_to_end(engine)
+                    return (tenant, engine), job
+        return None
+
+    def _of_line(self, line: _Line) -> _Job | None:
+        if line.running >= self._sharing.of_lane:
+            return None
+        bulk_may = line.bulk_running < self._sharing.of_bulk
+        queue = line.urgent or (line.bulk if bulk_may else None)
+        if not queue:
+            return None
+        job = queue.popleft()
+        line.running += 1
+        line.bulk_running += job.bulk
+        return job
+
+    def _release(self, key: tuple[str, str], job: _Job) -> None:
+        tenant, engine = key
+        held = self._tenants[tenant]
+        line = held.lines[engine]
+        held.running -= 1
+        line.running -= 1
+        line.bulk_running -= job.bulk
+        if not line.running and not line.waiting:
+            del held.lines[engine]
+        if not held.lines:
+            del self._tenants[tenant]
+
+
+class Lane:
+    """One engine's part of the threads."""
+
+    def __init__(self, lanes: Lanes, tenant: str, engine: str) -> None:
+        self._lanes, self._tenant, self._engine = lanes, tenant, engine
+
+    async def run(self, work: Callable[[], T], *, bulk: bool = False) -> T:
+        """What `work` returns, from a thread. A call that is cancelled while it waits is not made. Raises Overloaded."""
+        return await asyncio.wrap_future(self.submit(work, bulk=bulk))
+
+    def submit(self, work: Callable[[], T], *, bulk: bool = False) -> Future[T]:
+        """Puts the call into the line. Raises Overloaded."""
+        context = copy_context()
+        return self._lanes.submit(self._tenant, self._engine, lambda: context.run(work), bulk)
+
+
+def _carry_out(job: _Job) -> None:
+    try:
+        result = job.work()
+    except BaseException as error:  # noqa: BLE001 - it is the caller's, as an executor hands it over
+        job.future.set_exception(error)
+    else:
+        job.future.set_result(result)

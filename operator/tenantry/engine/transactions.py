@@ -1,0 +1,142 @@
+"""Transactions of an engine's database from its lane: each ends by its deadline, and a lock is not waited for in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from tenantry.engine import records
+from tenantry.engine.database import Database, Locked, limit_time
+from tenantry.engine.lanes import Lane
+
+T = TypeVar("T")
+WRITE_S = 30.0
+"""How long the engine's own work on its records may take, waiting for a lock included."""
+_AGAIN_S = 0.05
+"""How often a statement that goes on after its deadline is interrupted again, and a lock is asked for at first."""
+_PAUSE_S = 0.5
+
+
+class Transactions:
+    """prepared: is there a database with the engine's tables?"""
+
+    def __init__(self, database: Database, lane: Lane) -> None:
+        self._database = database
+        self.lane = lane
+        self.prepared = False
+
+    async def read(self, query: Callable[[sa.Connection], T], absent: Callable[[], T], seconds: float = WRITE_S) -> T:
+        """What the query finds; `absent` makes the answer while there is no database."""
+
+        def within(deadline: Deadline) -> T:
+            if not self.prepared:
+                return absent()
+            with self._database.reading() as connection, deadline.over(connection):
+                return query(connection)
+
+        return await self.run(within, seconds)
+
+    async def write(self, change: Callable[[sa.Connection], T]) -> T:
+        """What the change returns, in one transaction; the engine's tables are made before the first."""
+
+        def within(deadline: Deadline) -> T:
+            with self._database.writing() as connection, deadline.over(connection):
+                records.prepare(connection)
+                result = change(connection)
+            self.prepared = True
+            return result
+
+        return await self.run(within, WRITE_S)
+
+    async def serve(self, work: Callable[[sa.Connection], T], seconds: float, write: bool) -> T:
+        """What the work of one request for rows returns, in one transaction."""
+
+        def within(deadline: Deadline) -> T:
+            with self._database.writing() if write else self._database.reading() as connection, deadline.over(connection):
+                return work(connection)
+
+        return await self.run(within, seconds, bulk=True)
+
+    async def run(self, work: Callable[[Deadline], T], seconds: float, *, bulk: bool = False) -> T:
+        """What `work` returns. It is made again while a lock is held. Raises Locked after that time, Invalid, Halt.
+
+        A statement of it that goes on after that time, or whose caller leaves, is interrupted.
+        """
+        end, pause = time.monotonic() + seconds, _AGAIN_S
+        while True:
+            deadline = Deadline(end)
+            try:
+                return await self._within(deadline, work, bulk)
+            except Locked:
+                if time.monotonic() + pause > end:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PAUSE_S)
+
+    async def _within(self, deadline: Deadline, work: Callable[[Deadline], T], bulk: bool) -> T:
+        loop = asyncio.get_running_loop()
+        future = self.lane.submit(lambda: work(deadline), bulk=bulk)
+        timer: asyncio.TimerHandle
+
+        def interrupt() -> None:
+            nonlocal timer
+            if not future.done():
+                # Again and again: between two statements there is nothing to interrupt.
+                deadline.interrupt()
+                timer = loop.call_later(_AGAIN_S, interrupt)
+
+        timer = loop.call_later(max(0.0, deadline.end - time.monotonic()), interrupt)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            timer.cancel()
+            deadline.given_up = True
+            interrupt()
+            raise
+        finally:
+            if future.done():
+                timer.cancel()
+
+
+class Deadline:
+    """When the work of a transaction ends, and the way to end it.
+
+    end: by the monotonic clock. given_up: nobody waits for the result any more.
+    """
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+        self._connection: Any = None
+        self.given_up = False
+        self._held = Lock()
+
+    @contextmanager
+    def over(self, connection: sa.Connection) -> Iterator[None]:
+        """The statements of the block are those that can be interrupted."""
+        with self._held:
+            self._connection = connection.connection.driver_connection
+        try:
+            if self.given_up:
+                raise asyncio.CancelledError
+            limit_time(connection, max(0.001, self.end - time.monotonic()))
+            yield
+        finally:
+            with self._held:
+                self._connection = None
+
+    def interrupt(self) -> None:
+        """Ends the statement that runs, if one does."""
+        with self._held:
+            connection = self._connection
+            if hasattr(connection, "interrupt"):
+                connection.interrupt()
+            elif connection is not None and self.given_up:
+                # The server ends late statements by itself; to ask it takes a connection of its own, once.
+                self._connection = None
+                Thread(target=connection.cancel, daemon=True).start()
