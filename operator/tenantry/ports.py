@@ -300,15 +300,16 @@ class Packages(PackageView, Protocol):
     """Package bytes."""
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
-        """Checks and stores a package file, by one rename. Identical bytes are kept once. Raises Invalid.
-
-        checked: what a check of this very file told already."""
+        """Checks and stores a file by one rename; identical bytes are kept once. checked: what a check told. Raises Invalid."""
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         """A local file with those bytes. Raises NotFound."""
 
     async def remove(self, tenant: str, sha256: str) -> None:
         """Idempotent."""
+
+    async def remove_all(self, tenant: str) -> None:
+        """Removes everything that is stored for a tenant. Idempotent."""
 
 
 class Fetcher(Protocol):

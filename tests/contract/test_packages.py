@@ -114,6 +114,19 @@ async def test_what_is_removed_is_gone_and_may_be_removed_again(kept: Kept, tmp_
         await kept.packages.fetch("acme", SHA256)
 
 
+async def test_all_of_a_tenants_packages_are_removed_and_nobody_elses(kept: Kept, tmp_path: Path) -> None:
+    for tenant in ("acme", "umbra", ""):
+        await kept.packages.put(tenant, package(tmp_path))
+    other = await kept.packages.put("acme", package(tmp_path, b"other bytes"))
+    await kept.packages.remove_all("acme")
+    await kept.packages.remove_all("acme")
+    held = {tenant: await kept.packages.inspect(tenant, SHA256) is not None for tenant in ("acme", "umbra", "")}
+    assert held == {"acme": False, "umbra": True, "": True}
+    assert await kept.packages.inspect("acme", other.sha256) is None
+    with pytest.raises(NotFound):
+        await kept.packages.fetch("acme", other.sha256)
+
+
 async def test_a_log_begins_with_what_the_status_carried(kept: Kept) -> None:
     assert await kept.logs.read("op-1") is None
     await kept.logs.append("op-1", "first\n", "second\n")

@@ -72,6 +72,10 @@ class FolderBlobs:
     async def remove(self, tenant: str, sha256: str) -> None:
         await asyncio.to_thread(self._remove, self._path(tenant, sha256), sha256)
 
+    async def remove_all(self, tenant: str) -> None:
+        folder = self._folder(tenant)
+        await asyncio.to_thread(self._remove_all, folder)
+
     async def put_text(self, name: str, text: bytes) -> None:
         """Stores or replaces a text, durably. Raises StateUnwritable, NotFound for a name that cannot be one."""
         await asyncio.to_thread(self._put_text, self._text(name), text)
@@ -144,6 +148,10 @@ class FolderBlobs:
             # Others of the tenant's packages keep its folder.
             with suppress(OSError):
                 path.parent.rmdir()
+
+    def _remove_all(self, folder: Path) -> None:
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            self._remove(path, path.name.removesuffix(SUFFIX))
 
     def _put_text(self, path: Path, text: bytes) -> None:
         with self._writing():

@@ -63,6 +63,9 @@ class RemoteBlobs:
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._send("DELETE", _package(tenant, sha256))
 
+    async def remove_all(self, tenant: str) -> None:
+        await self._send("DELETE", f"{PACKAGES}/{quote(tenant or SHARED)}")
+
     async def append(self, operation: str, before: str, added: str) -> None:
         await self._send("POST", f"{LOGS}/{quote(operation)}", content=orjson.dumps({"before": before, "added": added}))
 

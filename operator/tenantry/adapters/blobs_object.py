@@ -80,6 +80,12 @@ class ObjectBlobs:
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._delete(_holder(tenant, sha256))
 
+    async def remove_all(self, tenant: str) -> None:
+        with _asking():
+            held = [path for path in await self._paths("holders/") if path.split("/")[2] == (tenant or SHARED)]
+        for path in held:
+            await self._delete(path)
+
     async def put_text(self, name: str, text: bytes) -> None:
         """Stores or replaces a text."""
         with _asking():

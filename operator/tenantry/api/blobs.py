@@ -37,6 +37,7 @@ def add_blobs(app: FastAPI, packages: Packages, logs: OperationLogs, uploads: Up
         ("GET", package, blobs.bytes),
         ("PUT", package, blobs.put),
         ("DELETE", package, blobs.remove),
+        ("DELETE", f"{PACKAGES}/{{tenant}}", blobs.remove_all),
         ("GET", log, blobs.log),
         ("POST", log, blobs.append),
         ("DELETE", log, blobs.forget),
@@ -75,6 +76,12 @@ class Blobs:
     async def remove(self, request: Request) -> Response:
         """Forgets a package."""
         await self._packages.remove(*_about(request))
+        return Response(status_code=204)
+
+    async def remove_all(self, request: Request) -> Response:
+        """Forgets all packages of a tenant."""
+        tenant = request.path_params["tenant"]
+        await self._packages.remove_all("" if tenant == SHARED else tenant)
         return Response(status_code=204)
 
     async def log(self, request: Request) -> Response:

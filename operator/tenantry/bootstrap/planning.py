@@ -34,6 +34,7 @@ from tenantry.model.tree import Declared, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Engines
 from tenantry.rest.plan_bundle import Bundle, read_bundle, take_package
+from tenantry.runtime import attribution
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.holding import holding
 from tenantry.runtime.inventory import CacheLists
@@ -174,7 +175,8 @@ class Planner:
         covers = _tenants_own(cache, tenant) if tenant else _everything
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=now, covers=covers)
         found = {ref: orjson.loads(raw) for ref, raw in bodies if ref in planned.concerns}
-        planned = planned.of(declared, found)
+        owners = {ref.namespace: attribution.bound_tenant(ref.namespace, self.cache) for ref in planned.concerns}
+        planned = planned.of(declared, found, {name: each.metadata.uid for name, each in owners.items() if each is not None})
         return planned.within(_namespace_of(cache, tenant)) if tenant else planned
 
 

@@ -86,6 +86,9 @@ class PushedPackages:
     async def remove(self, tenant: str, sha256: str) -> None:
         await self.scratch.remove(tenant, sha256)
 
+    async def remove_all(self, tenant: str) -> None:
+        await self.scratch.remove_all(tenant)
+
     async def push(self) -> None:
         """Raises Failure naming what is missing, or what the api says."""
         if self._waiting and not (_server() and _token()):

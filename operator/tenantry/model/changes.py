@@ -232,6 +232,16 @@ class RemovePackage:
 
 
 @dataclass(frozen=True)
+class ForgetPackages:
+    """Removes the stored bytes of all packages of a tenant, also of those that nothing declares."""
+
+    tenant: str
+
+    def __str__(self) -> str:
+        return f"tenant {self.tenant}: remove the bytes of its packages"
+
+
+@dataclass(frozen=True)
 class FetchPackage:
     """Fetches the bytes of a package and stores them. location: a URL, or `oci://` and a reference in a registry.
 
@@ -267,6 +277,7 @@ Change = (
     | PutIdentityProvider
     | DeleteIdentityProvider
     | RemovePackage
+    | ForgetPackages
     | FetchPackage
     | FollowSource
     | LeaveSource

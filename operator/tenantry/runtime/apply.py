@@ -18,6 +18,7 @@ from tenantry.model.changes import (
     EnsureAdminSecret,
     EnsureNamespace,
     FetchPackage,
+    ForgetPackages,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -59,6 +60,8 @@ async def apply(change: Change, hands: Hands) -> None:
         case RemovePackage(tenant, sha256):
             await hands.fetcher.cancel(tenant, sha256)
             await hands.packages.remove(tenant, sha256)
+        case ForgetPackages(tenant):
+            await hands.packages.remove_all(tenant)
         case FetchPackage(package, tenant, sha256, location):
             await hands.fetcher.begin(package, tenant, sha256, location)
         case FollowSource() | LeaveSource() | StopSource():

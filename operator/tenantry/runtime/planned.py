@@ -111,9 +111,11 @@ class Planned:
         told = [sorted(edits), effects, self._verdict_bodies(), self.problems, kept, read]
         return hashlib.sha256(self._unnamed(json.dumps(told, sort_keys=True)).encode()).hexdigest()
 
-    def of(self, declared: str, held: Mapping[Ref, Document]) -> Planned:
-        """The same plan, with what it was made from. held: the objects as they were found."""
-        stamps = ((ref, stamp_of(held.get(ref))) for ref in sorted(self.concerns))
+    def of(self, declared: str, held: Mapping[Ref, Document], owners: Mapping[str, str]) -> Planned:
+        """The same plan, with what it was made from. held: the objects as they were found; owners: the uids of Tenants by
+        namespace, for what would be made in one is made for that customer alone.
+        """
+        stamps = ((ref, f"{stamp_of(held.get(ref))} {owners.get(ref.namespace, '')}".strip()) for ref in sorted(self.concerns))
         return replace(self, declared=declared, stamps=tuple(stamps))
 
     def within(self, namespace: str) -> Planned:

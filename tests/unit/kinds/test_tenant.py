@@ -11,7 +11,7 @@ from tenantry.kinds.environment.spec import PROTECTED
 from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace, decide
 from tenantry.kinds.tenant.observe import observe
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant
-from tenantry.model.changes import DeleteObject, EnsureNamespace, RemoveNamespace
+from tenantry.model.changes import DeleteObject, EnsureNamespace, ForgetPackages, RemoveNamespace
 from tenantry.model.claims import Claim
 from tenantry.model.facts import TenantAccess
 from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SYSTEM_NAMESPACE, Ref
@@ -46,7 +46,7 @@ DEV = Child(environment().held, deleting=False)
 CRM = Child(package().held, deleting=False)
 MADE = ("namespace tenant-acme: create",)
 SET = ("namespace tenant-acme: set access",)
-REMOVED = ("namespace tenant-acme: remove",)
+REMOVED = ("tenant acme: remove the bytes of its packages", "namespace tenant-acme: remove")
 
 
 def seen(tenant_: Tenant | None = None, **looks: Any) -> Observed:
@@ -184,7 +184,7 @@ def test_a_tenant_that_is_being_deleted(seen: Observed, expected: Outcome) -> No
 def test_changes_name_exactly_what_they_are_about() -> None:
     acme = tenant()
     assert decide(seen(namespace=None), NOW).changes == (EnsureNamespace("tenant-acme", "acme", acme.metadata.uid),)
-    assert decide(leaving(), NOW).changes == (RemoveNamespace("tenant-acme", OWN.uid),)
+    assert decide(leaving(), NOW).changes == (ForgetPackages("acme"), RemoveNamespace("tenant-acme", OWN.uid))
     assert decide(leaving(environments=(DEV,)), NOW).changes == (DeleteObject(DEV.held.ref, DEV.held.uid),)
 
 

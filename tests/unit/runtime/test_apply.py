@@ -19,6 +19,7 @@ from tenantry.model.changes import (
     EnsureAdminSecret,
     EnsureNamespace,
     FetchPackage,
+    ForgetPackages,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -126,6 +127,7 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
     ),
     "no provider": (DeleteIdentityProvider(ENGINE, "1", "corp"), [("delete_identity_provider", "1")]),
     "no package, nor a fetch of it": (RemovePackage("acme", "sha"), [("cancel", "acme", "sha"), ("remove", "acme", "sha")]),
+    "nothing of a tenant's packages": (ForgetPackages("acme"), [("remove_all", "acme")]),
     "a fetched package": (
         FetchPackage(CRM, "acme", "sha", "https://here.example/crm"),
         [("begin", CRM, "acme", "sha", "https://here.example/crm")],

@@ -34,6 +34,9 @@ class OverlayPackages:
     async def remove(self, tenant: str, sha256: str) -> None:
         await self._scratch.remove(tenant, sha256)
 
+    async def remove_all(self, tenant: str) -> None:
+        await self._scratch.remove_all(tenant)
+
 
 class NoFetches:
     """ports.Fetcher: a plan tells what would be fetched, and asks nobody for it."""

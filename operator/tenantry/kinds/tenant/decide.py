@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
-from tenantry.model.changes import Change, DeleteObject, DeleteSecret, EnsureNamespace, RemoveNamespace
+from tenantry.model.changes import Change, DeleteObject, DeleteSecret, EnsureNamespace, ForgetPackages, RemoveNamespace
 from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.fields import slug_problem
@@ -138,7 +138,8 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     # Made, and not yet bound: a crash came before the status. Removal spares what was not made for this tenant.
     ours = namespace is not None and (namespace.consents if bound is None else namespace.uid == bound.uid)
     if namespace is not None and ours and not seen.namespace_owner:
-        changes = (*changes, RemoveNamespace(namespace.name, namespace.uid))
+        # Before the namespace: they are stored by the tenant's name, which may be another's next.
+        changes = (*changes, ForgetPackages(tenant.metadata.name), RemoveNamespace(namespace.name, namespace.uid))
     return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
 
 

@@ -59,6 +59,9 @@ class StoredPackages:
     async def remove(self, tenant: str, sha256: str) -> None:
         self._facts.pop((tenant, sha256), None)
 
+    async def remove_all(self, tenant: str) -> None:
+        self._facts = {key: facts for key, facts in self._facts.items() if key[0] != tenant}
+
 
 def build(folder: Path, target: Path) -> None:
     target.write_bytes(b"".join(path.read_bytes() for path in sorted(folder.iterdir())))
