@@ -50,6 +50,7 @@ def called(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str)
     argv = ["tenantry", *map(str, arguments)]
     around = mock.patch.dict(os.environ, environment() | variables, clear=True)
     with (
+        _same_umask(),
         chdir(cwd),
         around,
         mock.patch("sys.argv", argv),
@@ -60,6 +61,17 @@ def called(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str)
     ):
         main()
     return subprocess.CompletedProcess(argv, int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _same_umask() -> Iterator[None]:
+    """The command sets that of its process, which is that of the tests here."""
+    before = os.umask(0o022)
+    os.umask(before)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 
+from tenantry.cli.terminal import visible
 from tenantry.model.verdicts import Halt, Invalid
 
 NOT_DONE = 1
@@ -35,7 +36,7 @@ def sentence_of(error: Exception) -> tuple[str, int] | None:
 
 def say(text: str) -> None:
     """A line on standard error."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{visible(text)}\n")
 
 
 def _of_system(error: OSError) -> str:

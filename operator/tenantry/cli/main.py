@@ -32,6 +32,9 @@ from tenantry.cli import (
 )
 from tenantry.cli.options import CLUSTER, ClusterChoice
 
+PRIVATE = 0o077
+"""The umask of every process of the platform."""
+
 app = typer.Typer(
     name="tenantry",
     help="Runs a multi-tenant application platform from declarations.",
@@ -97,7 +100,8 @@ for topic in (
 
 
 def main() -> None:
-    """Runs the command of this process's arguments, and ends the process."""
+    """Runs the command of this process's arguments, and ends the process. Its files are for the owner's eyes only."""
+    os.umask(PRIVATE)
     try:
         app()
     except KeyboardInterrupt:
@@ -105,12 +109,12 @@ def main() -> None:
     except BrokenPipeError:
         _leave_quietly()
     except Exception as error:
-        from tenantry.cli.failing import sentence_of
+        from tenantry.cli.failing import say, sentence_of
 
         told = sentence_of(error)
         if told is None:
             raise
-        sys.stderr.write(f"{told[0]}\n")
+        say(told[0])
         sys.exit(told[1])
 
 

@@ -9,6 +9,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from tenantry.cli.terminal import is_visible, visible
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -80,7 +82,7 @@ def print_table(table: Table) -> None:
 
 def write(text: str) -> None:
     """A line of data, at once: a watch is read as it runs."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{visible(text)}\n")
     sys.stdout.flush()
 
 
@@ -97,15 +99,20 @@ def print_documents(documents: Sequence[Document], format_: Format, single: bool
 
 
 def to_json(value: Any) -> str:
-    """Indented by two, non-ASCII as it is."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """Indented by two, non-ASCII as it is where it can be seen."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if is_visible(text) else json.dumps(value, indent=2)
 
 
 def to_yaml(documents: Iterable[Any]) -> str:
-    """Several documents, `---` between them, fields in their own order."""
+    """Several documents, `---` between them, fields in their own order; what cannot be seen is escaped."""
     import yaml
 
-    texts = [yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for each in documents]
+    def dumped(document: Any) -> str:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+        return text if is_visible(text) else yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=120)
+
+    texts = [dumped(each) for each in documents]
     return "---\n".join(texts).rstrip("\n")
 
 
@@ -115,4 +122,4 @@ def name_of(document: Document) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))

@@ -27,9 +27,7 @@ async def operate(settings: Settings) -> int:
     try:
         with suppress(asyncio.CancelledError):
             await operating
-    except BaseExceptionGroup as group:
-        if group.split(LeaseLost)[1] is not None:
-            raise
-        say(f"another may act now: {group.exceptions[0]}")
+    except LeaseLost as lost:
+        say(f"another may act now: {lost}")
         return NOT_DONE
     return 0

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tenantry.cli.terminal import visible
 from tenantry.model.resource import Document, Ref, is_ready, why
 from tenantry.runtime.cache import Cache, Seen
 
@@ -72,10 +73,10 @@ class Display:
     def say(self, text: str) -> None:
         """A line on standard error, above the table where there is one."""
         if self._console is None:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{visible(text)}\n")
             sys.stderr.flush()
         else:
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     async def run(self) -> None:
         """Shows progress until it is cancelled."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenantry.cli.options import STATE, State
+from tenantry.cli.terminal import visible
 
 if TYPE_CHECKING:
     from tenantry.hosts.console import Console
@@ -42,7 +43,7 @@ async def _tree(console: Console, tenant: str) -> None:
     inside = [document for kind in INSIDE for document in await console.list(kind)]
     for each in tenants:
         for line in branch(each, environments, inside):
-            typer.echo(line)
+            typer.echo(visible(line))
 
 
 def branch(tenant: Document, environments: Sequence[Document], inside: Sequence[Document]) -> Iterator[str]:

@@ -145,6 +145,7 @@ HOSTILE = {
     "a NUL in a name": (renamed(b"content/ab", b"content/a\0"), "character that no name may have"),
     "a line break in a name": (named("content/a\nb"), "character that no name may have"),
     "a name that is endless": (named("content/" + "a" * 2000), "has a name of more than"),
+    "folders without end": (named("content/" + "a/" * 33 + "b"), "lies deeper than 32 folders"),
     "a symbolic link": (named("content/link", stat.S_IFLNK | 0o777), "content/link: is a link or a device"),
     "a device": (named("content/null", stat.S_IFCHR | 0o666), "is a link or a device"),
     "a pipe": (named("content/pipe", stat.S_IFIFO | 0o666), "is a link or a device"),
@@ -224,6 +225,15 @@ def test_a_source_that_cannot_be_built_leaves_no_file_behind(tmp_path: Path) -> 
     with pytest.raises(Invalid, match=r"notes.txt: does not belong"):
         build(folder, tmp_path / "p.tapp")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["app"]
+
+
+def test_a_source_of_endless_folders_is_refused(tmp_path: Path) -> None:
+    folder = source(tmp_path / "app")
+    deep = folder.joinpath("content", *("d" * 40))
+    deep.mkdir(parents=True)
+    (deep / "a").write_text("x")
+    with pytest.raises(Invalid, match="lies deeper than 32 folders"):
+        build(folder, tmp_path / "p.tapp")
 
 
 def test_a_link_in_a_source_is_refused(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ POSTGRESQL = "postgresql"
 LARGEST_TEXT = 16 << 20
 """Bytes of what is parsed of an archive."""
 ATTEMPTS = 5
+DEEPEST = 64
+"""Folders of a member's name at most; a package of ours has fewer."""
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
 OF_THE_PLACE = ("lock", "incoming", "lost+found")
@@ -305,7 +307,9 @@ def _unpack(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: P
     parts = PurePosixPath(member.name).parts
     source = tar.extractfile(member) if member.isreg() else None
     if source is None or parts[0] != ENGINE or len(parts) < 2 or ".." in parts:
-        raise _refused(path, f"{member.name!r} has no place in a backup")
+        raise _refused(path, f"{member.name[:100]!r} has no place in a backup")
+    if len(parts) > DEEPEST:
+        raise _refused(path, f"{member.name[:100]!r} lies deeper than {DEEPEST} folders")
     target = folder.joinpath(*parts[1:])
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(target, "xb", opener=_private) as out:

@@ -26,6 +26,9 @@ from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree
 
+DEEPEST = 64
+"""Folders below the root at most."""
+
 
 @dataclass(frozen=True)
 class _File:
@@ -103,6 +106,9 @@ def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProbl
 
     Raises OSError when the root itself cannot be listed.
     """
+    if prefix.count("/") > DEEPEST:
+        yield whole(prefix[:200], f"lies deeper than {DEEPEST} folders")
+        return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:

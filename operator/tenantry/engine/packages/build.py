@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tenantry.engine.packages.check import CONTENT, MANIFEST, SEED, SYMBOLS, Limits, inspect
+from tenantry.engine.packages.check import CONTENT, DEEPEST, MANIFEST, SEED, SYMBOLS, Limits, inspect
 from tenantry.engine.packages.manifest import parse_manifest
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Invalid, Problem
@@ -40,7 +40,7 @@ def build(folder: Path, out: Path, limits: Limits | None = None) -> PackageFacts
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """What belongs in a package, in order of name. Raises Invalid for links and for what a package does not hold."""
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(_walked(folder)):
         name = path.relative_to(folder).as_posix()
         if any(part.startswith(".") for part in Path(name).parts):
             continue
@@ -51,3 +51,11 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
         if name not in (MANIFEST, SYMBOLS) and not name.startswith((CONTENT, SEED)):
             raise Invalid((Problem(name, f"does not belong: a package holds {MANIFEST}, {SYMBOLS}, {CONTENT} and {SEED}"),))
         yield path, name
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    """All that is below a folder. Raises Invalid for what is too deep to walk."""
+    for at, folders, files in os.walk(folder):
+        if len(Path(at).relative_to(folder).parts) > DEEPEST:
+            raise Invalid((Problem(f"{Path(at).relative_to(folder).as_posix()[:60]}", f"lies deeper than {DEEPEST} folders"),))
+        yield from (Path(at) / name for name in (*folders, *files))

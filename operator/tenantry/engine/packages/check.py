@@ -31,6 +31,8 @@ HEADER = 30
 """Bytes of a local file header before its name."""
 NAME_AND_EXTRA = struct.Struct("<2H")
 """Where a local file header tells the lengths of what follows it: at its end."""
+DEEPEST = 32
+"""Folders of an entry's name at most: what walks an unpacked package recurses, or keeps a folder open for each."""
 ENTRY = b"PK\x01\x02"
 LOCATOR, LOCATOR_SIZE = b"PK\x06\x07", 20
 SMALL = 1 << 20
@@ -230,6 +232,8 @@ def _check_name(entry: zipfile.ZipInfo) -> None:
     parts = name.rstrip("/").split("/")
     if name.startswith("/") or ":" in parts[0] or any(part in ("", ".", "..") for part in parts):
         raise _refused(name, "is not a plain path inside the package")
+    if len(parts) > DEEPEST:
+        raise _refused(name[:60], f"lies deeper than {DEEPEST} folders")
     if len(name.encode()) > 1024:
         raise _refused(name[:60], "has a name of more than 1024 bytes")
 
