@@ -166,6 +166,11 @@ class Lane:
     def __init__(self, lanes: Lanes, tenant: str, engine: str) -> None:
         self._lanes, self._tenant, self._engine = lanes, tenant, engine
 
+    @property
+    def name(self) -> str:
+        """Whose lane it is."""
+        return f"{self._tenant}/{self._engine}"
+
     async def run(self, work: Callable[[], T], *, bulk: bool = False) -> T:
         """What `work` returns, from a thread. A call that is cancelled while it waits is not made. Raises Overloaded."""
         return await asyncio.wrap_future(self.submit(work, bulk=bulk))

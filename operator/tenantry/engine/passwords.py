@@ -1,13 +1,16 @@
-"""Passwords: argon2id in a bounded pool, so that sign-ins can neither exhaust memory nor starve the loop."""
+"""Passwords: argon2id in threads of its own, which engines share fairly: sign-ins neither exhaust memory nor starve the loop."""
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
 
 from argon2 import PasswordHasher, Type, extract_parameters
 from argon2.exceptions import InvalidHashError, VerificationError, VerifyMismatchError
 
+from tenantry.engine.lanes import PASSWORD_SHARING, Lanes
 from tenantry.model.facts import Password
 from tenantry.model.verdicts import Invalid, Problem
 
@@ -16,25 +19,65 @@ SHORTEST, LONGEST = 8, 1024
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, type=Type.ID)
 COSTLIEST = PasswordHasher(time_cost=10, memory_cost=65536, parallelism=4)
 """The most that a hash made elsewhere may cost."""
-_POOL = ThreadPoolExecutor(2, thread_name_prefix="argon2")
+REMEMBERED_S = 60.0
+"""How long a password that matched is known without hashing it again."""
+_MOST_REMEMBERED = 10_000
+_LANES = Lanes(PASSWORD_SHARING, "argon2")
 # Verified in place of the hash of an unknown user, so that the answer takes as long.
 _NOBODY = _HASHER.hash("nobody's password")
 
 
-async def hash_password(password: Password, field: str = "password") -> str:
-    """The argon2id hash to store; a hash that is handed over is taken as it is. Raises Invalid."""
+async def hash_password(password: Password, field: str = "password", sharer: str = "") -> str:
+    """The argon2id hash to store; a hash that is handed over is taken as it is. Raises Invalid.
+
+    sharer: whose part of the threads it takes, such as an engine.
+    """
     if password.hash:
         _check_hash(password.hash, field)
         return password.hash
     if not SHORTEST <= len(password.clear) <= LONGEST:
         raise Invalid((Problem(field, f"must have {SHORTEST} to {LONGEST} characters"),))
-    return await asyncio.get_running_loop().run_in_executor(_POOL, _HASHER.hash, password.clear)
+    return await _LANES.lane(sharer, "").run(lambda: _HASHER.hash(password.clear))
 
 
-async def verify_password(stored: str | None, clear: str) -> bool:
-    """Does `clear` match? None: the user is unknown; the answer takes as long as for a known one."""
-    matches = await asyncio.get_running_loop().run_in_executor(_POOL, _matches, stored or _NOBODY, clear[: LONGEST + 1])
+async def verify_password(stored: str | None, clear: str, sharer: str = "") -> bool:
+    """Does `clear` match? None: the user is unknown; the answer takes as long as for a known one.
+
+    sharer: whose part of the threads it takes, such as an engine.
+    """
+    if stored and _REMEMBERED.knows(stored, clear):
+        return True
+    matches = await _LANES.lane(sharer, "").run(lambda: _matches(stored or _NOBODY, clear[: LONGEST + 1]))
+    if stored and matches:
+        _REMEMBERED.add(stored, clear)
     return matches and bool(stored)
+
+
+class Remembered:
+    """Passwords that matched a short time ago, as keyed digests: a client with HTTP Basic sends its own with each request."""
+
+    def __init__(self, seconds: float = REMEMBERED_S, most: int = _MOST_REMEMBERED) -> None:
+        self._seconds, self._most = seconds, most
+        self._key = secrets.token_bytes(32)
+        self._until: OrderedDict[bytes, float] = OrderedDict()
+
+    def knows(self, stored: str, clear: str) -> bool:
+        """Did this password match this very hash?"""
+        return self._until.get(self._digest(stored, clear), 0.0) > time.monotonic()
+
+    def add(self, stored: str, clear: str) -> None:
+        """It did now."""
+        digest = self._digest(stored, clear)
+        self._until[digest] = time.monotonic() + self._seconds
+        self._until.move_to_end(digest)
+        while len(self._until) > self._most:
+            self._until.popitem(last=False)
+
+    def _digest(self, stored: str, clear: str) -> bytes:
+        return hashlib.blake2b(f"{stored}\0{clear}".encode(errors="surrogatepass"), key=self._key, digest_size=32).digest()
+
+
+_REMEMBERED = Remembered()
 
 
 def needs_rehash(stored: str) -> bool:

@@ -187,7 +187,7 @@ class Engine:
     async def add_identity(self, username: str, password: Password, roles: Sequence[tuple[str, str]] = ()) -> EngineIdentity:
         if not _USERNAME.match(username):
             raise _refused("username", "must be 1 to 64 of A-Z a-z 0-9 . _ @ -")
-        hashed = await hash_password(password)
+        hashed = await hash_password(password, sharer=self._lane.name)
 
         def add(connection: sa.Connection) -> EngineIdentity:
             taken = records.find_identity(connection, username=username)
@@ -202,7 +202,7 @@ class Engine:
             await self.set_admin_password(password)
             return
         found = await self._find(username)
-        hashed = await hash_password(password)
+        hashed = await hash_password(password, sharer=self._lane.name)
         await self._transactions.write(lambda c: records.set_password(c, found.facts.id, hashed, password.fingerprint))
 
     async def set_admin_password(self, password: Password) -> None:
@@ -212,7 +212,7 @@ class Engine:
         )
         if found is not None and password.fingerprint and found.facts.fingerprint == password.fingerprint:
             return
-        hashed = await hash_password(password)
+        hashed = await hash_password(password, sharer=self._lane.name)
 
         def put(connection: sa.Connection) -> None:
             present = records.find_identity(connection, username=ENGINE_ADMIN)
@@ -236,10 +236,10 @@ class Engine:
     async def authenticate(self, username: str, password: str) -> EngineIdentity:
         """The identity with that password. Takes as long for an unknown one. Raises Unauthorized."""
         found = await self._transactions.read(lambda connection: records.find_identity(connection, username=username), _nobody)
-        if not await verify_password(found.hash if found else None, password) or found is None:
+        if not await verify_password(found.hash if found else None, password, self._lane.name) or found is None:
             raise Unauthorized("wrong username or password")
         if needs_rehash(found.hash):
-            hashed = await hash_password(Password(clear=password))
+            hashed = await hash_password(Password(clear=password), sharer=self._lane.name)
             await self._transactions.write(lambda connection: records.rehash(connection, found.facts.id, hashed))
         return found.facts
 

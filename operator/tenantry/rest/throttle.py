@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
@@ -59,6 +59,14 @@ class _Spent:
         return max(0.0, self.failures - (now - self.since) * RECOVERED_PER_S)
 
 
+@dataclass
+class _Line:
+    """Sign-ins of one realm that wait for their turn: those of one engine do not hold up another's."""
+
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TURNS))
+    waiting: int = 0
+
+
 class Throttle:
     """Counts failed sign-ins by username with address, and by address. Of both it keeps keyed hashes alone."""
 
@@ -67,8 +75,7 @@ class Throttle:
         self._key = os.urandom(16)
         self._guesses: OrderedDict[bytes, _Guesses] = OrderedDict()
         self._spent: OrderedDict[bytes, _Spent] = OrderedDict()
-        self._turns = asyncio.Semaphore(TURNS)
-        self._waiting = 0
+        self._lines: dict[str, _Line] = {}
 
     @asynccontextmanager
     async def attempt(self, realm: str, username: str, address: str) -> AsyncIterator[None]:
@@ -76,14 +83,15 @@ class Throttle:
 
         Answers 429 with Retry-After to who has to wait, known or unknown, before the password is looked at.
         """
-        if self._waiting >= AT_ONCE:
+        line = self._lines.setdefault(realm, _Line())
+        if line.waiting >= AT_ONCE:
             raise HTTPException(429, "too many sign-ins at once; try again shortly", {"Retry-After": "5"})
         pair = self._hashed(realm, username.casefold(), network_of(address))
         place = self._hashed(realm, network_of(address))
-        self._waiting += 1
+        line.waiting += 1
         try:
             self._check(pair, place)
-            async with self._turns:
+            async with line.turns:
                 self._check(pair, place)  # others may have failed meanwhile
                 try:
                     yield
@@ -92,7 +100,9 @@ class Throttle:
                     raise
                 self._succeeded(pair)
         finally:
-            self._waiting -= 1
+            line.waiting -= 1
+            if not line.waiting:
+                self._lines.pop(realm, None)
 
     def _check(self, pair: bytes, place: bytes) -> None:
         now = self._clock()

@@ -85,3 +85,37 @@ async def test_many_sign_ins_at_once_use_two_threads(monkeypatch: pytest.MonkeyP
     stored = PasswordHasher(**CHEAP).hash("correct horse")
     assert all(await asyncio.gather(*(verify_password(stored, "correct horse") for _ in range(50))))
     assert 1 <= len(threads) <= 2
+
+
+async def test_a_password_that_matched_is_not_hashed_again_for_a_while() -> None:
+    hashed = await hash_password(Password(clear="correct horse"))
+    assert await verify_password(hashed, "correct horse")
+    used = threading.active_count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_matches", lambda *_: pytest.fail("it was hashed again"))
+        assert await verify_password(hashed, "correct horse")
+    assert threading.active_count() == used
+    assert not await verify_password(hashed, "correct horsf")
+    other = await hash_password(Password(clear="correct horse two"))
+    assert not await verify_password(other, "correct horse")
+
+
+def test_what_is_remembered_is_forgotten_in_time_and_bounded() -> None:
+    remembered = passwords.Remembered(seconds=60, most=2)
+    for number in range(3):
+        remembered.add(f"hash {number}", "clear")
+    assert [remembered.knows(f"hash {number}", "clear") for number in range(3)] == [False, True, True]
+    gone = passwords.Remembered(seconds=0)
+    gone.add("hash", "clear")
+    assert not gone.knows("hash", "clear")
+
+
+async def test_sign_ins_of_one_engine_leave_a_thread_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go = threading.Event()
+    monkeypatch.setattr(passwords, "_matches", lambda stored, clear: clear != "slow" or let_go.wait(30))
+    slow = [asyncio.ensure_future(verify_password("hash", "slow", "a/1")) for _ in range(5)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        assert await verify_password("hash", "quick", "b/1")
+    let_go.set()
+    await asyncio.gather(*slow)
