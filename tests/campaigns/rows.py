@@ -57,10 +57,12 @@ KILLED_UPS = (
 )
 MIGRATIONS = ("tests/crash/test_migration_kills.py", ("test_the_old_or_the_new_and_nothing_between",))
 WATCHES = "tests/crash/test_watches.py"
+MACHINE = "tests/crash/test_state_machine.py"
 UPLOADS = "tests/crash/test_uploads.py"
 TOKENS, ISSUERS = "tests/security/test_foreign_tokens.py", "tests/security/test_trusted_issuers.py"
 OUTBOUND = "tests/security/test_outbound.py"
 PACKAGES = "tests/security/test_packages.py"
+FUZZED = "tests/security/test_schemathesis.py"
 TENANCY = "tests/cluster/test_tenancy.py"
 
 _ROWS = (
@@ -158,7 +160,13 @@ _ROWS = (
             ),
         ),
     ),
-    Row("R10", "hypothesis state machine with faults as rules", "I1 to I4"),
+    Row(
+        "R10",
+        "hypothesis state machine with faults as rules",
+        "I1 to I4",
+        (Part("steps", 4_500, (Tests(MACHINE, ("test_what_was_declared_comes_about_whatever_happens",)),)),),
+        spread=False,
+    ),
     Row(
         "R11",
         "embedded store: 8 clients, compare-and-swap, kills",
@@ -212,6 +220,7 @@ _ROWS = (
                             "test_r11_without_the_precondition_a_write_is_lost",
                         ),
                     ),
+                    Tests(MACHINE, ("test_r10_without_a_control_it_fails",)),
                     Tests("tests/security/test_tenancy_matrix.py", ("test_s1_without_a_tenants_scope_others_are_seen",)),
                 ),
                 counted="tests",
@@ -352,7 +361,19 @@ _ROWS = (
             ),
         ),
     ),
-    Row("S8", "schemathesis, stateful, positive and negative", "no 5xx"),
+    Row(
+        "S8",
+        "schemathesis, stateful, positive and negative",
+        "no 5xx",
+        (
+            Part(
+                "requests",
+                20_000,
+                (Tests(FUZZED, ("test_no_request_of_schemathesis_is_answered_by_a_5xx_or_with_a_secret",)),),
+            ),
+        ),
+        spread=False,
+    ),
     Row(
         "S9",
         "200 slow clients, slow bodies, 10,000 parts",

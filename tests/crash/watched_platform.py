@@ -23,7 +23,7 @@ from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, Document, Ref
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Hands, World
 from tenantry.runtime.following import TrackedView
-from tests.crash.campaign import URL, copy_of, portrait
+from tests.crash.campaign import URL, Doom, MortalSeat, MortalStore, copy_of, portrait
 from tests.crash.faulty_feed import FaultyFeed
 
 ADMISSION = Admission()
@@ -48,8 +48,11 @@ class CountingDeployer:
     async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
         """Count it when there was none."""
         fresh = await self._port.engine(spec.ref) is None
-        await self._port.deploy(spec, admin_secret)
-        self._made[spec.ref.id] += fresh
+        try:
+            await self._port.deploy(spec, admin_secret)
+        finally:  # a process that dies right after has made it, too
+            if fresh and await self._port.engine(spec.ref) is not None:
+                self._made[spec.ref.id] += 1
 
 
 @dataclass(frozen=True)
@@ -79,16 +82,17 @@ class Cluster:
     made: Counter[str] = field(default_factory=Counter)
 
     @asynccontextmanager
-    async def operator(self, feed: FaultyFeed | None = None) -> AsyncIterator[Watched]:
-        """Run an operator that sees the store through the feed."""
+    async def operator(self, feed: FaultyFeed | None = None, doom: Doom | None = None) -> AsyncIterator[Watched]:
+        """Run an operator that sees the store through the feed. doom: counts its writes and effects, and may strike one."""
         self.state.mkdir(exist_ok=True, parents=True)
         feed = feed or FaultyFeed(self.store)
-        platform = await Platform.open(self.state, URL, self.store)
-        platform.runtime._cycle._seat = CountingSeat(platform.ports, self.made)
+        doom = doom or Doom()
+        platform = await Platform.open(self.state, URL, MortalStore(self.store, doom))  # type: ignore[arg-type]
+        platform.runtime._cycle._seat = CountingSeat(MortalSeat(platform.ports, doom), self.made)
         platform.host = Standalone(feed, platform.cache, platform.runtime, FOLLOWED, RESYNC_S)
         try:
             await platform.start()
-            yield Watched(platform, feed)
+            yield Watched(platform, feed, doom)
         finally:
             await platform.close()
 
@@ -167,6 +171,7 @@ class Watched:
 
     platform: Platform
     feed: FaultyFeed
+    doom: Doom
 
     async def settled(self, within: float = SETTLES_S) -> None:
         """Return once it has seen everything that was written, and nothing is left to do."""

@@ -18,8 +18,8 @@ from tenantry.model.facts import (
 from tenantry.rest.bodies import Body, EditBody, invalid, time_text
 
 NonEmpty = Annotated[str, Field(min_length=1)]
-IssuerUrl = Annotated[str, Field(max_length=2048, pattern=r"^https?://[^\s/]+[^\s]*\z")]
-Scopes = Annotated[str, Field(pattern=r"^[\x21-\x7e]+( [\x21-\x7e]+)*\z")]
+IssuerUrl = Annotated[str, Field(max_length=2048, pattern=r"^https?://[^\s/]+[^\s]*$")]
+Scopes = Annotated[str, Field(pattern=r"^[\x21-\x7e]+( [\x21-\x7e]+)*$")]
 
 
 class AppListResponse(BaseModel):
