@@ -1,6 +1,6 @@
 """Declarations, edits, deletions, restarts and faults in any order, chosen by hypothesis: what was declared is what comes about.
 
-A failure prints its steps and its seed; `TENANTRY_CAMPAIGN=full TENANTRY_SEED=<seed> pytest tests/crash/test_state_machine.py` repeats it.
+A failure prints its steps and the command that repeats them.
 """
 
 from __future__ import annotations
