@@ -1,4 +1,4 @@
-"""Backups of environments: backup, backups, restore."""
+"""Backups of environments, and what to do without one: backup, backups, restore, accept-empty."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
     app.command("backup")(backup)
     app.command("backups")(backups)
     app.command("restore")(restore)
+    app.command("accept-empty")(accept_empty)
 
 
 def backup(
@@ -91,6 +92,35 @@ def restore(
 async def _restore(console: Console, archive: str, namespace: str, name: str) -> None:
     for applied in await console.restore(archive, namespace, name):
         write(f"{applied.ref} {'restored' if applied.outcome == 'created' else applied.outcome}")
+
+
+def accept_empty(
+    environment: Annotated[str, typer.Argument(metavar="ENV", help="An environment, NAME or NAMESPACE/NAME.")],
+    namespace: Namespace = "",
+    state: State = STATE,
+) -> None:
+    """Lets an empty engine take the place of one whose data is missing. What is left of that one is kept aside.
+
+    Example: tenantry accept-empty tenant-acme/dev
+    """
+    from tenantry.cli.connect import with_console
+
+    with_console(state, lambda console: _accept_empty(console, environment, namespace))
+
+
+async def _accept_empty(console: Console, environment: str, namespace: str) -> None:
+    from datetime import UTC, datetime
+
+    from tenantry.cli.finding import find
+    from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, format_time, ref_of, why
+
+    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    _, reason, _ = why(document)
+    if reason != "DataMissing":
+        raise Failure(f"{ref_of(document)} misses no data: its condition Ready says {reason or 'nothing yet'}")
+    asked = format_time(datetime.now(UTC))
+    await console.patch(ref_of(document), {"metadata": {"annotations": {ACCEPT_EMPTY_REQUESTED: asked}}})
+    write(f"{ref_of(document)} gets an empty engine")
 
 
 def _row(facts: BackupFacts) -> tuple[str, ...]:

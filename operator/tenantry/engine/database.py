@@ -20,7 +20,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.functions import FunctionElement
 
-from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
+from tenantry.rest.disk import make_durable
 
 BUSY_MS = 50
 """How long SQLite waits for a lock inside a thread. Who may wait longer comes again: see transactions.py."""
@@ -36,6 +37,7 @@ NAME_BYTES = {"postgresql": 63}
 _DISK_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _DISK_STATES = ("53100", "58030")
 _PASSING_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING_STATES = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58", "XX")
 """No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
 _CANCELLED = "57014"
@@ -61,6 +63,7 @@ class Database:
         self._file = None if url else file
         self._url = url or f"sqlite:///{file}"
         self._engine: Engine | None = None
+        self._made = False
 
     @property
     def exists(self) -> bool:
@@ -78,6 +81,7 @@ class Database:
         """One transaction, committed at the end unless the block raises."""
         with self._connected() as connection, connection.execution_options(tenantry_write=True).begin():
             yield connection
+        self._mark()
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
@@ -90,6 +94,18 @@ class Database:
                 one_at_a_time(connection, MIGRATION)
                 yield connection
 
+    def _mark(self) -> None:
+        """Leaves a mark beside the first database: one that is gone later is missed, and no empty one takes its place."""
+        if self._file is not None and not self._made:
+            made_mark(self._file).touch(mode=0o600)
+            make_durable(self._file.parent)
+            self._made = True
+
+    def _check_there(self) -> None:
+        """Raises a Stalled Halt where SQLite would make an empty database in place of one that is gone."""
+        if self._file is not None and not self._file.exists() and (self._made or made_mark(self._file).exists()):
+            raise data_missing(self._file)
+
     def close(self) -> None:
         """Lets everything go."""
         if self._engine is not None:
@@ -98,17 +114,37 @@ class Database:
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
+        self._check_there()
         if self._engine is None:
             self._engine = _engine(self._url)
         try:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise halt_of(error, self._free()) from error
+            raise self._damaged(error) or halt_of(error, self._free()) from error
+
+    def _damaged(self, error: DBAPIError) -> Halt | None:
+        if self._file is None or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED_CODES:
+            return None
+        about = f"{self._file} is damaged or no database: {error.orig}"
+        return Halt(Transient("DatabaseDamaged", f"{about}. Put the file back from a copy, or `tenantry restore` a backup"))
 
     def _free(self) -> str:
         """How much room SQLite's file has; `""` for a database elsewhere."""
         return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)" if self._file is not None else ""
+
+
+def made_mark(file: Path) -> Path:
+    """The file that stays beside a SQLite database from its first write on."""
+    return file.with_name(f"{file.name}.made")
+
+
+def data_missing(path: Path) -> Halt:
+    """The file or folder was there, with data, and is gone."""
+    told = (
+        f"{path} is gone, with the engine's data. Put it back, or see `tenantry describe` of its environment for other ways out"
+    )
+    return Halt(Stalled("DataMissing", told, "Operator"))
 
 
 def parsed(url: str) -> URL:

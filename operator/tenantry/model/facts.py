@@ -54,7 +54,7 @@ class EngineFacts:
     """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
 
     credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
-    somebody else has changed, as phrases; spec is None then.
+    somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is.
     """
 
     id: str
@@ -68,6 +68,7 @@ class EngineFacts:
     spec: EngineSpec | None = None
     credential: str = ""
     altered: tuple[str, ...] = ()
+    missing: str = ""
 
 
 @dataclass(frozen=True)

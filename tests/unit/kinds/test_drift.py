@@ -128,7 +128,6 @@ EDITED = replace(RECORD, settings=replace(RECORD.settings, client_id="other"))
         pytest.param(of_environment(), "Ready", (), id="an engine as declared"),
         pytest.param(of_environment(engine=SIZED), "Ready", ("size is large, declared is the default",), id="another size"),
         pytest.param(of_environment(engine=UNTOLD), "Ready", ("what the engine is made of was changed",), id="edited objects"),
-        pytest.param(of_environment(engine=None), "Stalled EngineMissing", ("the engine is not there",), id="a gone engine"),
         pytest.param(of_environment(admin=MISSING), "Ready", ("the Secret dev-admin is not there",), id="a gone password"),
     ],
 )

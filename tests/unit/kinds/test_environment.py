@@ -22,7 +22,7 @@ from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
 from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineSpec, SecretFacts
-from tenantry.model.resource import RESTORING, Ref, Resource
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Ref, Resource
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient
 from tenantry.ports import EngineViews
 from tests.unit.kinds.factories import (
@@ -78,6 +78,9 @@ def runs(of: Environment | None = None, status: str = "RUNNING", **differs: Any)
     spec = EngineSpec(engine_ref(of or environment(), "acme"), "eu", "Local")
     fields: dict[str, Any] = {"spec": spec, "message": "", "credential": ""}
     return EngineFacts("e", "engine-dev", status, URL, "local/e/engine", "local/e", BORN, **(fields | differs))
+
+
+LOST = runs(status="FAILED", missing="/state/engines/e is not there")
 
 
 def seen(environment_: Environment | None = None, **looks: Any) -> Observed:
@@ -211,9 +214,30 @@ SIZED = runs(spec=EngineSpec(engine_ref(environment(), "acme"), "eu", "Local", s
             there(engine=SIZED),
             Outcome("Ready", (DEPLOY,), UPDATE),
         ),
-        "an engine that somebody removed is made again": (
+        "nothing is deployed over an engine that is gone": (
             there(engine=None),
+            Outcome("Stalled DataMissing", (), UPDATE),
+        ),
+        "nothing is deployed over an engine whose data is gone": (
+            there(engine=LOST),
+            Outcome("Stalled DataMissing", (), UPDATE),
+        ),
+        "an empty engine takes its place once a person accepts it": (
+            there(running_environment(annotations={ACCEPT_EMPTY_REQUESTED: "t1"}), engine=LOST),
+            Outcome("Waiting EngineFailed", (DEPLOY,), UPDATE),
+        ),
+        "also where drift is only reported": (
+            there(running_environment(spec={"driftPolicy": "Warn"}, annotations={ACCEPT_EMPTY_REQUESTED: "t1"}), engine=None),
             Outcome("Waiting EngineMissing", (DEPLOY,), UPDATE),
+        ),
+        "and not a second time": (
+            there(telling(running_environment(annotations={ACCEPT_EMPTY_REQUESTED: "t1"}),
+                          last_handled_accept_empty_at="t1"), engine=LOST),
+            Outcome("Stalled DataMissing", (), UPDATE),
+        ),
+        "an engine that never was Ready holds nothing yet": (
+            seen(engine=LOST, admin=PRESENT),
+            Outcome("Waiting EngineFailed", (DEPLOY,), CREATE),
         ),
         "a password that somebody removed is made again": (
             there(admin=MISSING),
@@ -244,8 +268,19 @@ def test_an_edit_or_a_drift(seen: Observed, expected: Outcome) -> None:
 )
 def test_what_is_being_deleted_serves_the_environments_that_are_in_it(leaving: dict[str, Any]) -> None:
     assert outcome(decide(there(**leaving), NOW)) == Outcome("Ready")
-    drifted = decide(there(**leaving, engine=None), NOW)
-    assert outcome(drifted) == Outcome("Waiting EngineMissing", (DEPLOY,), UPDATE)
+    drifted = decide(there(**leaving, engine=SIZED), NOW)
+    assert outcome(drifted) == Outcome("Ready", (DEPLOY,), UPDATE)
+
+
+def test_the_ways_out_of_missing_data_are_named_and_its_acceptance_is_recorded() -> None:
+    told = decide(there(engine=LOST), NOW).verdict.message
+    assert all(part in told for part in ("/state/engines/e", "tenantry restore", "tenantry accept-empty tenant-acme/dev"))
+    accepted = decide(there(running_environment(annotations={ACCEPT_EMPTY_REQUESTED: "t1"})), NOW)
+    assert accepted.status.last_handled_accept_empty_at == "t1"
+
+
+def test_no_archive_is_made_of_an_engine_whose_data_is_gone() -> None:
+    assert outcome(decide(leaving(engine=LOST), NOW)).wants == (SECRET_GOES, UNDEPLOY)
 
 
 @table(
@@ -357,8 +392,8 @@ REFUSED = telling(environment(), phase="PENDING", observedGeneration=1)
         "is asked again after it refused": (seen(REFUSED, tenant=quota(2, older=2)), "Stalled QuotaReached"),
         "lets it in once there is room": (seen(REFUSED, tenant=quota(2, older=1)), "Waiting EngineMissing"),
         "that shrinks takes nothing from who is in": (there(tenant=quota(0, older=1)), "Ready"),
-        "that shrinks lets a lost engine of who is in be made again": (
-            there(tenant=quota(0, older=1), engine=None),
+        "that shrinks lets an accepted empty engine of who is in be made": (
+            there(running_environment(annotations={ACCEPT_EMPTY_REQUESTED: "t1"}), tenant=quota(0, older=1), engine=None),
             "Waiting EngineMissing",
         ),
         "that shrinks does not strand an engine that a crash left without a status": (

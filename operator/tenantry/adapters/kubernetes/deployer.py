@@ -114,6 +114,7 @@ class KubernetesDeployer:
         altered = await self._altered(at, spec, read) if spec else ()
         if altered or (workload is not None and stuck_pods(workload, pods)):
             spec = None
+        missing = await self._missing_claim(at, ref) if state != "DELETING" else ""
         place = f"{at.cluster}/{namespace_of(ref.id)}"
         slugs = spec.ref if spec else ref
         return EngineFacts(
@@ -127,7 +128,15 @@ class KubernetesDeployer:
             message=message,
             spec=spec,
             altered=altered,
+            missing=missing,
         )
+
+    async def _missing_claim(self, at: Site, ref: EngineRef) -> str:
+        """What is gone when the volume's claim is; what was followed may lag behind, so its absence is asked for."""
+        claim = _named("v1", "PersistentVolumeClaim", ref)
+        if await at.objects.find(claim) or await ReadObjects(at.client).find(claim):
+            return ""
+        return f"the PersistentVolumeClaim {NAME} of namespace {namespace_of(ref.id)} is not there"
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """The host name in the region's subdomain; `""` where it publishes none, for the id is not known yet."""

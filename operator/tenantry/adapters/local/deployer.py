@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tenantry.adapters.local.backups import Backups
@@ -40,7 +41,10 @@ class LocalDeployer:
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
         """What this host serves for the environment; namespace, name and id must all match."""
         record = self._folders.find(ref)
-        return self._facts(record) if record else None
+        if record is not None:
+            return self._facts(record)
+        lost = self._folders.lost(ref)
+        return replace(self._facts(lost[0]), status="FAILED", missing=f"{lost[1]} is not there") if lost else None
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """`<base url>/e/<tenant slug>/<environment slug>`, the same in every region."""
@@ -58,6 +62,13 @@ class LocalDeployer:
         if current is None and self._backups.staging.holds(spec.ref.id):
             await self._take_in(spec.ref)
         record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC))
+        if current is None and self._folders.lost(spec.ref):
+            async with self._closed(spec.ref.id):  # an open engine would go on missing its old database
+                await self._save(record)
+        else:
+            await self._save(record)
+
+    async def _save(self, record: EngineRecord) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pending.append((record, done))
         if self._writer is None or self._writer.done():

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import orjson
 
+from tenantry.engine.database import FILE as ENGINE_DATABASE
+from tenantry.engine.database import made_mark
 from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import Halt, Stalled
@@ -44,6 +46,7 @@ class EngineFolders:
         self.engines = state / "engines"
         self.incoming = state / "incoming"
         self._trash = state / "trash"
+        self._leftovers = state / "lost"
         self._lock = threading.Lock()
         self._records: dict[str, EngineRecord] = {}
         self._routes: dict[tuple[str, str], str] = {}
@@ -69,16 +72,28 @@ class EngineFolders:
         return self.engines / id_
 
     def find(self, ref: EngineRef) -> EngineRecord | None:
-        """The engine of that environment, or None, also when its folder has vanished. Raises Halt: EngineTaken, InvalidId."""
+        """The engine of that environment, or None, also when its data has vanished. Raises Halt: EngineTaken, InvalidId."""
         if not _ID.fullmatch(ref.id):
             raise Halt(Stalled("InvalidId", f"{ref.id!r} cannot name an engine's folder"))
         record = self._records.get(ref.id)
-        if record is None or (ref.id in self._made and not self.folder(ref.id).exists()):
+        if record is None or self._lost(ref.id):
             return None
         if (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
             # Whose it is may be another tenant's secret.
             raise Halt(Stalled("EngineTaken", f"the engine with id {ref.id} is not this environment's; it is left alone"))
         return record
+
+    def lost(self, ref: EngineRef) -> tuple[EngineRecord, Path] | None:
+        """The engine and what is gone of it, where its folder or its database has vanished; None where nothing has."""
+        record, path = self._records.get(ref.id), self._lost(ref.id)
+        return (record, path) if record is not None and path is not None else None
+
+    def _lost(self, id_: str) -> Path | None:
+        folder = self.folder(id_)
+        if id_ in self._made and not folder.exists():
+            return folder
+        database = folder / ENGINE_DATABASE
+        return database if made_mark(database).exists() and not database.exists() else None
 
     def route(self, tenant_slug: str, slug: str) -> EngineRecord | None:
         """The engine that is served under these slugs, or None."""
@@ -88,13 +103,21 @@ class EngineFolders:
     def save(self, records: Sequence[EngineRecord]) -> None:
         """Writes records in one transaction; all are durable when it returns. Raises OSError."""
         rows = [(record.ref.id, encode(record)) for record in records]
-        vanished = [row[0] for row in rows if row[0] in self._made and not self.folder(row[0]).exists()]
+        vanished = [row[0] for row in rows if self._lost(row[0])]
         with self._lock:
+            for id_ in vanished:
+                self._set_aside(id_)
             self._write("INSERT INTO engines VALUES (?, ?, 0) ON CONFLICT (id) DO UPDATE SET body = excluded.body", rows)
             self._write("UPDATE engines SET made = 0 WHERE id = ?", [(id_,) for id_ in vanished])
             self._made.difference_update(vanished)
             for record in records:
                 self._remember(record)
+
+    def _set_aside(self, id_: str) -> None:
+        """What is left of an engine that lost its database makes room for an empty one, and stays for people to look at."""
+        if self.folder(id_).exists():
+            self._leftovers.mkdir(mode=0o700, exist_ok=True)
+            self.folder(id_).rename(self._leftovers / f"{id_}-{secrets.token_hex(8)}")
 
     def make(self, id_: str) -> Path:
         """The engine's folder, made when it is first opened. Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -15,8 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.engine.access import Served
+from tenantry.engine.database import data_missing
 from tenantry.engine.server import engine_app
-from tenantry.rest.problems import problem
+from tenantry.model.verdicts import Halt
+from tenantry.rest.problems import problem, status_of
 from tenantry.rest.uploads import Uploads
 
 CAPACITY = 100
@@ -63,7 +65,12 @@ class LocalHosting:
             await problem(404, f"no such path: {scope['path']}")(scope, receive, send)
             return
         root = f"{outer}/e/{parts[2]}/{parts[3]}"
-        async with self._leased(parts[2], parts[3]) as served:
+        async with AsyncExitStack() as stack:
+            try:
+                served = await stack.enter_async_context(self._leased(parts[2], parts[3]))
+            except Halt as halt:  # it cannot be opened: its data is missing or damaged, or the disk fails
+                await problem(status_of(halt, conditional=False), halt.verdict.message)(scope, receive, send)
+                return
             if served is None:
                 await problem(404, f"no such path: {scope['path']}")(scope, receive, send)
                 return
@@ -117,6 +124,9 @@ class LocalHosting:
         return lease
 
     async def _open(self, record: EngineRecord) -> _Lease:
+        lost = await asyncio.to_thread(self._folders.lost, record.ref)
+        if lost is not None:
+            raise data_missing(lost[1])
         folder = await asyncio.to_thread(self._folders.make, record.ref.id)
         return _Lease(await self._open_engine(record, folder))
 

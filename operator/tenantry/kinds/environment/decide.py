@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from tenantry.kinds.drift import settled
+from tenantry.kinds.environment.missing import missing_data
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
 from tenantry.model.changes import (
@@ -22,7 +23,7 @@ from tenantry.model.claims import Claim, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts, awaits_archive
 from tenantry.model.fields import slug_problem
-from tenantry.model.resource import RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
@@ -102,8 +103,9 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     if refusal is not None:
         return Decision(_status(seen), refusal, action)
     warns = seen.environment.spec.drift_policy == "Warn"
-    if warns and not request and settled(seen.environment) and (differences := _differences(seen)):
-        return Decision(_status(seen), _left_alone(seen), drift=differences)
+    there = seen.environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
+    if warns and there and not request and settled(seen.environment) and (differences := _differences(seen)):
+        return Decision(_status(seen), _verdict(seen), drift=differences)
     drift = () if warns else None
     return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift)
 
@@ -155,9 +157,8 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Stalled("IdTaken", "spec.id: is not available; choose another, or leave it out")
     if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
-    return (
-        _slug_refusal(seen, now) or _engine_refusal(seen.region, environment) or _database_refusal(seen) or _foreign_refusal(seen)
-    )
+    refusal = _slug_refusal(seen, now) or _engine_refusal(seen.region, environment) or _database_refusal(seen)
+    return refusal or _foreign_refusal(seen) or missing_data(environment, seen.engine)
 
 
 def _slug_refusal(seen: Observed, now: datetime) -> Verdict | None:
@@ -257,7 +258,7 @@ def _deployment(seen: Observed) -> tuple[Change, ...]:
     if seen.admin.state == "Missing":
         changes.append(EnsureAdminSecret(secret, environment.metadata.name))
     wanted = _wanted(seen)
-    if seen.engine is None or seen.engine.spec != wanted or _password_changed(seen.engine, seen.admin):
+    if seen.engine is None or seen.engine.missing or seen.engine.spec != wanted or _password_changed(seen.engine, seen.admin):
         changes.append(DeployEngine(wanted, secret))
     return tuple(changes)
 
@@ -272,9 +273,7 @@ def _differences(seen: Observed) -> tuple[str, ...]:
 
 
 def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple[str, ...]:
-    if engine is None:
-        return ("the engine is not there",)
-    if engine.spec == wanted:
+    if engine is None or engine.spec == wanted:
         return ()
     if engine.spec is None:
         return engine.altered or ("what the engine is made of was changed",)
@@ -284,13 +283,6 @@ def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple
         for name in declared
         if held[name] != declared[name]
     )
-
-
-def _left_alone(seen: Observed) -> Verdict:
-    """Nobody brings back an engine that is gone: it waits for a person."""
-    if seen.engine is None and seen.environment.spec.engine.external is None:
-        return Stalled("EngineMissing", "the engine is gone, and driftPolicy: Warn leaves it so")
-    return _verdict(seen)
 
 
 def _password_changed(engine: EngineFacts, admin: SecretFacts) -> bool:
@@ -321,7 +313,9 @@ def _status(seen: Observed) -> EnvironmentStatus:
     phase = "READY" if answered or environment.status.phase == "READY" else "PENDING"
     url = _foreign_url(seen) if external is not None else (engine.url if engine else seen.preview)
     external_id = engine.environment_external_id if engine else ""
-    update = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
+    update: dict[str, Any] = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
+    if engine is not None and not engine.missing:
+        update["last_handled_accept_empty_at"] = environment.metadata.annotations.get(ACCEPT_EMPTY_REQUESTED)
     if engine is not None and engine.spec is not None and answered:
         update |= {"slug": engine.spec.ref.slug, "tenant_slug": engine.spec.ref.tenant_slug}
     elif answered:
@@ -370,7 +364,9 @@ def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
     ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")
     policy = environment.spec.deletion_policy
-    archive: tuple[Change, ...] = (SnapshotEngine(ref),) if policy == "Snapshot" and seen.engine is not None else ()
+    archive: tuple[Change, ...] = (
+        (SnapshotEngine(ref),) if policy == "Snapshot" and seen.engine is not None and not seen.engine.missing else ()
+    )
     if seen.children:
         return _wait_for(seen.children, archive, status, environment.metadata.deletion_timestamp or now)
     changes: tuple[Change, ...] = ()

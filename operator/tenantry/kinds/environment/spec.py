@@ -111,6 +111,7 @@ class EnvironmentStatus(Status):
     url: str | None = None
     external_id: str | None = None
     engine: EngineStatus | None = None
+    last_handled_accept_empty_at: str | None = None
 
 
 class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):

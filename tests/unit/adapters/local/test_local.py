@@ -219,10 +219,17 @@ async def test_a_folder_without_its_record_is_taken_up_by_the_next_deploy(tmp_pa
 
 async def test_an_engine_deleted_by_hand_is_missing(local: Local) -> None:
     await local.deployer.deploy(SPEC, SECRET)
-    local.folders.make("e1").rmdir()
-    assert await local.deployer.engine(REF) is None
+    folder = local.folders.make("e1")
+    folder.rmdir()
+    facts = await local.deployer.engine(REF)
+    assert facts is not None
+    assert (facts.status, facts.missing) == ("FAILED", f"{folder} is not there")
+    assert await local.status("/e/acme/dev/healthz") == 500
+    assert not folder.exists()
     await local.deployer.deploy(SPEC, SECRET)
-    assert await local.deployer.engine(REF)
+    facts = await local.deployer.engine(REF)
+    assert facts is not None
+    assert (facts.status, facts.missing) == ("RUNNING", "")
 
 
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
