@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,7 +27,7 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.adapters.store.state_folder import derive, password_file, read_key
+from tenantry.adapters.store.state_folder import StateUnreadable, derive, password_file, read_key
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
@@ -63,6 +64,7 @@ from tenantry.runtime.writers import SourceWriters
 from tenantry.runtime.writing import WritingStore
 from tenantry.settings import Settings
 
+L = TypeVar("L")
 ISSUER = "tenantry"
 RETENTION_S = 60.0
 """Seconds between two looks for Operations that need not be kept."""
@@ -134,8 +136,8 @@ class Platform:
         store = store or await SqliteStore.open(state, admission)
         writing = WritingStore(store, cache)
         packages = await asyncio.to_thread(FolderBlobs, state / "packages", Checking.of(settings).inspect)
-        keys = await asyncio.to_thread(KeyRing, state / "keys", ISSUER)
-        folders = await asyncio.to_thread(EngineFolders, state)
+        keys = await _loaded(state, lambda: KeyRing(state / "keys", ISSUER))
+        folders = await _loaded(state, lambda: EngineFolders(state))
         fingerprint_key, mark_key = await asyncio.to_thread(_derived, state)
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         hosting = _hosting(base_url, folders, secrets, keys, settings)
@@ -264,6 +266,15 @@ class Platform:
 
     def _admit(self, document: Document) -> Document:
         return self.admission.admit(document, None)
+
+
+async def _loaded(state: Path, load: Callable[[], L]) -> L:
+    """What a file of the state folder holds. Raises StateUnreadable, naming the file, for one that is damaged."""
+    try:
+        return await asyncio.to_thread(load)
+    except ValueError as error:
+        ways = "put the file back from a copy; a key may also be moved away, which ends the sessions that it signed"
+        raise StateUnreadable(state, f"{error}; {ways}") from error
 
 
 def _derived(state: Path) -> tuple[bytes, bytes]:

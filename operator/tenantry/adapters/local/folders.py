@@ -55,8 +55,12 @@ class EngineFolders:
             shutil.rmtree(leftovers, ignore_errors=True)
         for folder in (self.engines, self.incoming, self._trash):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._database = _connect(self.engines / DATABASE)
-        for id_, body, made in self._database.execute("SELECT id, body, made FROM engines"):
+        try:
+            self._database = _connect(self.engines / DATABASE)
+            rows = self._database.execute("SELECT id, body, made FROM engines").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.engines / DATABASE} is damaged or no database ({error})") from error
+        for id_, body, made in rows:
             self._load(id_, body)
             if made:
                 self._made.add(id_)

@@ -21,11 +21,14 @@ from tenantry.adapters.store.schema import prepare, read_version, write_version
 from tenantry.adapters.store.sealing import SealedCodec
 from tenantry.adapters.store.semantics import Admission, Request
 from tenantry.adapters.store.state_folder import (
+    PUT_BACK,
+    DatabaseFile,
     FolderLock,
     StateUnreadable,
     StateUnwritable,
     derive,
     read_key,
+    refuse_orphaned_engines,
     sentence,
 )
 from tenantry.model.facts import Caller
@@ -154,6 +157,7 @@ class SqliteStore(EmbeddedStore):
         self._version = ledger.version
         self._log = EventLog(ledger.version, events_kept, codec.decode)
         self._read_connection = _connect(folder)
+        self._file = DatabaseFile(folder, folder / DATABASE_FILE)
         self._read_rows = SqliteRows(self._read_connection)
         # A connection is used by one thread at a time; hence one reader.
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
@@ -212,6 +216,7 @@ class SqliteStore(EmbeddedStore):
         await asyncio.to_thread(self._reader.shutdown)
         self._read_connection.close()
         self._connection.close()
+        self._file.close()
         self._lock.release()
 
     async def _row(self, ref: Ref) -> bytes | None:
@@ -249,12 +254,14 @@ class SqliteStore(EmbeddedStore):
             if entries:
                 self._batch.flush()
                 write_version(self._connection, self._ledger.version)
+            self._file.check()
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StateUnreadable) as error:
             self._batch.forget()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            return [StateUnwritable(self._folder, sentence(error)) for _ in batch], []
+            failed = error if isinstance(error, StateUnreadable) else StateUnwritable(self._folder, sentence(error))
+            return [failed for _ in batch], []
         self._version = self._ledger.version
         return answers, entries
 
@@ -299,6 +306,8 @@ def _connect(folder: Path) -> sqlite3.Connection:
 def _prepare(folder: Path, admission: Admission, clock: Clock) -> SealedCodec:
     """Brings the database to this version's schema, checks the key against it, and founds what must be there."""
     is_new = not (folder / DATABASE_FILE).exists()
+    if is_new:
+        refuse_orphaned_engines(folder, DATABASE_FILE)
     codec = SealedCodec(derive(read_key(folder, make=is_new), "seal"))
     try:
         connection = _connect(folder)
@@ -317,6 +326,6 @@ def _prepare(folder: Path, admission: Admission, clock: Clock) -> SealedCodec:
             connection.close()
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            raise StateUnreadable(folder, f"{DATABASE_FILE} is damaged or no database ({error})") from error
+            raise StateUnreadable(folder, f"{DATABASE_FILE} is damaged or no database ({error}); {PUT_BACK}") from error
         raise StateUnwritable(folder, sentence(error)) from error
     return codec

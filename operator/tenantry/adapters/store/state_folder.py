@@ -21,6 +21,8 @@ KEY_BYTES = 32
 
 PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
 PASSWORD_BYTES = 24
+PUT_BACK = "stop the platform and put it back from a copy"
+_MAGIC = b"SQLite format 3\x00"
 
 
 class StateInUse(Halt):
@@ -69,6 +71,43 @@ class FolderLock:
     def release(self) -> None:
         """Lets the next process have the folder."""
         os.close(self._fd)
+
+
+class DatabaseFile:
+    """Watches the database that a process has open: one that was removed or overwritten takes no acknowledged write.
+
+    SQLite itself would go on writing to the removed file. Its descriptor stays open as long as SQLite has the file: closing
+    any descriptor of it would release the locks of this process.
+    """
+
+    def __init__(self, folder: Path, path: Path) -> None:
+        self._folder = folder
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._held = os.fstat(self._fd)
+
+    def check(self) -> None:
+        """Raises StateUnreadable when the file is gone, another one, or no database any more."""
+        try:
+            there = self._path.stat()
+        except OSError:
+            raise StateUnreadable(self._folder, f"{self._path.name} was removed while it was in use; {PUT_BACK}") from None
+        if not os.path.samestat(there, self._held):
+            raise StateUnreadable(self._folder, f"{self._path.name} was replaced while it was in use; {PUT_BACK}")
+        if os.pread(self._fd, len(_MAGIC), 0) != _MAGIC:
+            raise StateUnreadable(self._folder, f"{self._path.name} was overwritten while it was in use; {PUT_BACK}")
+
+    def close(self) -> None:
+        """Lets the file go. SQLite must have closed it before."""
+        os.close(self._fd)
+
+
+def refuse_orphaned_engines(folder: Path, database: str) -> None:
+    """Raises StateUnreadable where engines are kept, and what says whose they are is gone: new ones would be made beside them."""
+    engines = folder / "engines"
+    if engines.is_dir() and any(engines.iterdir()):
+        ways = f"put {database} back from a copy, or, to start empty, move {engines} elsewhere"
+        raise StateUnreadable(folder, f"{database} is missing, and {engines} holds engines that it knew; {ways}")
 
 
 def read_key(folder: Path, *, make: bool) -> bytes:
