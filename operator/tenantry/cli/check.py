@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -16,6 +17,7 @@ from tenantry.cli.output import write
 
 if TYPE_CHECKING:
     from tenantry.hosts.console import Console, KeptBack, SourceReport
+    from tenantry.model.resource import Document
     from tenantry.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
@@ -125,7 +127,8 @@ def _platform(settings: Settings) -> Iterator[Finding]:
             yield Finding("listen", str(failure), wrong=True)
         return
     try:
-        yield from with_console(settings.state, _look)
+        deadline = settings.operations.deadline
+        yield from with_console(settings.state, lambda console: _look(console, deadline, datetime.now(UTC)))
     except Exception as error:
         told = sentence_of(error)
         if told is None:
@@ -133,7 +136,19 @@ def _platform(settings: Settings) -> Iterator[Finding]:
         yield Finding("state", told[0], wrong=True)
 
 
-async def _look(console: Console) -> list[Finding]:
+def _overdue(operations: Iterable[Document], deadline: timedelta, now: datetime) -> Iterator[str]:
+    """The Operations that still run though their time is over: nobody works on them, or it never ends."""
+    for each in operations:
+        status = each.get("status", {})
+        since = status.get("startedOn") or each["spec"].get("scheduledOn") or each["metadata"].get("creationTimestamp")
+        if status.get("status") == "COMPLETED" or not since or now - datetime.fromisoformat(since) <= 2 * deadline:
+            continue
+        target = each["spec"]["target"]
+        about = f"{each['metadata']['name']}: {each['spec']['action']} of {target['kind']} {target['name']}"
+        yield f"{about} is {status.get('status', 'QUEUED')} since {since}, longer than it may take ({deadline})"
+
+
+async def _look(console: Console, deadline: timedelta, now: datetime) -> list[Finding]:
     """What the platform says of itself."""
     from tenantry.cli.progress import not_ready
     from tenantry.kinds.registry import KINDS
@@ -148,6 +163,7 @@ async def _look(console: Console) -> list[Finding]:
         findings += [Finding("source", f"warning: {each} is not encrypted there; see docs/secrets.md") for each in report.exposed]
         findings += [Finding("source", _kept(each, report.name), wrong=True) for each in report.kept]
         findings += [Finding("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
+    findings += [Finding("operations", each, wrong=True) for each in _overdue(await console.list("Operation"), deadline, now)]
     documents = [document for kind in KINDS for document in await console.list(kind)]
     waiting = not_ready(iter(documents))
     findings += [Finding("objects", f"{object_}: {reason}: {message}", wrong=True) for object_, reason, message in waiting]

@@ -21,7 +21,7 @@ from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Document
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import NotFound
-from tenantry.runtime.sync import ORDER
+from tenantry.runtime.leaving import ORDER
 
 NAMESPACE_PATIENCE_S = 15.0
 """How long a new tenant's namespace may take."""

@@ -17,12 +17,13 @@ from tenantry.hosts.standalone import SourceFeed
 from tenantry.hosts.writing import turn_of
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
-from tenantry.model.resource import PROVENANCE, SOURCE, SYSTEM_NAMESPACE, Document, Ref, is_ready, ref_of, why
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, is_ready, ref_of, why
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.declaring import released
 from tenantry.runtime.holding import Holding
 from tenantry.runtime.inventory import CacheLists, Changes, owned_by
 from tenantry.runtime.pruning import Budget, Kept, is_exempt
@@ -288,14 +289,8 @@ class SourceFollowing:
 
     async def _release(self, document: Document) -> None:
         """The object is nobody's from now on. One that has changed meanwhile is released by the next pass."""
-        metadata = document["metadata"]
-        freed = {
-            **metadata,
-            "labels": {name: value for name, value in metadata["labels"].items() if name != SOURCE},
-            "annotations": {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in PROVENANCE},
-        }
         with suppress(Conflict, NotFound):
-            await self._store.replace({**document, "metadata": freed}, metadata["resourceVersion"])
+            await self._store.replace(released(document), document["metadata"]["resourceVersion"])
 
 
 def _scope(source: Ref) -> str | None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenantry.model.resource import (
+    ALSO_DECLARED_BY,
     CREDENTIAL_LABEL,
     DELETION_CONFIRMED,
+    PROVENANCE,
     PRUNE,
+    RELEASED_FROM,
     REQUESTED_BY,
     SOURCE,
     SOURCE_AUTHOR,
@@ -20,7 +23,7 @@ from tenantry.model.resource import (
 )
 from tenantry.model.tree import Declared, Origin
 
-_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND)
+_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND, RELEASED_FROM)
 """Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
 _PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
 _FILLED_IN = {"Package": ("sha256",)}
@@ -64,6 +67,8 @@ def replaced(declared: Declared, current: Document, source: str, origin: Origin 
     wanted, held = created(declared, source, origin), current["metadata"]
     labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
     annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
+    if annotations.get(ALSO_DECLARED_BY) == source:  # it has come to this source
+        del annotations[ALSO_DECLARED_BY]
     body = _completed(current, wanted)
     stands = _standing(annotations, held.get("annotations", {}))
     if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
@@ -106,3 +111,21 @@ def _head(document: Document) -> dict[str, Any]:
 def _body(document: Document) -> dict[str, Any]:
     """The declared part."""
     return {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+
+
+def released(document: Document) -> Document:
+    """The object as nobody's: it may be edited, and adopted by another source. Its annotation says which source it left."""
+    metadata = document["metadata"]
+    annotations = metadata.get("annotations") or {}
+    labels = {name: value for name, value in metadata["labels"].items() if name != SOURCE}
+    left = f"{metadata['labels'][SOURCE]} ({annotations.get(SOURCE_FILE, '')})"
+    kept = {name: value for name, value in annotations.items() if name not in (*PROVENANCE, ALSO_DECLARED_BY)}
+    return {**document, "metadata": {**metadata, "labels": labels, "annotations": {**kept, RELEASED_FROM: left}}}
+
+
+def claimed(document: Document, claimant: str) -> Document:
+    """The object of another source, with who declares it too; `""` takes that back."""
+    metadata = document["metadata"]
+    others = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != ALSO_DECLARED_BY}
+    annotations = {**others, ALSO_DECLARED_BY: claimant} if claimant else others
+    return {**document, "metadata": {**metadata, "annotations": annotations}}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tenantry.model.resource import SOURCE, Document
 from tenantry.runtime.cache import Cache, Seen
-from tenantry.runtime.sync import ORDER
+from tenantry.runtime.leaving import ORDER
 
 
 class CacheLists:

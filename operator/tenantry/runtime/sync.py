@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -31,15 +31,11 @@ from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, In
 from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
 from tenantry.runtime.holding import Holding
-from tenantry.runtime.pruning import Budget, EngineData, Kept, at_stake, decide_pruning, protected_in, still_needed, still_used
+from tenantry.runtime.leaving import ORDER, doubt_of, engines_at_stake, gone_from, owned_in, rank
+from tenantry.runtime.pruning import Budget, EngineData, Kept, decide_pruning, protected_in, still_needed, still_used
+from tenantry.runtime.releasing import Handing, decide_handing, stays
 
 T = TypeVar("T")
-ORDER = (
-    "Region", "Namespace", "Tenant", "Secret", "User", "Environment", "Package", "App", "Identity", "IdentityProvider",
-    "Source",
-)  # fmt: skip
-"""The kinds that a source may declare, in order of dependency."""
-
 AT_ONCE = 64
 
 log = structlog.get_logger(__name__)
@@ -69,20 +65,24 @@ class SyncPlan:
     kept: tuple[Kept, ...] = ()
     waiting: tuple[tuple[Wait, Write | None], ...] = ()
     problems: tuple[SourceProblem, ...] = ()
+    handing: Handing = field(default_factory=Handing)
 
     @property
     def writes(self) -> bool:
         """Is anything to be written?"""
-        return bool(self.creates or self.replaces or self.deletes)
+        return bool(self.creates or self.replaces or self.deletes or self.handing.releases or self.handing.claims)
 
 
 @dataclass(frozen=True)
 class Synced:
-    """What a sync did. kept: what waits for approval; waiting: what needs another sync (or `resume`) before it is applied."""
+    """What a sync did. released: what left the source and is nobody's now; kept: what waits for approval; waiting: what needs
+    another sync (or `resume`) before it is applied.
+    """
 
     created: tuple[Ref, ...] = ()
     changed: tuple[Ref, ...] = ()
     pruned: tuple[Ref, ...] = ()
+    released: tuple[Ref, ...] = ()
     kept: tuple[Kept, ...] = ()
     waiting: tuple[Wait, ...] = ()
     problems: tuple[SourceProblem, ...] = ()
@@ -101,7 +101,7 @@ def decide_sync(
 
     At a first start (nothing there is the source's) with a broken file, and where nothing could be read, nothing is applied.
     """
-    owned = _owned(existing, source)
+    owned = owned_in(existing, source)
     if tree.broken and not (owned and tree.documents):
         return SyncPlan(problems=tree.problems)
     declared = {each.ref for each in tree.documents}
@@ -110,10 +110,7 @@ def decide_sync(
         _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place.file))
         for each in _in_order(tree.documents)
     ]
-    gone, protected = _gone(tree, owned), protected_in(existing, (each.document for each in tree.documents))
-    deletes, kept = decide_pruning(
-        gone, existing, len(owned), tree.broken, approvals, budget or Budget(), _doubt(tree), data, protected
-    )
+    handing, deletes, kept = _decide_leaving(tree, existing, source, approvals, budget or Budget(), data)
     needed = still_needed(deletes, existing)
     used, in_use = still_used(deletes, existing)
     deletes = tuple(held for held in deletes if held not in {each.held for each in in_use})
@@ -125,36 +122,29 @@ def decide_sync(
         kept=(*kept, *in_use),
         waiting=(*(each for each in decided if isinstance(each, tuple)), *later),
         problems=(*tree.problems, *tree.held, *(each for each in decided if isinstance(each, SourceProblem))),
+        handing=handing,
     )
+
+
+def _decide_leaving(
+    tree: Tree,
+    existing: Mapping[Ref, Document],
+    source: str,
+    approvals: Container[str],
+    budget: Budget,
+    data: Mapping[Ref, EngineData] | None,
+) -> tuple[Handing, tuple[Held, ...], tuple[Kept, ...]]:
+    """What is released, what is deleted, and what is kept of that which the tree no longer declares."""
+    owned, doubt = owned_in(existing, source), doubt_of(tree)
+    gone, protected = gone_from(tree, owned), protected_in(existing, (each.document for each in tree.documents))
+    declared = frozenset(each.ref for each in tree.documents)
+    handing = decide_handing(gone, declared, existing, source, tree.broken or bool(doubt))
+    pruned = [each for each in gone if not stays(each)]
+    return handing, *decide_pruning(pruned, existing, len(owned), tree.broken, approvals, budget, doubt, data, protected)
 
 
 def _later(ref: Ref) -> str:
     return "goes when no environment uses it" if ref.kind == "Region" else "goes when its engine is left"
-
-
-def engines_at_stake(tree: Tree, existing: Mapping[Ref, Document], source: str) -> tuple[Document, ...]:
-    """The Environments whose engines must be asked for data before this tree is decided upon."""
-    return () if tree.broken else at_stake(_gone(tree, _owned(existing, source)), existing)
-
-
-def _owned(existing: Mapping[Ref, Document], source: str) -> dict[Ref, Document]:
-    return {ref: document for ref, document in existing.items() if _label(document, SOURCE) == source}
-
-
-def _gone(tree: Tree, owned: Mapping[Ref, Document]) -> list[Document]:
-    """The source's objects that it does not declare any more, dependents first."""
-    declared = {each.ref for each in tree.documents}
-    return [document for ref, document in _in_order_of_deletion(owned) if ref not in declared]
-
-
-def _doubt(tree: Tree) -> str:
-    """Why a person should look before anything is pruned, `""` when nobody need."""
-    if tree.revision is None:
-        return ""
-    commit, rewrote = tree.revision.commit[:12], tree.revision.rewrote[:12]
-    if not tree.documents:
-        return f"the source declares nothing at all at {commit}"
-    return f"{rewrote}, which was applied before, is not in the history of {commit}" if rewrote else ""
 
 
 _Decided = Write | tuple[Wait, Write | None] | SourceProblem | None
@@ -206,16 +196,8 @@ def _problem(declared: Declared, field: str, reason: str) -> SourceProblem:
     return SourceProblem(declared.place.file, declared.place.line, Problem(field, reason))
 
 
-def _rank(kind: str) -> int:
-    return ORDER.index(kind) if kind in ORDER else len(ORDER)
-
-
 def _in_order(documents: Iterable[Declared]) -> list[Declared]:
-    return sorted(documents, key=lambda each: _rank(each.ref.kind))
-
-
-def _in_order_of_deletion(owned: Mapping[Ref, Document]) -> list[tuple[Ref, Document]]:
-    return sorted(owned.items(), key=lambda item: -_rank(item[0].kind))
+    return sorted(documents, key=lambda each: rank(each.ref.kind))
 
 
 class _AtRest(NamedTuple):
@@ -270,12 +252,14 @@ class Syncer:
             plan = decide_sync(tree, existing, self.source, self._approvals, self._budget, data)
             self._kept, self._waiting = plan.kept, {}
             done = await self._write((*plan.creates, *plan.replaces))
+            handed = _joined(await asyncio.gather(*(self._release_one(each) for each in plan.handing.releases)))
+            await asyncio.gather(*(self._mark_one(each) for each in plan.handing.claims))
             deleted = await self._by_kind(self._delete_one, plan.deletes, lambda held: held.ref.kind)
             self._await_namespaces(write for _, write in plan.waiting)
             waits = tuple(wait for wait, _ in plan.waiting)
             found = Synced(kept=plan.kept, waiting=waits, problems=plan.problems)
             self._at_rest = _AtRest(tree, version, found) if version and not plan.writes and not plan.kept else None
-            return _joined((found, done, deleted))
+            return _joined((found, done, handed, deleted))
 
     async def resume(self, *namespaces: str) -> Synced:
         """Creates what waited for namespaces that are there now; costs nothing when nothing did."""
@@ -305,7 +289,7 @@ class Syncer:
 
     async def _write(self, writes: Iterable[Write]) -> Synced:
         """Writes in order of dependency, those of one kind at once."""
-        ranked = sorted(writes, key=lambda write: _rank(write.declared.ref.kind))
+        ranked = sorted(writes, key=lambda write: rank(write.declared.ref.kind))
         return await self._by_kind(self._write_one, ranked, lambda write: write.declared.ref.kind)
 
     async def _write_one(self, write: Write) -> Synced:
@@ -337,6 +321,19 @@ class Syncer:
 
     def _refused(self, declared: Declared, problem: Problem) -> SourceProblem:
         return SourceProblem(declared.place.file, self._tree.locate(declared.place, problem.field), problem)
+
+    async def _release_one(self, document: Document) -> Synced:
+        ref = ref_of(document)
+        return Synced(released=(ref,)) if await self._mark_one(document) else Synced(waiting=(Wait(ref, "changed meanwhile"),))
+
+    async def _mark_one(self, document: Document) -> bool:
+        """Is what is written on an object stored? One that has changed meanwhile is looked at by the next sync."""
+        async with self._slots:
+            try:
+                await self._store.replace(document, document["metadata"]["resourceVersion"])
+            except Halt:
+                return False
+        return True
 
     async def _delete_one(self, held: Held) -> Synced:
         try:
@@ -389,6 +386,7 @@ def _joined(parts: Iterable[Synced]) -> Synced:
         created=tuple(chain.from_iterable(part.created for part in parts)),
         changed=tuple(chain.from_iterable(part.changed for part in parts)),
         pruned=tuple(chain.from_iterable(part.pruned for part in parts)),
+        released=tuple(chain.from_iterable(part.released for part in parts)),
         kept=tuple(chain.from_iterable(part.kept for part in parts)),
         waiting=tuple(chain.from_iterable(part.waiting for part in parts)),
         problems=tuple(chain.from_iterable(part.problems for part in parts)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from tenantry.kinds.admission import Admission
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import NotFound, Problem
+from tenantry.runtime.leaving import ORDER, engines_at_stake
 from tenantry.runtime.pruning import Budget, EngineData
-from tenantry.runtime.sync import ORDER, Synced, Syncer, SyncPlan, Wait, decide_sync, engines_at_stake
+from tenantry.runtime.sync import Synced, Syncer, SyncPlan, Wait, decide_sync
 from tests.unit.runtime.held_data import no_data
 
 ADMISSION = Admission()
@@ -231,6 +233,68 @@ def test_what_is_not_ours_to_prune_stays(there: Mapping[Ref, Document]) -> None:
     plan = decide(tree(), there)
 
     assert (deleted(plan), plan.kept) == ([], ())
+
+
+KEPT_BY_WISH = document("Tenant", "acme", metadata={"annotations": {"tenantry.dev/prune": "disabled"}})
+LABEL, ALSO = "tenantry.dev/source", "tenantry.dev/also-declared-by"
+
+
+async def apply(store: Counting, source: str, *documents: Document, **tree_: Any) -> Synced:
+    return await syncer(store, source).sync(tree(*documents, **tree_))
+
+
+async def metadata_of(store: Counting, ref: Ref = Ref("Tenant", "", "acme")) -> dict[str, Any]:  # noqa: B008 - a constant
+    return dict((await store.store.get(ref))["metadata"])
+
+
+async def test_what_leaves_with_prune_disabled_is_nobodys_and_another_source_may_have_it(store: Counting) -> None:
+    await apply(store, "first", KEPT_BY_WISH, tenant("other"))
+    uid = (await metadata_of(store))["uid"]
+
+    assert (await apply(store, "first", tenant("other"))).released == (Ref("Tenant", "", "acme"),)
+    left = await metadata_of(store)
+    assert LABEL not in left.get("labels", {})
+    assert left["annotations"] == {"tenantry.dev/prune": "disabled", "tenantry.dev/released-from": "first (a.yaml:1)"}
+
+    assert await apply(store, "first", tenant("other")) == Synced()
+    assert (await apply(store, "second", tenant("acme"))).changed == (Ref("Tenant", "", "acme"),)
+    adopted = await metadata_of(store)
+    assert (adopted["uid"], adopted["labels"][LABEL]) == (uid, "second")
+    assert adopted["annotations"] == {"tenantry.dev/source-file": "a.yaml:1"}
+
+
+async def test_an_object_of_two_sources_goes_to_the_other_without_being_deleted(store: Counting) -> None:
+    await apply(store, "first", tenant("acme"), tenant("other"))
+    uid = (await metadata_of(store))["uid"]
+    assert [str(each.problem.field) for each in (await apply(store, "second", tenant("acme", slug="new"))).problems]
+    assert (await metadata_of(store))["annotations"][ALSO] == "second"
+    assert await apply(store, "first", tenant("acme"), tenant("other")) == Synced(), "the claim is no difference"
+
+    assert (await apply(store, "first", tenant("other"))).released == (Ref("Tenant", "", "acme"),)
+    assert not (await apply(store, "second", tenant("acme", slug="new"))).problems
+    handed = await metadata_of(store)
+    assert (handed["uid"], handed["labels"][LABEL], ALSO in handed["annotations"]) == (uid, "second", False)
+    assert not [each for each in store.writes if each[0] == "delete"]
+
+
+async def test_a_source_that_declares_it_no_longer_takes_its_claim_back(store: Counting) -> None:
+    await apply(store, "first", tenant("acme"))
+    await apply(store, "second", tenant("acme"))
+    await apply(store, "second")
+    assert ALSO not in (await metadata_of(store))["annotations"]
+
+
+@pytest.mark.parametrize(
+    "unsure", [{"problems": BROKEN}, {"revision": Revision("b" * 40, rewrote="a" * 40)}], ids=["broken", "rewritten"]
+)
+async def test_nothing_is_released_while_it_is_not_sure_that_it_left(store: Counting, unsure: dict[str, Any]) -> None:
+    await apply(store, "first", KEPT_BY_WISH, tenant("other"))
+    doubtful = tree(tenant("other"))
+
+    found = await syncer(store, "first").sync(replace(doubtful, **unsure))
+
+    assert found.released == ()
+    assert (await metadata_of(store))["labels"][LABEL] == "first"
 
 
 @pytest.mark.parametrize(

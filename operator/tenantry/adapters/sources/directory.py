@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,13 @@ from tenantry.model.tree import Declared, Place, SourceProblem, Tree
 
 DEEPEST = 64
 """Folders below the root at most."""
+SETTLE_S = 1.0
+"""How long a file that suddenly declares nothing is left alone before that is believed."""
+Settle = Callable[[], Awaitable[None]]
+
+
+async def _moment() -> None:
+    await asyncio.sleep(SETTLE_S)
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,17 @@ class _File:
 
 
 class Directory:
-    """Reads a folder, or a single file. It can be read again and again: it keeps no state but what packages it stored."""
+    """Reads a folder, or a single file, again and again.
 
-    def __init__(self, root: Path, admit: Admit, packages: PackageFiles, sops: Sops | None = None) -> None:
+    It remembers which files declared something. One that suddenly declares nothing, is gone, or cannot be parsed may be half
+    written: it is read again after `settle`, and what it is then counts.
+    """
+
+    def __init__(
+        self, root: Path, admit: Admit, packages: PackageFiles, sops: Sops | None = None, settle: Settle = _moment
+    ) -> None:
+        self._settle = settle
+        self._declaring: frozenset[str] = frozenset()
         self._folder = root if root.is_dir() else root.parent
         self._only = None if root.is_dir() else root
         self._admit = admit
@@ -54,6 +69,10 @@ class Directory:
         Raises OSError when the directory itself is gone or cannot be listed.
         """
         documents, problems = await asyncio.to_thread(self._read_files)
+        if self._declaring - _sound(documents, problems):
+            await self._settle()
+            documents, problems = await asyncio.to_thread(self._read_files)
+        self._declaring = _sound(documents, problems)
         documents = await with_packages(documents, self._filled, self._locate, problems)
         return gathered(documents, problems, self._locate)
 
@@ -99,6 +118,11 @@ class Directory:
             return line_of(_content(self._folder / place.file), place, field)
         except (OSError, Unreadable):
             return place.line
+
+
+def _sound(documents: tuple[Declared, ...], problems: list[SourceProblem]) -> frozenset[str]:
+    """The files that declare something, and have no problem."""
+    return frozenset(each.place.file for each in documents) - {each.file for each in problems}
 
 
 def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProblem]:

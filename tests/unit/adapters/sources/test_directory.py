@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +295,35 @@ def test_nothing_of_a_document_is_shared_with_its_defaults() -> None:
     first["spec"]["engine"]["external"] = True
 
     assert admit(document)["spec"]["engine"]["external"] is False
+
+
+SLIPS = {
+    "empty": lambda file: file.write_text(""),
+    "half written": lambda file: file.write_text("apiVersion: tenantry.dev/v1alpha1\nkind: Ten"),
+    "gone": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("lasts", [False, True], ids=["for a moment", "for good"])
+@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
+async def test_a_file_that_suddenly_declares_nothing_is_read_again_before_it_is_believed(
+    tmp_path: Path, slip: Callable[[Path], object], lasts: bool
+) -> None:
+    file, waits = tmp_path / "a.yaml", 0
+
+    async def settle() -> None:
+        nonlocal waits
+        waits += 1
+        if not lasts:
+            write(tmp_path, {"a.yaml": TENANT.replace("NAME", "a")})
+
+    write(tmp_path, {name: TENANT.replace("NAME", name[0]) for name in ("a.yaml", "b.yaml")})
+    source = Directory(tmp_path, admit, PackageFiles(StoredPackages(), build), settle=settle)
+    first = await source.read()
+    assert waits == 0, "a first read believes what it finds"
+    slip(file)
+    again = await source.read()
+    assert waits == 1
+    assert (again.documents == first.documents) == (not lasts)
+    await source.read()
+    assert waits == 1, "what was believed is not waited for again"
