@@ -218,6 +218,7 @@ class Cluster(_Group):
     blobs: str = Field("file:///data", description="Where the api keeps packages and logs: file:///PATH or s3://BUCKET/PREFIX.")
     image: str = Field("tenantry", description="The image of engines.")
     image_pull_policy: str = Field("IfNotPresent", pattern="^(Always|IfNotPresent|Never)$", description="Of engines.")
+    engines: Path | None = Field(None, description="A folder with engines.json, and ca.crt: what engines' pods are like.")
     admin_secret: str = Field("tenantry-admin", description="The Secret with the password of the bootstrap SUPERUSER `admin`.")
     health: Address = Field("0.0.0.0:8081", description="Where the operator answers probes.")
     engine_proxy: str = Field(

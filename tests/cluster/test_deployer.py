@@ -22,6 +22,7 @@ import yaml
 
 from tenantry.adapters.kubernetes.client import JSON_PATCH, MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engine_pods import parse_engine_pods
 from tenantry.adapters.kubernetes.kept import KEPT, RECLAIM, KeptVolume, KeptVolumes, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.remote import Clusters
@@ -301,6 +302,29 @@ async def test_another_spec_is_brought_about_in_place(kit: Kit) -> None:
     assert (after.spec, after.id, after.name) == (wanted, before.id, "engine-next")
     (container,) = (await kit.get("StatefulSet"))["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["resources"]["limits"]["cpu"]) == ("tenantry:1.3.0", "4")
+
+
+async def test_what_the_platform_gives_all_engines_is_not_taken_for_drift(kit: Kit) -> None:
+    sizes = {"small": {"requests": {"cpu": "0.005", "memory": "1024Mi"}, "limits": {"cpu": "1500m", "memory": "2048Mi"}}}
+    more = {
+        "sizes": sizes,
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "volumes": [
+            {"name": "fonts", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "none", "configMap": {"name": "none", "optional": True}},
+        ],
+        "volumeMounts": [{"name": "fonts", "mountPath": "/fonts"}],
+    }
+    kit.deployer._base = replace(BASE, pods=parse_engine_pods(json.dumps(more), "PEM"))
+    await kit.settled()
+    (container,) = (await kit.get("StatefulSet"))["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "5m", "memory": "1Gi"},
+        "limits": {"cpu": "1500m", "memory": "2Gi"},
+    }
+    kit.deployer._base = BASE
+    assert (await kit.engine()).spec is None, "what is taken away is a difference, too"
+    await kit.settled()
 
 
 async def test_an_unknown_size_is_refused_by_name(kit: Kit) -> None:

@@ -76,9 +76,37 @@ seccompProfile:
   value: {{ include "tenantry.adminSecret" . }}
 - name: TENANTRY_PUBLIC_URL
   value: {{ .Values.publicUrl | default (printf "http://tenantry-api.%s.svc:8080" .Release.Namespace) | quote }}
+- name: TENANTRY_CLUSTER__ENGINES
+  value: /etc/tenantry/engines
+{{- if .Values.caBundle }}
+- name: SSL_CERT_FILE
+  value: /etc/tenantry/engines/ca.crt
+- name: GIT_SSL_CAINFO
+  value: /etc/tenantry/engines/ca.crt
+{{- end }}
+{{- with .Values.proxy.https }}
+- name: HTTPS_PROXY
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.proxy.http }}
+- name: http_proxy
+  value: {{ . | quote }}
+{{- end }}
+{{- if or .Values.proxy.http .Values.proxy.https }}
+- name: NO_PROXY
+  value: {{ append (without (splitList "," .Values.proxy.noProxy) "") "localhost,127.0.0.1,.svc,.cluster.local" | join "," | quote }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
   value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "tenantry.enginesData" -}}
+{{- $engines := .Values.engines -}}
+engines.json: {{ dict "sizes" $engines.sizes "env" $engines.extraEnv "volumes" $engines.extraVolumes "volumeMounts" $engines.extraVolumeMounts | toJson | quote }}
+{{- with .Values.caBundle }}
+ca.crt: {{ . | quote }}
 {{- end }}
 {{- end }}
 

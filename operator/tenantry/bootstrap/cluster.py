@@ -21,6 +21,7 @@ from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import find_credentials
 from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engine_pods import CA_KEY, EnginePods, parse_engine_pods
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.kept import KeptVolumes
 from tenantry.adapters.kubernetes.keys import PlatformKeys, platform_keys
@@ -236,7 +237,16 @@ def _placement(settings: Settings) -> Placement:
         SYSTEM_NAMESPACE,
         http=settings.outbound.http,
         networks=tuple(map(str, parse_networks(settings.outbound.networks))),
+        pods=_engine_pods(cluster.engines),
     )
+
+
+def _engine_pods(folder: Path | None) -> EnginePods:
+    """Raises OSError, Invalid."""
+    if folder is None:
+        return EnginePods()
+    bundle = folder / CA_KEY
+    return parse_engine_pods((folder / "engines.json").read_text("utf-8"), bundle.read_text("utf-8") if bundle.exists() else "")
 
 
 async def run_operator(settings: Settings) -> None:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "tenantry"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-FREE = ("resources", "annotations", "labels", "nodeSelector", "affinity", "settings", "serviceAccountAnnotations")
+FREE = ("resources", "sizes", "annotations", "labels", "nodeSelector", "affinity", "settings", "serviceAccountAnnotations")
 
 
 def paths_of_values(values: dict[str, Any], above: str = "") -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tenantry.adapters.kubernetes.engine_pods import EnginePods, parse_engine_pods
 from tenantry.kinds import crds
 from tests.cluster.binaries import Missing
 from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
@@ -27,9 +28,13 @@ EVERYTHING: dict[str, Any] = {
     "operator": {"tolerations": [{"operator": "Exists"}], "nodeSelector": {"disk": "fast"}, "affinity": {"podAntiAffinity": {}}},
     "ingress": {"enabled": True, "host": "tenantry.example", "className": "nginx", "tlsSecretName": "tls"},
     "uninstall": {"mode": "release"},
+    "engines": {"extraEnv": [{"name": "TZ", "value": "UTC"}], "extraVolumes": [{"name": "fonts", "emptyDir": {}}]},
+    "caBundle": "-----BEGIN CERTIFICATE-----",
+    "proxy": {"http": "http://proxy:3128", "https": "http://proxy:3128"},
     "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}], "metricsFrom": [{"podSelector": {}}], "extraEgress": [{"to": []}]},
     "metrics": {"serviceMonitor": {"enabled": True, "labels": {"team": "x"}}, "prometheusRule": {"enabled": True}},
 }
+PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 VARIANTS = {"defaults": {}, "everything": EVERYTHING}
 TENANT_ROLES = ("tenantry-tenant-admin", "tenantry-tenant-viewer", "tenantry-view", "tenantry-edit")
 variants = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
@@ -288,6 +293,25 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a setting that the chart itself gives": ({"settings": {"TENANTRY_CLUSTER__IMAGE": "x"}}, "/settings"),
     "a setting of another program": ({"settings": {"PATH": "x"}}, "/settings"),
     "a public URL without a scheme": ({"publicUrl": "tenantry.example"}, "/publicUrl"),
+    "a variable of ours among further ones": (
+        {"api": {"extraEnv": [{"name": "TENANTRY_WORKERS", "value": "1"}]}},
+        "/api/extraEnv",
+    ),
+    "a volume of a name that is taken": (
+        {"operator": {"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}},
+        "/operator/extraVolumes",
+    ),
+    "a volume over the engine's data": (
+        {"engines": {"extraVolumeMounts": [{"name": "mine", "mountPath": "/data/x"}]}},
+        "/engines/extraVolumeMounts",
+    ),
+    "a Secret that no engine's namespace has": (
+        {"engines": {"extraEnv": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}]}},
+        "/engines/extraEnv",
+    ),
+    "a size of an engine that is none": ({"engines": {"sizes": {"small": {"requests": {"memory": "1G"}}}}}, "/engines/sizes"),
+    "authorities that are none": ({"caBundle": "/etc/ssl/ca.pem"}, "/caBundle"),
+    "a proxy with a password": ({"proxy": {"https": "http://user:password@proxy:3128"}}, "/proxy/https"),
     "a size that is none": ({"blobs": {"volume": {"size": "much"}}}, "/blobs/volume/size"),
 }
 
@@ -297,6 +321,55 @@ def test_values_that_cannot_work_are_refused_by_name(case: str) -> None:
     values, place = REFUSED[case]
     with pytest.raises(Refused, match=re.escape(place)):
         objects(values)
+
+
+def engine_pods(values: dict[str, Any]) -> EnginePods:
+    """As the operator reads it."""
+    data = named("ConfigMap", "tenantry-engines", values)["data"]
+    return parse_engine_pods(data["engines.json"], data.get("ca.crt", ""))
+
+
+def test_engines_are_by_default_as_without_the_chart() -> None:
+    assert engine_pods({}) == EnginePods()
+
+
+def test_a_size_is_changed_by_the_part_that_is_named() -> None:
+    sizes = engine_pods({"engines": {"sizes": {"small": {"requests": {"cpu": "5m"}}, "tiny": {"limits": {"cpu": 1}}}}}).sizes
+    assert sizes["small"] == {"requests": {"cpu": "5m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}}
+    assert sizes["tiny"] == {"limits": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize("name", ["operator", "api"])
+def test_a_pod_has_what_is_asked_for_besides(name: str) -> None:
+    volume = {"name": "cloud", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    mount = {"name": "cloud", "mountPath": "/var/run/cloud", "readOnly": True}
+    besides = {"extraEnv": [{"name": "TZ", "value": "UTC"}], "extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    deployment = named("Deployment", f"tenantry-{name}", {name: besides})
+    pod = deployment["spec"]["template"]["spec"]
+    assert environment(deployment)["TZ"] == "UTC"
+    assert volume in pod["volumes"]
+    assert mount in pod["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize("name", ["operator", "api"])
+def test_a_process_trusts_the_given_authorities_and_goes_by_the_given_proxy(name: str) -> None:
+    proxy = {"https": "http://proxy:3128", "noProxy": "s3.example"}
+    variables = environment(named("Deployment", f"tenantry-{name}", {"caBundle": PEM, "proxy": proxy}))
+    assert variables["SSL_CERT_FILE"] == variables["GIT_SSL_CAINFO"] == "/etc/tenantry/engines/ca.crt"
+    assert variables["HTTPS_PROXY"] == "http://proxy:3128"
+    assert variables["NO_PROXY"] == "s3.example,localhost,127.0.0.1,.svc,.cluster.local"
+    assert engine_pods({"caBundle": PEM}).ca_bundle == PEM
+    unset = environment(named("Deployment", f"tenantry-{name}", {}))
+    assert not {"SSL_CERT_FILE", "HTTPS_PROXY", "NO_PROXY"} & set(unset)
+
+
+@pytest.mark.parametrize("name", ["operator", "api"])
+def test_a_process_starts_anew_when_engines_are_to_be_otherwise(name: str) -> None:
+    def marks(values: dict[str, Any]) -> Any:
+        return named("Deployment", f"tenantry-{name}", values)["spec"]["template"]["metadata"]["annotations"]
+
+    assert marks({}) != marks({"caBundle": PEM})
+    assert marks({}) != marks({"engines": {"sizes": {"small": {"requests": {"cpu": "5m"}}}}})
 
 
 def test_another_namespace_is_refused() -> None:

@@ -23,7 +23,6 @@ from tenantry.adapters.kubernetes.workload import (
     DATABASE_KEY,
     NAME,
     PASSWORD_KEY,
-    SIZES,
     Credentials,
     Placement,
     claiming,
@@ -151,8 +150,9 @@ class KubernetesDeployer:
         Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, DatabaseUrlRefused, EngineRefused,
         and those of KeptVolumes.reserve.
         """
-        if spec.size and spec.size not in SIZES:
-            raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(SIZES)}"))
+        sizes = self._base.pods.sizes
+        if spec.size and spec.size not in sizes:
+            raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(sizes)}"))
         at = await self._at(spec.region)
         namespace, *others = engine_objects(spec, at.placement, await self._credentials(spec, admin_secret))
         fresh = await at.objects.find(namespace) is None and await self._made(at, namespace)

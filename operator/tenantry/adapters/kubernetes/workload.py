@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from tenantry.adapters.kubernetes.engine_pods import EnginePods
 from tenantry.model.facts import EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
 
@@ -29,12 +30,6 @@ DATABASE_KEY = "url"
 DATABASE_ANNOTATION = f"{GROUP}/database"
 """On the pod, so that an engine whose database is another starts anew."""
 DEFAULT_STORAGE = "1Gi"
-SIZES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "small": {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}},
-    "medium": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
-    "large": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}},
-}
-DEFAULT_SIZE = "small"
 DATA_PATH = "/data"
 KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
 _STARTS_ANEW_S = 10
@@ -58,6 +53,7 @@ class Placement:
     storage_class: str = ""
     http: bool = False
     networks: tuple[str, ...] = ()
+    pods: EnginePods = field(default_factory=EnginePods)
 
 
 class Volume(NamedTuple):
@@ -141,7 +137,9 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: Credenti
         _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
         _network_policy(spec, placement),
         _secret(spec, credentials),
-        _object("v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True)}),
+        _object(
+            "v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True), **placement.pods.files}
+        ),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
         # After what it counts: a creation that is cut off is counted all the same, and for minutes leaves no room for the next.
@@ -283,9 +281,8 @@ def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict
     """A StatefulSet, for it never runs two pods at once: the volume holds a SQLite database."""
     workload = _object("apps/v1", "StatefulSet", spec)
     workload["metadata"]["annotations"] = {SPEC_ANNOTATION: json.dumps(asdict(spec), sort_keys=True)}
-    metadata: dict[str, Any] = {"labels": labels_of(spec.ref)}
-    if database:
-        metadata["annotations"] = {DATABASE_ANNOTATION: database}
+    annotations = placement.pods.annotations | ({DATABASE_ANNOTATION: database} if database else {})
+    metadata = {"labels": labels_of(spec.ref), **({"annotations": annotations} if annotations else {})}
     template = {"metadata": metadata, "spec": _pod(spec, placement, database=bool(database))}
     return workload | {
         "spec": {
@@ -309,6 +306,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
     ]
     if database:
         volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": DATABASE_KEY, "path": "url"}]}})
+    volumes += map(dict, placement.pods.volumes)
     engine = _container(spec, placement, database=database)
     return {
         "serviceAccountName": NAME,
@@ -352,14 +350,16 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
     if database:
         managed["DATABASE_URL"] = f"{DATABASE_PATH}/url"
         mounts.append({"name": "database", "mountPath": DATABASE_PATH, "readOnly": True})
+    mounts += map(dict, placement.pods.volume_mounts)
+    variables = [{"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()]
     return {
         "name": NAME,
         "image": image_of(placement.image, spec.version),
         "imagePullPolicy": placement.pull_policy,
         "args": ["engine", "--data", DATA_PATH, "--listen", f"0.0.0.0:{PORT}"],
-        "env": [*({"name": f"TENANTRY_MANAGED__{key}", "value": value} for key, value in managed.items()), *_outbound(placement)],
+        "env": [*variables, *_outbound(placement), *placement.pods.variables(KEYS_PATH)],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
-        "resources": {key: dict(value) for key, value in SIZES[spec.size or DEFAULT_SIZE].items()},
+        "resources": placement.pods.resources(spec.size),
         "volumeMounts": mounts,
         "startupProbe": _probe("/healthz", 2, 60),
         "livenessProbe": _probe("/healthz", _STARTS_ANEW_S, 3),

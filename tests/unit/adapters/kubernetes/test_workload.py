@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tenantry.adapters.kubernetes.engine_pods import SIZES, EnginePods
 from tenantry.adapters.kubernetes.workload import (
     DEFAULT_STORAGE,
-    SIZES,
     Credentials,
     Placement,
     Volume,
@@ -374,3 +374,29 @@ def test_the_addresses_that_settings_open_are_open_to_the_pod() -> None:
         {"ports": [*services["ports"], {"port": 80, "protocol": "TCP"}]},
         {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}, {"ipBlock": {"cidr": "fd00::/8"}}]},
     ]
+
+
+EXTRA = EnginePods(
+    env=({"name": "TZ", "value": "UTC"},),
+    volumes=({"name": "fonts", "emptyDir": {}},),
+    volume_mounts=({"name": "fonts", "mountPath": "/fonts"},),
+    ca_bundle="PEM",
+)
+
+
+def test_an_engine_has_what_the_platform_gives_all_of_them() -> None:
+    objects = made(placement=replace(PLACEMENT, pods=EXTRA))
+    container, pod = container_of(objects), pod_of(objects)
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert (variables["TZ"], variables["SSL_CERT_FILE"]) == ("UTC", "/etc/tenantry/keys/ca.crt")
+    assert objects["ConfigMap"]["data"]["ca.crt"] == "PEM"
+    assert {"name": "fonts", "emptyDir": {}} in pod["volumes"]
+    assert {"name": "fonts", "mountPath": "/fonts"} in container["volumeMounts"]
+
+
+def test_an_engine_starts_anew_when_it_is_to_trust_others_and_else_stays_as_it_was() -> None:
+    def template(pods: EnginePods) -> Any:
+        return made(placement=replace(PLACEMENT, pods=pods))["StatefulSet"]["spec"]["template"]
+
+    assert template(EXTRA) != template(replace(EXTRA, ca_bundle="another"))
+    assert "annotations" not in template(EnginePods())["metadata"]

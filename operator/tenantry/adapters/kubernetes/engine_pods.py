@@ -1,0 +1,107 @@
+"""What a platform's administrator says of the pods of all engines: their sizes, and what they have besides. Pure.
+
+The chart writes it as `engines.json`, beside `ca.crt` where there is one: {"sizes": {NAME: {"requests", "limits"}}, "env",
+"volumes", "volumeMounts"}, the last three as in a pod.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from typing import Any
+
+from tenantry.model.resource import GROUP
+from tenantry.model.verdicts import Invalid, Problem
+
+Sizes = Mapping[str, Mapping[str, Mapping[str, str]]]
+SIZES: Sizes = {
+    "small": {"requests": {"cpu": "10m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}},
+    "medium": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}},
+    "large": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}},
+}
+DEFAULT_SIZE = "small"
+CA_KEY = "ca.crt"
+CA_ANNOTATION = f"{GROUP}/ca"
+"""On the pod, so that an engine starts anew when it is to trust others."""
+_BINARY = ("Mi", "Gi", "Ti", "Pi")
+
+
+@dataclass(frozen=True)
+class EnginePods:
+    """ca_bundle: the certificate authorities that engines trust, as PEM; `""`: those of the image."""
+
+    sizes: Sizes = field(default_factory=lambda: SIZES)
+    env: tuple[Mapping[str, Any], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    volume_mounts: tuple[Mapping[str, Any], ...] = ()
+    ca_bundle: str = ""
+
+    def resources(self, size: str) -> dict[str, dict[str, str]]:
+        """Requests and limits of a size, `""` for the default."""
+        return {key: dict(value) for key, value in self.sizes[size or DEFAULT_SIZE].items()}
+
+    def variables(self, folder: str) -> list[dict[str, Any]]:
+        """Environment variables. folder: where the file of the certificate authorities is mounted."""
+        trust = [{"name": "SSL_CERT_FILE", "value": f"{folder}/{CA_KEY}"}] if self.ca_bundle else []
+        return [*trust, *map(dict, self.env)]
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return {CA_ANNOTATION: sha256(self.ca_bundle.encode()).hexdigest()[:16]} if self.ca_bundle else {}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What the engine's ConfigMap holds besides its keys."""
+        return {CA_KEY: self.ca_bundle} if self.ca_bundle else {}
+
+
+def parse_engine_pods(text: str, ca_bundle: str = "") -> EnginePods:
+    """Raises Invalid."""
+    try:
+        body = json.loads(text)
+        sizes = {**SIZES, **{name: _size(name, size) for name, size in body.get("sizes", {}).items()}}
+        env, volumes, mounts = (tuple(body.get(key, ())) for key in ("env", "volumes", "volumeMounts"))
+        return EnginePods(sizes, env, volumes, mounts, ca_bundle)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Invalid((Problem("engines", f"is not what the chart writes: {error}"),), by="Operator") from error
+
+
+def _size(name: str, size: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """What is said of a size, over what it has by default."""
+    default, found = SIZES.get(name, {}), {}
+    for part in ("requests", "limits"):
+        given = {
+            what: _quantity(f"engines.sizes.{name}.{part}.{what}", what, str(value)) for what, value in size.get(part, {}).items()
+        }
+        if quantities := {**default.get(part, {}), **given}:
+            found[part] = quantities
+    return found
+
+
+def _quantity(where: str, what: str, text: str) -> str:
+    """The quantity as the API server writes it, so that what was applied is not taken for changed. Raises Invalid."""
+    try:
+        return _cpu(text) if what == "cpu" else _memory(text)
+    except (ValueError, InvalidOperation):
+        unit = "such as 10m or 1.5" if what == "cpu" else "in Mi or Gi, such as 160Mi"
+        raise Invalid((Problem(where, f"{text!r} must be a quantity {unit}"),), by="Operator") from None
+
+
+def _cpu(text: str) -> str:
+    exact = Decimal(text[:-1]) if text.endswith("m") else Decimal(text) * 1000
+    millis = int(exact)
+    if millis != exact or millis < 0:
+        raise ValueError(text)
+    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
+
+
+def _memory(text: str) -> str:
+    number, unit = int(text[:-2]), _BINARY.index(text[-2:])
+    if number < 0:
+        raise ValueError(text)
+    while number and number % 1024 == 0 and unit < len(_BINARY) - 1:
+        number, unit = number // 1024, unit + 1
+    return f"{number}{_BINARY[unit]}" if number else "0"
