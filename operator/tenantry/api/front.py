@@ -21,6 +21,7 @@ from tenantry.api.preconditions import Marks, check_plan, marks_of, wanted_plan
 from tenantry.api.queueing import carried_out, preferred_wait
 from tenantry.api.rendering import Renderer
 from tenantry.api.routes import flag
+from tenantry.api.turns import Turns
 from tenantry.api.versions import Versions
 from tenantry.api.writes import Desk
 from tenantry.kinds.environment.spec import Environment
@@ -121,7 +122,7 @@ class Front:
 
         async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
             packages = what_if.seat.hands(Ref("", "", "")).packages
-            await write(Desk(what_if.store, what_if.cache, packages, self.desk.sources))
+            await write(Desk(what_if.store, what_if.cache, packages, self.desk.sources, Turns(what_if.cache, 0)))
             return Remarks()
 
         planned = await self.facade.plan(edit, "" if principal.superuser else principal.caller.tenant)
@@ -158,4 +159,6 @@ async def _recorded(record: Coroutine[Any, Any, object]) -> None:
 
 def _desk(facade: Facade) -> Desk:
     """What a source declares is written through it, where it takes writes."""
-    return Desk(DeclaringStore.over(facade.store, facade.writers), facade.cache, facade.packages, facade.writers)
+    return Desk(
+        DeclaringStore.over(facade.store, facade.writers), facade.cache, facade.packages, facade.writers, Turns(facade.cache)
+    )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from tenantry.api.preconditions import Marks, check_match
+from tenantry.api.turns import Turns
 from tenantry.model.facts import Caller
 from tenantry.model.fields import slug_problem
 from tenantry.model.resource import (
@@ -26,7 +27,7 @@ from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Packages
 from tenantry.rest.bodies import invalid
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.revising import ATTEMPTS, revise
+from tenantry.runtime.revising import ATTEMPTS
 from tenantry.runtime.writing import WritingStore
 
 
@@ -38,6 +39,7 @@ class Desk(NamedTuple):
     packages: Packages
     sources: Container[str]
     """The sources that take writes: the store commits them."""
+    turns: Turns
 
     def check_free(self, document: Document) -> None:
         """Raises Invalid, naming file, line and commit, for what a source declares that takes no writes."""
@@ -108,6 +110,7 @@ async def _takes(store: WritingStore, named: Document, slug: str) -> bool:
 
 
 async def edit(
+    turns: Turns,
     store: WritingStore,
     request: Request,
     ref: Ref,
@@ -115,8 +118,8 @@ async def edit(
     change: Callable[[dict[str, Any]], dict[str, Any]],
     annotations: dict[str, str] | None = None,
 ) -> tuple[Document, Document]:
-    """Replaces the spec by what `change` makes of it, and sets annotations; the documents before and after, the same when
-    nothing changes.
+    """Replaces the spec by what `change` makes of it, and sets annotations, when the object's turn has come; the documents
+    before and after, the same when nothing changes.
 
     Raises NotFound, Conflict (If-Match), Invalid.
     """
@@ -128,7 +131,7 @@ async def edit(
             return current
         return signed({**current, "spec": spec}, caller, annotations)
 
-    return await revise(store, ref, changed)
+    return await turns.revise(store, ref, changed)
 
 
 async def remove(store: WritingStore, request: Request, ref: Ref, caller: Caller) -> Document:

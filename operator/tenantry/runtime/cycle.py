@@ -23,6 +23,9 @@ from tenantry.runtime.operations import DEADLINE, Record
 from tenantry.runtime.writing import without_finalizer
 
 ROUNDS = 10
+"""Rounds of one pass that carry out only what it has carried out before."""
+MOST_ROUNDS = 1000
+"""Rounds of one pass, whatever they bring."""
 
 log = structlog.get_logger(__name__)
 AnyKind = Kind[Any, Any]
@@ -146,7 +149,9 @@ class _Pass:
     async def _rounds(self) -> tuple[Decision[Any], Verdict]:
         before: tuple[Change, ...] = ()
         acted: Decision[Any] | None = None
-        for _ in range(ROUNDS):
+        carried_out: set[str] = set()
+        idle = 0
+        for _ in range(MOST_ROUNDS):
             try:
                 observed = await self._kind.observe(self._resource, self._world)
             except Halt as halt:
@@ -160,9 +165,15 @@ class _Pass:
             if halted is not None:
                 return decision, halted
             before, acted = decision.changes, decision
+            lines = set(map(str, decision.changes))
+            idle = idle + 1 if lines <= carried_out else 0
+            carried_out |= lines
+            if idle == ROUNDS:
+                break
         assert acted is not None
         wanted = ", ".join(map(str, acted.changes))
-        return acted, Stalled("NotConverging", f"a bug: still wanted after {ROUNDS} rounds: {wanted}", "Operator")
+        told = f"a bug: still wanted after {idle} rounds without progress: {wanted}"
+        return acted, Stalled("NotConverging", told, "Operator")
 
     async def _carry_out(self, decision: Decision[Any]) -> Verdict | None:
         await self._confirm()

@@ -176,7 +176,9 @@ class Environments:
             owner = self._front.owners.of_namespace(environment.metadata.namespace)
             if owner is not None:
                 _check_free(desk.cache, owner, body.slug, but=environment.metadata.uid)
-        return await edit(desk.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body))
+        return await edit(
+            desk.turns, desk.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body)
+        )
 
     async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
         ref = Ref(Environment.KIND, *row.name)

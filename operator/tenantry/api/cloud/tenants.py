@@ -145,7 +145,7 @@ class Tenants:
         if body.slug is not None and body.slug != tenant.wanted_slug:
             check_slug(body.slug)
             _check_free(desk.cache, body.slug, but=tenant.metadata.uid)
-        return await edit(desk.store, request, ref, principal.caller, lambda spec: edited(spec, body))
+        return await edit(desk.turns, desk.store, request, ref, principal.caller, lambda spec: edited(spec, body))
 
     async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
         ref = Ref(Tenant.KIND, *row.name)

@@ -198,7 +198,7 @@ class Users:
         if moved and source_of(document) and user.spec.tenant == cast(Tenant, tenant).metadata.name:
             refuse_declared(document)  # its declaration stays as it is, and an edit of that is what moves it
         annotations = _of(tenant) if moved and not source_of(document) else {}
-        _, after = await edit(desk.store, request, ref, principal.caller, change, annotations)
+        _, after = await edit(desk.turns, desk.store, request, ref, principal.caller, change, annotations)
         if hashed:
             await change_secret(desk.store, secret, user.spec.password_secret_ref.key, hashed)
         return after

@@ -37,7 +37,6 @@ from tenantry.model.resource import (
 from tenantry.model.verdicts import AlreadyExists, NotFound
 from tenantry.ports import Download
 from tenantry.rest.bodies import invalid
-from tenantry.runtime.revising import revise
 
 Spec = dict[str, Any]
 
@@ -260,7 +259,7 @@ class Apps:
             except AlreadyExists:
                 pass  # another request was first
         desk.check_free(await store.get(ref))
-        before, after = await edit(store, site.request, ref, site.caller, change)
+        before, after = await edit(desk.turns, store, site.request, ref, site.caller, change)
         return _app_written(before, after, action, facts.version)
 
     async def _edit(self, app: App, change: Callable[[Spec], Spec], action: str, version: str, *about: str) -> None:
@@ -268,7 +267,7 @@ class Apps:
         site = self._site
 
         async def write(desk: Desk, marks: Marks | None) -> Written:
-            before, after = await edit(site.store(desk), site.request, app.ref, site.caller, change)
+            before, after = await edit(desk.turns, site.store(desk), site.request, app.ref, site.caller, change)
             return _app_written(before, after, action, version)
 
         await site.perform(write, action, app.spec.app, version, *about)
@@ -278,7 +277,7 @@ class Apps:
             check_match(self._site.request, current)
             return signed(current, self._site.caller, annotations)
 
-        return await revise(self._site.store(desk), ref, asked)
+        return await desk.turns.revise(self._site.store(desk), ref, asked)
 
 
 def _facts(app: App) -> EngineApp:

@@ -64,7 +64,7 @@ class Identities:
             def change(spec: dict[str, Any]) -> dict[str, Any]:
                 return {**spec, "roles": _grants(roles)}
 
-            before, after = await edit(site.store(desk), site.request, identity.ref, site.caller, change)
+            before, after = await edit(desk.turns, site.store(desk), site.request, identity.ref, site.caller, change)
             cause = str(after["metadata"]["generation"])
             return Written(Identity.model_validate(after), before, after, "APPLY_IDENTITY", cause)
 

@@ -118,7 +118,7 @@ class Providers:
             return changed
 
         try:
-            before, after = await edit(store, site.request, provider.ref, site.caller, change)
+            before, after = await edit(desk.turns, store, site.request, provider.ref, site.caller, change)
         except Halt as halt:
             await delete_secret(store, fresh)
             raise _in_our_words(halt) from None

@@ -1,0 +1,106 @@
+"""Many writes of one object at once, through one replica and through two: each has its own Operation, with its true result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tenantry.api.app import create_app
+from tests.scenario.rest_world import BASE, PASSWORD, World, world_in
+from tests.scenario.test_rest_engine import package
+
+ADMIN = "acme-admin"
+REPLICAS = pytest.mark.parametrize("replicas", [1, 2])
+Send = Callable[..., Any]
+
+
+@asynccontextmanager
+async def tenant_of(state: Path, replicas: int, durable: bool = True) -> AsyncIterator[tuple[World, str, Send]]:
+    """A platform with an environment, its id, and a way to send requests to each replica of the api in turn."""
+    async with world_in(state, durable=durable) as world, AsyncExitStack() as stack:
+        await world.tenant("acme")
+        id_ = (await world.environment("acme", "dev"))["environment"]["id"]
+        clients = [world.http]
+        for _ in range(replicas - 1):
+            transport = httpx.ASGITransport(create_app(world.platform.facade), raise_app_exceptions=False)
+            clients.append(await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=BASE, timeout=60)))
+        turn, token = count(), await world.token(ADMIN)
+
+        async def send(method: str, path: str, **options: Any) -> httpx.Response:
+            client = clients[next(turn) % replicas]
+            return await client.request(method, path, headers={"Authorization": f"Bearer {token}"}, **options)
+
+        yield world, id_, send
+
+
+async def operations(world: World, action: str) -> list[dict[str, Any]]:
+    await world.platform.converged()
+    return [one for one in (await world(ADMIN, "GET", "/operations")).json() if one["actionType"] == action]
+
+
+def results(found: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(one["status"], one["result"]) for one in found}
+
+
+@REPLICAS
+async def test_forty_uploads_at_once_are_all_stored(tmp_path: Path, replicas: int) -> None:
+    versions = [f"1.{number}.0" for number in range(40)]
+    async with tenant_of(tmp_path, replicas) as (world, id_, send):
+        at = f"/engines/{id_}/api/v1/admin/apps"
+        answers = await asyncio.gather(*(send("POST", f"{at}/upload", **package(each)) for each in versions))
+        assert [(each.status_code, each.text) for each in answers if each.status_code != 200] == []
+        listed = (await world(ADMIN, "GET", at)).json()["data"][0]["availableVersions"].split(",")
+        assert sorted(listed) == sorted(versions)
+        uploads = await operations(world, "UPLOAD_APP")
+        assert results(uploads) == {("COMPLETED", "SUCCESS")}
+        assert len(uploads) == 40
+
+
+@REPLICAS
+async def test_apps_and_identities_mixed_are_all_there(tmp_path: Path, replicas: int) -> None:
+    async with tenant_of(tmp_path, replicas) as (world, id_, send):
+        at = f"/engines/{id_}/api/v1/admin"
+        people = [{"username": f"person-{number}", "password": PASSWORD} for number in range(10)]
+        answers = await asyncio.gather(
+            *(send("POST", f"{at}/apps/publish", **package(f"1.{number}.0")) for number in range(10)),
+            *(send("POST", f"{at}/identities", json=each) for each in people),
+        )
+        assert [(each.status_code, each.text) for each in answers if each.status_code != 200] == []
+        assert results(await operations(world, "INSTALL_APP")) == {("COMPLETED", "SUCCESS")}
+        assert len(await operations(world, "INSTALL_APP")) == 10
+        identities = await operations(world, "APPLY_IDENTITY")
+        assert (len(identities), results(identities)) == (10, {("COMPLETED", "SUCCESS")})
+        held = {one["username"] for one in (await world(ADMIN, "GET", f"{at}/identities")).json()["data"]}
+        assert held == {"admin", *(each["username"] for each in people)}
+
+
+@REPLICAS
+async def test_twenty_edits_of_one_environment_have_an_operation_each(tmp_path: Path, replicas: int) -> None:
+    async with tenant_of(tmp_path, replicas) as (world, id_, send):
+        names = [f"Name {number}" for number in range(20)]
+        answers = await asyncio.gather(*(send("PUT", f"/api/v1/environments/{id_}", json={"name": each}) for each in names))
+        assert {each.status_code for each in answers} == {200}
+        updates = await operations(world, "UPDATE_ENVIRONMENT")
+        assert results(updates) == {("COMPLETED", "SUCCESS")}
+        assert len(updates) == 20
+        assert (await world(ADMIN, "GET", f"/environments/{id_}")).json()["name"] in names
+
+
+@REPLICAS
+async def test_installs_that_take_turns_are_each_carried_out(tmp_path: Path, replicas: int) -> None:
+    async with tenant_of(tmp_path, replicas) as (world, id_, send):
+        at = f"/engines/{id_}/api/v1/admin/apps"
+        for version in ("1.0.0", "1.1.0"):
+            await world(ADMIN, "POST", f"{at}/publish", **package(version))
+        wanted = ["1.0.0", "1.1.0"] * 5
+        answers = await asyncio.gather(*(send("POST", f"{at}/crm/install/{each}") for each in wanted))
+        assert [(each.status_code, each.text) for each in answers if each.status_code != 200] == []
+        found = await operations(world, "INSTALL_APP")
+        assert results(found) == {("COMPLETED", "SUCCESS")}
