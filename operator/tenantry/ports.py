@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
     EngineApp,
@@ -117,7 +117,6 @@ class Tenancy(Protocol):
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """Idempotent. The namespace carries the access's mark once it is whole.
-
         Raises a Stalled Halt (NamespaceTaken) for a foreign namespace without consent."""
 
     async def remove(self, namespace: str, uid: str) -> None:
@@ -380,11 +379,12 @@ class Hands:
 
 @dataclass(frozen=True)
 class Kind(Generic[K, O]):
-    """One row of the table of kinds."""
+    """One row of the table of kinds. standing: of an Operation's action and subject, by the object as it is now."""
 
     type: type[K]
     observe: Callable[[K, World], Awaitable[O]]
     decide: Callable[[O, datetime], Decision[Any]]
+    standing: Callable[[K, str, str], Standing] = lambda resource, action, subject: "Overtaken"
 
 
 class OperationLogs(Protocol):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tenantry.api.app import create_app
-from tests.scenario.rest_world import BASE, PASSWORD, World, world_in
+from tests.scenario.rest_world import BASE, PASSWORD, World, declare, world_in
 from tests.scenario.test_rest_engine import package
 
 ADMIN = "acme-admin"
@@ -104,3 +104,24 @@ async def test_installs_that_take_turns_are_each_carried_out(tmp_path: Path, rep
         assert [(each.status_code, each.text) for each in answers if each.status_code != 200] == []
         found = await operations(world, "INSTALL_APP")
         assert results(found) == {("COMPLETED", "SUCCESS")}
+
+
+async def test_uploads_that_wait_for_the_engine_are_each_recorded_as_stored(tmp_path: Path) -> None:
+    """While the engine is not there, passes end without it: all that was declared until then comes at once."""
+    async with world_in(tmp_path) as world:
+        await world.tenant("acme")
+        await declare(world.platform, "Environment", "late", {"region": "later"}, "tenant-acme")
+        await world.platform.converged()
+        id_ = (await world(ADMIN, "GET", "/environments")).json()[0]["id"]
+        at = f"/engines/{id_}/api/v1/admin/apps"
+        waiting = [asyncio.create_task(world(ADMIN, "POST", f"{at}/upload", **package(f"1.{n}.0"))) for n in range(8)]
+        async with asyncio.timeout(20):
+            while world.platform.cache.count("Operation", by="actionType=UPLOAD_APP") < len(waiting):
+                await asyncio.wait(waiting, timeout=0.05)
+        edited = await world(ADMIN, "PUT", f"/environments/{id_}", json={"name": "Late"})
+        assert edited.status_code == 200, edited.text
+        await declare(world.platform, "Region", "later", {})
+        answers = await asyncio.gather(*waiting)
+        assert {each.status_code for each in answers} == {200}, [each.text for each in answers]
+        assert sorted(one["result"] for one in await operations(world, "UPLOAD_APP")) == ["SUCCESS"] * 8
+        assert {one["result"] for one in await operations(world, "CREATE_ENVIRONMENT")} == {"SUCCESS"}

@@ -41,9 +41,9 @@ KINDS: dict[str, Kind[Any, Any]] = {
     for kind in (
         Kind(Region, region_observe.observe, region_decide.decide),
         Kind(Tenant, tenant_observe.observe, tenant_decide.decide),
-        Kind(Environment, environment_observe.observe, environment_decide.decide),
+        Kind(Environment, environment_observe.observe, environment_decide.decide, environment_decide.standing),
         Kind(Package, package_observe.observe, package_decide.decide),
-        Kind(App, app_observe.observe, app_decide.decide),
+        Kind(App, app_observe.observe, app_decide.decide, app_decide.standing),
         Kind(Identity, identity_observe.observe, identity_decide.decide),
         Kind(IdentityProvider, identity_provider_observe.observe, identity_provider_decide.decide),
         Kind(User, user_observe.observe, user_decide.decide),

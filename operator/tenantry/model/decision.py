@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from tenantry.model.changes import Change
 from tenantry.model.resource import Status
 from tenantry.model.verdicts import Verdict
 
 T = TypeVar("T", bound=Status)
+Standing = Literal["Done", "Wanted", "Overtaken"]
+"""How it is with a change of an object that was edited again: its effect is there, it comes, or it is declared no more."""
 
 
 @dataclass(frozen=True)

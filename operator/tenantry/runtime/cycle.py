@@ -97,6 +97,7 @@ class _Pass:
             now=self._now,
             attribution=attribution_of(resource, self._cache),
             deadline=cycle._deadline,
+            standing=self._kind.standing,
         )
 
     async def run(self) -> Ended:

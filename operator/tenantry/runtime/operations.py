@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tenantry.kinds.operation.spec import Operation, conditions_of
 from tenantry.model.changes import Change, loses_data
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Standing
 from tenantry.model.resource import (
     API_VERSION,
     PROVENANCE,
@@ -109,8 +109,9 @@ class Record:
         now: Callable[[], datetime],
         attribution: Attribution,
         deadline: timedelta = DEADLINE,
+        standing: Callable[[Any, str, str], Standing] = lambda resource, action, subject: "Overtaken",
     ) -> None:
-        """deadline: how long what fails in passing is retried before the Operation is a FAILURE."""
+        """deadline: how long what fails in passing is retried before the Operation is a FAILURE. standing: see ports.Kind."""
         self._resource = resource
         self._store = store
         self._cache = cache
@@ -118,6 +119,7 @@ class Record:
         self._now = now
         self._attribution = attribution
         self._deadline = deadline
+        self._standing = standing
         self._known = tuple(
             cast(Operation, found)
             for found in cache.resources(Operation.KIND, SYSTEM_NAMESPACE, f"target={resource.metadata.uid}")
@@ -181,7 +183,7 @@ class Record:
         """Ends, keeps or records the Operation, as the verdict asks."""
         if not decision.action and not any(not known.finished for known in self._known):
             return
-        await self._supersede(self._cause_of(decision))
+        await self._supersede(self._cause_of(decision), self._resource.model_copy(update={"status": decision.status}), verdict)
         if self._open is None and not await self._wanted(decision, verdict):
             return
         ended = self._ending(verdict)
@@ -256,8 +258,17 @@ class Record:
         return self._cause
 
     def _left_behind(self) -> str:
-        """The cause of the Operation that an interrupted pass left unfinished, or `""`."""
-        return next((known.spec.cause for known in self._known if not known.finished), "")
+        """The cause of the newest Operation that an interrupted pass left unfinished, or `""`."""
+        left = [known for known in self._known if not known.finished and not self._overtaken(known)]
+        newest = max(left, key=lambda known: int(known.spec.cause) if known.spec.cause.isdecimal() else 0, default=None)
+        return newest.spec.cause if newest is not None else ""
+
+    def _overtaken(self, operation: Operation) -> bool:
+        """Is it about a generation before this one, whose change is no longer declared?"""
+        cause = operation.spec.cause
+        if not cause.isdecimal() or int(cause) >= self._resource.metadata.generation:
+            return False
+        return self._standing(self._resource, operation.spec.action, operation.spec.subject) == "Overtaken"
 
     def _drift_cause(self, changes: Iterable[Change]) -> str:
         digest = hashlib.sha256("\n".join(map(str, changes)).encode()).hexdigest()[:12]
@@ -270,23 +281,45 @@ class Record:
     def _unfinished(self, cause: str) -> Operation | None:
         return next((known for known in self._known if not known.finished and known.spec.cause == cause), None)
 
-    async def _supersede(self, cause: str) -> None:
-        """An object has at most one unfinished Operation: older ones of another cause are cancelled."""
+    async def _supersede(self, cause: str, resource: Resource[Any, Any], verdict: Verdict | None = None) -> None:
+        """End the older Operations of another cause, each with what came of it: at most one of an object runs.
+
+        resource: with its status as it is now; verdict: how the pass ends, None while it goes on."""
         for operation in self._known:
             if operation.finished or operation.spec.cause == cause:
                 continue
             document = self._cache.document(operation.ref)
             if document is None or document["status"]["status"] == "COMPLETED":
                 continue
-            reason = "the object is being deleted" if self._resource.deleting else "superseded by a newer change"
-            ended = {"status": "COMPLETED", "result": "CANCELLED", "endsOn": format_time(self._now())}
-            logs = document["status"].get("logs", "") + f"{format_time(self._now())} INFO cancelled: {reason}\n"
-            status = document["status"] | ended | {"logs": logs[-LOG_LIMIT:]}
+            outcome = self._outcome_of(operation, resource, verdict)
+            if outcome is None:
+                continue
+            ended, line = outcome
+            now = format_time(self._now())
+            logs = document["status"].get("logs", "") + f"{now} {line}\n"
+            times = {"startedOn": document["status"].get("startedOn", now), "endsOn": now}
+            status = document["status"] | times | ended | {"status": "COMPLETED", "logs": logs[-LOG_LIMIT:]}
             await self._store.replace(document | {"status": _told(status)}, document["metadata"]["resourceVersion"])
+
+    def _outcome_of(
+        self, operation: Operation, resource: Resource[Any, Any], verdict: Verdict | None
+    ) -> tuple[dict[str, str], str] | None:
+        """How an older Operation ends, and the last line of its log; None while its change comes with that of a newer one."""
+        spec = operation.spec
+        standing = self._standing(resource, spec.action, spec.subject) if spec.cause.isdecimal() else "Overtaken"
+        if resource.deleting:
+            return {"result": "CANCELLED"}, "INFO cancelled: the object is being deleted"
+        if standing == "Done":
+            return {"result": "SUCCESS"}, "INFO carried out together with a newer change"
+        if standing == "Overtaken":
+            return {"result": "CANCELLED"}, "INFO cancelled: superseded by a newer change"
+        if not isinstance(verdict, Stalled):
+            return None
+        return {"result": "FAILURE", "code": verdict.reason, "by": verdict.by}, f"ERROR {verdict.reason}: {verdict.message}"
 
     async def _hold(self, decision: Decision[Any]) -> None:
         cause = self._cause_of(decision)
-        await self._supersede(cause)
+        await self._supersede(cause, self._resource)
         unfinished = self._unfinished(cause)
         if unfinished is not None:
             self._open = self._cache.document(unfinished.ref)

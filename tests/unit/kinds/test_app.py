@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tenantry.kinds.app.decide import Observed, SeenPackage, decide
+from tenantry.kinds.app.decide import Observed, SeenPackage, decide, standing
 from tenantry.kinds.app.observe import observe
 from tenantry.kinds.app.spec import App
 from tenantry.model.changes import DropAppData, InstallApp, UploadPackage, opens_first
@@ -445,3 +445,25 @@ async def test_a_package_that_is_being_deleted_serves_the_apps_that_use_it() -> 
         leaving = package(deleting=True, generation=2, status={"claimed": claimed})
         looked = await observe(app(), world(*there, leaving, around=around))
         assert looked.packages["1.0.0"].ready is claimed
+
+
+EARLIER = app(
+    "1.0.0", spec={"keep": ["0.9.0", "1.1.0"]}, status={"availableVersions": ["0.9.0", "1.0.0"], "installedVersion": "1.0.0"}
+)
+
+
+@table(
+    {
+        "an upload that is stored": (("UPLOAD_APP", "0.9.0"), "Done"),
+        "an upload that is still declared": (("UPLOAD_APP", "1.1.0"), "Wanted"),
+        "an upload that is declared no more": (("UPLOAD_APP", "0.8.0"), "Overtaken"),
+        "an install that is there": (("INSTALL_APP", "1.0.0"), "Done"),
+        "an install of another version": (("INSTALL_APP", "1.1.0"), "Overtaken"),
+        "an uninstall that was taken back": (("UNINSTALL_APP", "1.0.0"), "Overtaken"),
+        "a version that is gone": (("DELETE_APP_VERSION", "0.8.0"), "Done"),
+        "a version that is wanted again": (("DELETE_APP_VERSION", "0.9.0"), "Overtaken"),
+        "what no status shows": (("DROP_APP_DATA", ""), "Overtaken"),
+    }
+)
+def test_how_it_is_with_an_earlier_change(seen: tuple[str, str], expected: str) -> None:
+    assert standing(EARLIER, *seen) == expected

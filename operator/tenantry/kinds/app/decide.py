@@ -17,7 +17,7 @@ from tenantry.model.changes import (
     UninstallApp,
     UploadPackage,
 )
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import EngineApp, EngineEndpoint, MigrationStep, list_of, losses_of
 from tenantry.model.resource import DROP_DATA_REQUESTED
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
@@ -75,6 +75,23 @@ def wanted_versions(app: App) -> tuple[str, ...]:
     """The versions that the engine is to store: the kept ones, then the installed one."""
     wanted = [*app.spec.keep, *([app.spec.version] if app.spec.version else [])]
     return tuple(dict.fromkeys(wanted))
+
+
+def standing(app: App, action: str, subject: str) -> Standing:
+    """How it is with an earlier change of the App: uploads, for one, are all carried out, in one pass or in several."""
+    stored, installed, wanted = app.status.available_versions, app.status.installed_version, wanted_versions(app)
+    match action:
+        case "UPLOAD_APP":
+            done, declared = subject in stored, subject in wanted
+        case "INSTALL_APP":
+            done, declared = installed == subject, app.spec.version == subject
+        case "UNINSTALL_APP":
+            done, declared = not installed, app.spec.version is None
+        case "DELETE_APP_VERSION":
+            done, declared = subject not in stored, subject not in wanted
+        case _:
+            done, declared = False, False
+    return "Done" if done else "Wanted" if declared else "Overtaken"
 
 
 def _about_environment(seen: Observed) -> str:

@@ -20,7 +20,7 @@ from tenantry.model.changes import (
     UndeployEngine,
 )
 from tenantry.model.claims import Claim, wins
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts, awaits_archive
 from tenantry.model.fields import slug_problem
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
@@ -108,6 +108,12 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
         return Decision(_status(seen), _verdict(seen), drift=differences)
     drift = () if warns else None
     return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift)
+
+
+def standing(environment: Environment, action: str, subject: str) -> Standing:
+    """How it is with an earlier change: one that was edited before its engine ran is made all the same."""
+    made: Standing = "Done" if environment.status.phase == "READY" else "Wanted"
+    return made if action == "CREATE_ENVIRONMENT" else "Overtaken"
 
 
 def admin_secret(environment: Environment) -> Ref:
