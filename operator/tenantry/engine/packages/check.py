@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tenantry.engine.packages.manifest import LARGEST, Manifest, parse_manifest
+from tenantry.engine.packages.portable import check_portable
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
 
@@ -115,6 +116,7 @@ def open_package(path: Path, limits: Limits | None = None) -> Iterator[Package]:
             _check_spans(archive, raw, path.stat().st_size)
             _check_contents(archive, path.stat().st_size, limits)
             package = Package(archive, parse_manifest(_small(archive, MANIFEST, limits.manifest)))
+            check_portable(package.manifest)
             _check_seeds(package)
             yield package
     except (

@@ -26,8 +26,6 @@ ColumnType = Literal[
 ]  # fmt: skip
 Grant = Literal["read", "write"]
 Flag = Annotated[bool, Field(strict=True)]
-_COMPARABLE = {"integer": "whole", "bigint": "whole", "string": "text"}
-"""Column types that a foreign key may mix, by what both are."""
 _STRAY = (";", "--", "/*", "'", '"', "`", "[", "\\", "$$", "\0")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
@@ -126,8 +124,6 @@ class Table(Part):
         keys = [self.primary_key, *self.unique, *(i.columns for i in self.indexes), *(k.columns for k in self.foreign_keys)]
         for key in keys:
             _check_key(self.name, key, names)
-        if no_key := {column.name for column in self.columns if column.type == "json"} & {name for key in keys for name in key}:
-            raise ValueError(f"json column {min(no_key)} cannot be part of a key or an index")
         for what, declared in (("unique", self.unique), ("index", tuple(index.columns for index in self.indexes))):
             if twice := _repeated(map(", ".join, declared)):
                 raise ValueError(f"{what} ({twice}) is declared twice")
@@ -260,13 +256,6 @@ def _check_reference(table: Table, key: ForeignKey, tables: dict[str, Table]) ->
         raise ValueError(
             f"table {table.name} references {key.references} ({columns}), which is neither its primary key nor unique"
         )
-    theirs = {column.name: column.type for column in target.columns}
-    ours = {column.name: column.type for column in table.columns}
-    for own, other in zip(key.columns, key.to, strict=True):
-        if _COMPARABLE.get(ours[own], ours[own]) != _COMPARABLE.get(theirs[other], theirs[other]):
-            raise ValueError(
-                f"table {table.name}: {own} is {ours[own]}, but {key.references}.{other}, which it references, is {theirs[other]}"
-            )
     fixed = {column.name for column in table.columns if not column.nullable} | set(table.primary_key)
     if key.on_delete == "setNull" and fixed & set(key.columns):
         raise ValueError(f"table {table.name}: onDelete setNull needs nullable columns")
