@@ -157,6 +157,16 @@ class Git(_Group):
     write_timeout: Duration = Field(timedelta(minutes=1), description="How long a REST write may wait for the repository.")
 
 
+class Http(_Group):
+    """The server of the facade and of engines."""
+
+    proxies: Networks = Field("", description="Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.")
+    connections: Count = Field(4096, description="Connections at once; idle ones make room for new ones.")
+    per_address: Count = Field(
+        256, description="Connections at once of one address; of a proxy named above: no limit of its own."
+    )
+
+
 class Sops(_Group):
     """Secrets that are encrypted in a source."""
 
@@ -257,6 +267,7 @@ class Settings(BaseSettings):
     packages: Packages = Packages()
     prune: Prune = Prune()
     git: Git = Git()
+    http: Http = Http()
     sops: Sops = Sops()
     engine: Engine = Engine()
     tokens: Tokens = Tokens()

@@ -46,7 +46,7 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         outbound = settings.outbound
         served = await (_managed(engine, data, managed, outbound) if managed.uid else _alone(engine, data, outbound))
         uploads = Uploads(await asyncio.to_thread(_incoming, data), settings.packages.size)
-        async with serving(engine_app(lambda request: served, uploads), bound):
+        async with serving(engine_app(lambda request: served, uploads), bound, settings.http):
             write(f"Ready: {url_of(bound)}")
             await signalled()
     finally:

@@ -20,7 +20,7 @@ async def serve_api(settings: Settings, listen: str) -> int:
         raise Failure(f"--listen: {error}", BAD_INPUT) from None
     configure(say)
     bound = listening(host, port)
-    async with open_api(settings) as app, serving(app, bound):
+    async with open_api(settings) as app, serving(app, bound, settings.http):
         tune_collector()
         write(f"Ready: {url_of(bound)}")
         await signalled()

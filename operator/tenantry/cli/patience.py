@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tenantry.cli.connections import Connections
+from tenantry.rest.throttle import network_of
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
 HEAD_S = 10.0
 """A request's head is whole this long after its first byte, the first one this long after the connection was made, and the rest
 of a body that nobody waits for this long after its answer."""
@@ -22,8 +27,10 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close
 class Patient(HttpToolsProtocol):
     """uvicorn's protocol, whose patience ends. Slow bodies are the affair of who reads them."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, connections: Connections, proxies: Networks, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._connections, self._proxies = connections, proxies
+        self._address = ""
         self._head: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._rest: asyncio.TimerHandle | None = None
@@ -31,13 +38,28 @@ class Patient(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._address = self._address_of_client()
+        if self._address and not self._connections.enter(self._address, self):
+            self._abort()
+            return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_came()
         self._rest_came()
         self._unset_writing()
+        self._connections.leave(self._address, self)
         super().connection_lost(exc)
+
+    @property
+    def idle(self) -> bool:
+        """Does it wait for a request, or for the rest of a request's head?"""
+        return self.cycle is None or self.cycle.response_complete
+
+    def end(self) -> None:
+        """Closes it, for another to have its place."""
+        self._connections.leave(self._address, self)
+        self._abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -72,6 +94,15 @@ class Patient(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._unset_writing()
         super().resume_writing()
+
+    def _address_of_client(self) -> str:
+        """As one attacker has it; `""` for a proxy, which holds the connections of many, and for a local socket."""
+        host = self.client[0] if self.client else ""
+        try:
+            parsed = ip_address(host)
+        except ValueError:
+            return ""
+        return "" if any(parsed in network for network in self._proxies) else network_of(host)
 
     def _await_head(self) -> None:
         self._head_bytes = 0

@@ -111,7 +111,7 @@ async def _unless_stopped(work: asyncio.Task[int], stop: asyncio.Event, code: in
 
 
 async def _serve(platform: Platform, display: Display, url: str, bound: socket.socket) -> int:
-    async with serving(platform.http, bound):
+    async with serving(platform.http, bound, platform.settings.http):
         async with _shown(display):
             await platform.start()
             await _at_rest(platform)

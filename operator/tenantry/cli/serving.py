@@ -7,11 +7,15 @@ import gc
 import socket
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from tenantry.cli.connections import Connections, raise_file_limit
 from tenantry.cli.patience import Patient
+from tenantry.settings import Http, parse_networks
 
 GRACE_S = 5
 """How long requests under way may take when the server ends."""
@@ -46,11 +50,18 @@ def tune_collector() -> None:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, bound: socket.socket) -> AsyncIterator[None]:
-    """Serves until the end of the block. Raises what ends the server early."""
+async def serving(app: ASGIApp, bound: socket.socket, http: Http | None = None) -> AsyncIterator[None]:
+    """Serves until the end of the block. Raises what ends the server early.
+
+    http: its limits, and whose X-Forwarded-* it believes.
+    """
+    http = http or Http()
+    raise_file_limit()
     config = uvicorn.Config(
         app,
-        http=Patient,
+        http=cast(type[Patient], partial(Patient, connections=Connections(http), proxies=parse_networks(http.proxies))),
+        proxy_headers=bool(http.proxies),
+        forwarded_allow_ips=[part.strip() for part in http.proxies.split(",")],
         ws="none",
         log_config=None,
         access_log=False,
