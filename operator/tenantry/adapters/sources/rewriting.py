@@ -21,6 +21,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 
 from tenantry.adapters.sources.read import Unreadable, read
 from tenantry.adapters.sources.scalars import resolve
+from tenantry.adapters.sources.splicing import NotSpliceable, spliced
 from tenantry.model.resource import Document
 from tenantry.model.tree import Place
 
@@ -63,7 +64,49 @@ def edited(data: bytes, place: Place, before: Mapping[str, Any], after: Mapping[
             target["spec"] = CommentedMap()
         _bring(target["spec"], before, after)
 
-    return text.with_(span.root, span.end, _rewritten(text.text[span.root : span.end], change))
+    body = text.text[span.root : span.end]
+    return text.with_(span.root, span.end, _spliced(body, place.item, before, after) or _rewritten(body, change))
+
+
+def _spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The text with only the bytes of changed values replaced; `""` where that cannot be done, or would say something else."""
+    if len(body) > LARGEST:
+        return ""
+    try:
+        made = spliced(body, item, before, after, _is_plain)
+    except (NotSpliceable, yaml.YAMLError, RecursionError):
+        return ""
+    old, new = _values(body), _values(made)
+    if old is None or new is None or len(old) != len(new) or not old:
+        return ""
+    holder, remade = (each[0]["items"][item] if item >= 0 else each[0] for each in (old, new))
+    wanted = _brought(holder["spec"], before, after)
+    return made if remade == {**holder, "spec": wanted} else ""
+
+
+def _brought(held: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The value that `_bring` makes of a mapping's."""
+    left = {key: value for key, value in held.items() if key in after or key not in before}
+    for key, value in after.items():
+        if key in before and before[key] == value:
+            continue
+        earlier, own = before.get(key), held.get(key)
+        if isinstance(value, Mapping):
+            nested = own if isinstance(own, Mapping) else {}
+            left[key] = _brought(nested, earlier if isinstance(earlier, Mapping) else {}, value)
+        else:
+            left[key] = value
+    return left
+
+
+def _is_plain(value: str) -> bool:
+    """Is a text the same without quotes, at the end of any line?"""
+    if _ambiguous(value) or "\n" in value or value != value.strip():
+        return False
+    try:
+        return [each.value for each in read(f"a: {value}  # b\n".encode())] == [{"a": value}]
+    except Unreadable:
+        return False
 
 
 def removed(data: bytes, places: Iterable[Place]) -> bytes | None:
@@ -204,7 +247,7 @@ def _patched(body: str, plain: str, changed: str) -> str:
     """The body with what differs between two texts, of which the first one is the body with blanks set otherwise."""
     own, before, after = (each.splitlines(keepends=True) for each in (body, plain, changed))
     if len(own) != len(before):
-        return changed
+        raise Uneditable("it is laid out in a way that the change would not keep")
     head = _alike(before, after)
     tail = _alike(reversed(before[head:]), reversed(after[head:]))
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]

@@ -55,9 +55,9 @@ def at(document: int = 0, item: int = -1) -> Place:
 @pytest.mark.parametrize(
     ("after", "lines"),
     [
-        ({**SPEC, "displayName": "Development"}, ["    displayName: Development # for people"]),
+        ({**SPEC, "displayName": "Development"}, ["    displayName: Development  # for people"]),
         ({**SPEC, "region": "us"}, ["    region: 'us'      # near them"]),
-        ({**SPEC, "engine": {"memory": "2Gi"}}, ["        memory: 2Gi"]),
+        ({**SPEC, "engine": {"memory": "2Gi"}}, ["        memory:   2Gi"]),
         ({**SPEC, "slug": "yes"}, ['    slug: "yes"']),
         ({**SPEC, "slug": "1.0"}, ['    slug: "1.0"']),
         ({**SPEC, "slug": "null"}, ['    slug: "null"']),
@@ -187,3 +187,82 @@ def test_any_spec_becomes_any_other(before: dict[str, Any], after: dict[str, Any
     result = edited(data, at(), before, after)
     assert [each.value for each in read(result)] == [{"kind": "A", "spec": after}, {"kind": "B"}]
     assert result.startswith(b"# above\n") and b"\n# below\n---\nkind: B\n" in result
+
+
+FLOWS = """\
+kind: Environment
+metadata: {name: dev}
+spec: {
+  region: eu,   # near them
+  # their people
+  engine: {memory: 1Gi,
+           cpu: "1"},   # two lines
+  keep: [
+    "1.0.0",   # the first
+    "1.1.0"
+  ],
+  open: true
+}
+"""
+FLOW_SPEC: dict[str, Any] = {"region": "eu", "engine": {"memory": "1Gi", "cpu": "1"}, "keep": ["1.0.0", "1.1.0"], "open": True}
+JSON = """\
+{
+    "kind": "Environment",
+    "metadata": {"name": "dev"},   # ours
+    "spec": {
+        "region": "eu",
+        "keep": ["a", "b"],  "engine": {
+            "memory": "1Gi"
+        }
+    }
+}
+"""
+JSON_SPEC: dict[str, Any] = {"region": "eu", "keep": ["a", "b"], "engine": {"memory": "1Gi"}}
+BLOCK = "spec:\n    region:   eu      # near them\n\n    # no more\n    quota:\n          apps:   3   # a few\n    name: 'Dev'\n"
+BLOCK_SPEC: dict[str, Any] = {"region": "eu", "quota": {"apps": 3}, "name": "Dev"}
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "old", "new"),
+    [
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "region": "us"}, "region: eu,", "region: us,"),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "engine": {"memory": "2Gi", "cpu": "1"}}, "memory: 1Gi,", "memory: 2Gi,"),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "engine": {"memory": "1Gi", "cpu": "2"}}, 'cpu: "1"', 'cpu: "2"'),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "open": False}, "open: true", "open: false"),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "slug": "d, e"}, "open: true", 'open: true,\n  slug: "d, e"'),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "keep": ["1.0.0", "1.2.0"]}, '"1.1.0"', '"1.2.0"'),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "keep": ["1.1.0"]}, '"1.0.0",   # the first\n    ', ""),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "keep": ["1.0.0", "1.1.0", "2"]}, '"1.1.0"', '"1.1.0",\n    "2"'),
+        (FLOWS, FLOW_SPEC, {**FLOW_SPEC, "engine": {"memory": "1Gi"}}, ',\n           cpu: "1"', ""),
+        (JSON, JSON_SPEC, {**JSON_SPEC, "region": "us"}, '"region": "eu"', '"region": "us"'),
+        (JSON, JSON_SPEC, {**JSON_SPEC, "engine": {"memory": "2Gi"}}, '"1Gi"', '"2Gi"'),
+        (JSON, JSON_SPEC, {**JSON_SPEC, "engine": {"memory": "1Gi", "cpu": "1"}}, '"1Gi"', '"1Gi",\n            "cpu": "1"'),
+        (JSON, JSON_SPEC, {**JSON_SPEC, "keep": ["a", "b", "c"]}, '["a", "b"]', '["a", "b", "c"]'),
+        (JSON, JSON_SPEC, {"region": "eu", "engine": {"memory": "1Gi"}}, '"keep": ["a", "b"],  ', ""),
+        (BLOCK, BLOCK_SPEC, {**BLOCK_SPEC, "region": "us"}, "region:   eu      # near", "region:   us      # near"),
+        (BLOCK, BLOCK_SPEC, {**BLOCK_SPEC, "region": "a # b"}, "region:   eu      # near", 'region:   "a # b"      # near'),
+        (BLOCK, BLOCK_SPEC, {**BLOCK_SPEC, "quota": {"apps": 30}}, "apps:   3   # a", "apps:   30   # a"),
+        (BLOCK, BLOCK_SPEC, {**BLOCK_SPEC, "name": "it's"}, "'Dev'", "'it''s'"),
+        (BLOCK, BLOCK_SPEC, {**BLOCK_SPEC, "slug": "dev"}, "'Dev'\n", "'Dev'\n    slug: dev\n"),
+        (BLOCK, BLOCK_SPEC, {"region": "eu", "quota": {"apps": 3}}, "    name: 'Dev'\n", ""),
+    ],
+)
+def test_an_edit_changes_only_the_bytes_of_the_value(
+    text: str, before: dict[str, Any], after: dict[str, Any], old: str, new: str
+) -> None:
+    assert text.count(old) == 1
+    result = edited(text.encode(), at(), before, after).decode()
+    assert result == text.replace(old, new)
+    assert read(result.encode())[0].value["spec"] == after
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        pytest.param(FLOWS, FLOW_SPEC, {**FLOW_SPEC, "keep": ["9", "8", "7"]}, id="a list with comments becomes another"),
+        pytest.param("spec: {a: [1,\n  2], b: &x 1}\n", {"a": [1, 2], "b": 1}, {"a": [1, 2], "b": 2}, id="an anchor"),
+    ],
+)
+def test_what_no_bytes_of_its_own_can_change_is_refused(text: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    with pytest.raises(Uneditable, match="laid out in a way that the change would not keep"):
+        edited(text.encode(), at(), before, after)
