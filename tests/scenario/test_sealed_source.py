@@ -89,6 +89,23 @@ async def test_with_the_wrong_key_the_last_good_state_stays_until_the_right_one_
         assert await world.names("Tenant") == ["acme", "umbra"]
 
 
+def moved(file: Path, to: Path) -> None:
+    file.rename(to)
+
+
+async def test_a_key_that_is_removed_is_noticed_at_the_next_sync(remote: Remote, keys: Path, tmp_path: Path) -> None:
+    async with following(tmp_path / "state", remote.url()) as world:
+        before = await world.get("Secret", "ann", "tenant-acme")
+        moved(keys, keys.with_suffix(".away"))
+        await world.sync()
+        (problem,) = world.problems()
+        assert f"the key file {keys} cannot be read" in problem
+        assert await world.get("Secret", "ann", "tenant-acme") == before
+        moved(keys.with_suffix(".away"), keys)
+        await world.sync()
+        assert world.problems() == []
+
+
 async def test_a_plain_secret_in_a_repository_is_warned_of_once(remote: Remote, keys: Path, tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as told:
         async with following(tmp_path / "state", remote.url()) as world:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import stat
 from dataclasses import replace
 from datetime import timedelta
@@ -371,3 +373,34 @@ async def test_a_source_that_is_being_read_is_not_waited_for_without_end_and_no_
         assert answer.status_code == 503 and "try again" in answer.json()["error"], answer.text
         assert len((await world.platform.store.list("Secret"))[0]) == secrets
         assert (await world("POST", "/users", json=body)).status_code == 201
+
+
+RACER = """#!/bin/sh
+for each in "$@"; do
+  if [ "$each" = push ] && [ "$(cat {count})" -gt 0 ]; then
+    echo $(($(cat {count}) - 1)) > {count}
+    export GIT_DIR={remote}
+    commit=$(echo race | {git} -c user.name=x -c user.email=x@x commit-tree main^{{tree}} -p main)
+    {git} update-ref refs/heads/main "$commit"
+    unset GIT_DIR
+  fi
+done
+exec {git} "$@"
+"""
+
+
+async def test_a_write_that_others_race_with_waits_and_is_taken(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, count = tmp_path / "bin", tmp_path / "count"
+    folder.mkdir()
+    (folder / "git").write_text(RACER.format(count=count, remote=remote.folder, git=shutil.which("git")))
+    (folder / "git").chmod(0o700)
+    count.write_text("0")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    async with git_world(tmp_path / "state", remote) as world:
+        id_ = await world.id_of("/environments", "dev")
+        count.write_text("9")
+        answer = await world("PUT", f"/environments/{id_}", json={"name": "Development"})
+        assert (answer.status_code, count.read_text().strip()) == (200, "0"), answer.text
+        assert '"Development"' in shown(remote, "acme/dev.yaml")

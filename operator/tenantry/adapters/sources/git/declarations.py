@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 import structlog
@@ -25,7 +27,8 @@ from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
 
 T = TypeVar("T")
 
-ATTEMPTS = 5
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
+"""Between two tries of a write that others were faster than."""
 REVIEWS = "refs/heads/tenantry/"
 _REFUSALS = ("remote rejected", "denied", "declined", "forbidden", "not permitted", "protected", "permission", "is no branch")
 
@@ -42,6 +45,11 @@ class WritingSettings:
     path: str = "{namespace}/{kind}-{name}.yaml"
     review: bool = False
     whole_s: float = 60.0
+
+
+def _pause_s(lost: int) -> float:
+    """With jitter: those who race with each other do not meet again."""
+    return min(LAST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(lost - 1, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def checked_pattern(path: str) -> str:
@@ -78,7 +86,9 @@ class GitDeclarations:
             async with asyncio.timeout(self._settings.whole_s):
                 return await work
         except TimeoutError:
-            about = f"the repository did not answer within {self._settings.whole_s:.0f} s"
+            about = (
+                f"the repository did not take it within {self._settings.whole_s:.0f} s: it is slow, or others push all the time"
+            )
             raise Halt(
                 Transient("RepositorySlow", f"{about}; had it taken the commit even so, the next sync applies it")
             ) from None
@@ -91,7 +101,9 @@ class GitDeclarations:
         return latest.tree
 
     async def _write(self, change: Redeclaration) -> Committed:
-        for _ in range(ATTEMPTS):
+        for lost in count():
+            if lost:  # others pushed meanwhile
+                await asyncio.sleep(_pause_s(lost))
             latest = await self._source.latest()
             _check_sound(latest)
             branch = await self._commits.branch(latest.ref)
@@ -106,7 +118,7 @@ class GitDeclarations:
             if await self._pushed(commit, branch, latest):
                 await self._adopted(commit)
                 return Committed(commit, change.author, draft.places)
-        raise Halt(Transient("BranchBusy", f"others pushed {ATTEMPTS} times meanwhile: try again"))
+        raise AssertionError("it is tried until its time is over")
 
     def _drafter(self, latest: Latest) -> Drafter:
         declared = {each.ref: each for each in latest.tree.documents}

@@ -65,6 +65,10 @@ class _File:
     documents: tuple[Declared, ...]
     problems: tuple[SourceProblem, ...]
 
+    @property
+    def sealed(self) -> bool:
+        return any(each.sealed for each in self.documents)
+
 
 class _Root(NamedTuple):
     """Where a source begins. tree: its id; prefix: before every name below it; only: the one file to read, `""` for all."""
@@ -113,7 +117,7 @@ class GitSource:
         self._root: _Root | None = None
         self._held: tuple[SourceProblem, ...] = ()
         self._ref = self._tip = self._commit = self._applied = ""
-        self._unread = 0
+        self._unread, self._stale = 0, False
         self._failures, self._since, self._reason = 0, "", ""
         self._refusal: Refusal | None = None
 
@@ -193,7 +197,7 @@ class GitSource:
     async def _advance(self) -> None:
         """Takes what the remote names now. Raises GitFailed, OSError."""
         ref, tip = await self._repository.tip()
-        again = bool(self._held) and (await self._other_keys() or 0 < self._unread < READ_ATTEMPTS)
+        again = await self._other_keys() or (bool(self._held) and 0 < self._unread < READ_ATTEMPTS)
         if tip == self._tip and not again:
             return
         commit = await self._fetched(ref, tip)
@@ -202,11 +206,13 @@ class GitSource:
         self._ref, self._tip, self._commit = ref, tip, commit
 
     async def _other_keys(self) -> bool:
-        """Is the key file another one than when files were last read? What could not be decrypted is then read again."""
+        """Is the key file another one than when files were last read, or gone? What it opens, or did not, is then read again."""
         before, self._stamp = self._stamp, await asyncio.to_thread(self._sops.stamp)
-        if before != self._stamp:
-            self._files = {name: file for name, file in self._files.items() if not file.problems}
-        return before != self._stamp
+        if before == self._stamp:
+            return False
+        self._files = {name: file for name, file in self._files.items() if not file.problems and not file.sealed}
+        self._stale = True
+        return True
 
     async def _fetched(self, ref: str, tip: str) -> str:
         if self._url.pinned and await self._repository.noted(READ) == tip:
@@ -262,12 +268,13 @@ class GitSource:
         root = await self._begin(commit)
         if isinstance(root, SourceProblem):
             return None, Tree(problems=(root,))
-        if self._good is not None and root == self._root:
+        if self._good is not None and root == self._root and not self._stale:
             return root, replace(self._good, revision=await self._revision(commit))
         found = await self._listed(root)
         if found.problems:
             return root, Tree(problems=found.problems)
         await self._read_files(root, found)
+        self._stale = False
         return root, replace(await self._gathered(root, found), revision=await self._revision(commit))
 
     async def _listed(self, root: _Root) -> Listed:
