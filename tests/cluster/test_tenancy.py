@@ -23,6 +23,7 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
 from tenantry.adapters.kubernetes.workload import Placement, namespace_of
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.adapters.tenancy import USED_BY
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Document, Ref
@@ -244,7 +245,7 @@ async def test_a_namespace_is_adopted_by_consent_and_released_with_what_is_in_it
     await kit.tenancy.remove(kit.namespace, before["metadata"]["uid"])
     after = await kit.found()
     assert await kit.ours() == {}
-    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    assert after["metadata"]["annotations"] == {**before["metadata"]["annotations"], USED_BY: "u1"}
     assert "deletionTimestamp" not in after["metadata"]
     assert "theirs" in [each["metadata"]["name"] for each in await kit.list("v1", "ConfigMap")]
     await kit.tenancy.remove(kit.namespace, before["metadata"]["uid"])
@@ -449,6 +450,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "adopt a foreign namespace": (f"label namespace default {TENANT_LABEL}=blue", None),
     "make a namespace": ("create -f -", LABELLED),
     "say for whom the namespace was made": ("annotate namespace tenant-blue tenantry.dev/made-for- --overwrite", None),
+    "say who had the namespace last": ("annotate namespace tenant-blue tenantry.dev/used-by=me --overwrite", None),
     "delete the own namespace": ("delete namespace tenant-blue", None),
     # what the platform alone writes
     "write a status": (
@@ -550,3 +552,18 @@ async def test_a_name_that_is_a_path_leads_nowhere(tenants: Tenants, operator: C
     with pytest.raises(Halt) as halted:
         await secrets.reveal("tenant-blue", name, "password", "environment")
     assert halted.value.verdict.reason in ("SecretMissing", "Forbidden", "Invalid")
+
+
+async def test_what_an_earlier_tenant_left_in_a_namespace_is_not_the_next_ones(kit: Kit) -> None:
+    await kit.make(labels={TENANT_LABEL: "blue"}, annotations={USED_BY: "an-earlier-blue"})
+    left = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left"}}
+    await kit.admin.request("POST", path_of("v1", "ConfigMap", kit.namespace), body=left)
+    with pytest.raises(Halt, match=f"ConfigMap/{kit.namespace}/left") as halted:
+        await kit.ensure()
+    assert isinstance(halted.value.verdict, Waiting)
+    assert halted.value.verdict.reason == "NamespaceNotEmpty"
+    assert await kit.ours() == {}
+    await kit.admin.request("DELETE", path_of("v1", "ConfigMap", kit.namespace, "left"))
+    await kit.ensure()
+    assert set(await kit.ours()) == MADE
+    assert (await kit.found())["metadata"]["annotations"][USED_BY] == "u1"

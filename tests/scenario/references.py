@@ -141,6 +141,31 @@ def _no_secret(story: Story, _: Any) -> None:
     story.ends_as("identities", NAMESPACE, "bob", "SecretNotFound", "SecretMissing")
 
 
+def _adopted(story: Story) -> str:
+    """A Tenant with a namespace that a person made; its uid once it is there."""
+    metadata = {"name": "ado-space", "labels": {"tenantry.dev/tenant": "ado"}}
+    story.host.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    tenant = object_("Tenant", "", "ado")
+    story.host.apply({**tenant, "spec": {"namespace": "ado-space"}})
+    return str(story.host.get("tenants", "", "ado")["metadata"]["uid"])
+
+
+def _adopts(story: Story) -> str:
+    uid = _adopted(story)
+    until(lambda: condition(story.host.get("tenants", "", "ado"), "Ready")[0] == "True", "adopted", READY_S)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "left", "namespace": "ado-space"}}
+    story.host.apply({**secret, "stringData": {"password": PASSWORD}})
+    story.host("delete", "tenant/ado")
+    until(lambda: "ado" not in {each["metadata"]["name"] for each in story.host.objects("tenants")}, "deleted", READY_S)
+    return uid
+
+
+def _does_not_inherit(story: Story, first: str) -> None:
+    assert _adopted(story) != first
+    assert "Secret/ado-space/left" in story.ends_as("tenants", "", "ado", "NamespaceNotEmpty")
+    assert story.host.get("tenants", "", "ado")["status"].get("namespace") is None
+
+
 def _may_use_region(story: Story) -> None:
     assert "closed" in {each["id"] for each in story.rest("GET", "/regions").json()}
 
@@ -181,6 +206,12 @@ def _plan_has_moved(story: Story, digest: str) -> None:
     wanted = {**HERE, "slug": "planned"}
     assert story.rest("POST", "/environments?dryRun=true", json=wanted).json()["digest"] != digest
     assert story.rest("POST", "/environments", json=wanted, headers={"If-Plan": digest}).status_code == 412
+
+
+def _not_restored(story: Story, _: Any) -> None:
+    gone = story.host.cli("restore", story.environments[0])
+    assert gone.returncode != 0, gone.stdout
+    assert {each["id"] for each in story.host.rest("GET", "/environments").json()} == {story.environments[1]}
 
 
 def _other_tenant(story: Story, _: Any) -> None:
@@ -267,6 +298,14 @@ REFERENCES = {
         "refused: approve again",
         proofs=("tests/unit/runtime/test_sync.py::test_what_was_approved_is_pruned_and_nothing_else",),
     ),
+    "Kept archive or volume": Reference(
+        "the Environment's id, namespace and name",
+        "refused: it holds the uid of its Tenant; a platform administrator may name another place by `--as`",
+        "followed: `restore ID` makes the environment again",
+        lambda story: None,
+        _not_restored,
+        ("tests/scenario/test_backup.py::test_what_a_deleted_tenant_left_is_not_restored_to_the_next_of_its_name",),
+    ),
     "Plan digest": Reference(
         "what it was made from, and what would happen",
         "refused: the digest holds the uids of the objects, and of the Tenant of each namespace",
@@ -280,6 +319,14 @@ REFERENCES = {
         "the same",
         _version,
         _only_a_version,
+    ),
+    "Namespace that is adopted": Reference(
+        "by name, with the label `tenantry.dev/tenant`",
+        "refused while it holds what the first Tenant left (`NamespaceNotEmpty`): it was released, not deleted",
+        "bound by its uid in `status.namespace`",
+        _adopts,
+        _does_not_inherit,
+        ("tests/unit/adapters/test_tenancy.py::test_what_an_earlier_tenant_left_is_not_the_next_ones",),
     ),
     "Region.spec.tenants": Reference(
         "Tenants by name",

@@ -23,8 +23,8 @@ from tenantry.cli.opening import console_of
 from tenantry.engine.packages.build import build
 from tenantry.hosts.local_console import LocalConsole
 from tenantry.hosts.undeleting import Undelete
-from tenantry.model.resource import API_VERSION, RESTORING, Document, Ref
-from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound
+from tenantry.model.resource import API_VERSION, OF_TENANT, RESTORING, Document, Ref
+from tenantry.model.verdicts import AlreadyExists, Forbidden, Halt, Invalid, NotFound
 from tests.scenario.cli import Running, called, serving, until
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD
 
@@ -335,6 +335,21 @@ async def test_what_is_in_the_way_is_told_before_anything_is_done(
         with pytest.raises(halt, match=message):
             await console.restore(id_, namespace, name)
         assert list((state / "restoring").iterdir()) == []
+
+
+async def test_what_a_deleted_tenant_left_is_not_restored_to_the_next_of_its_name(removed: tuple[Path, str]) -> None:
+    state, id_ = removed
+    async with opened(state) as (platform, console):
+        await console.delete(Ref("Tenant", "", "acme"))
+        await platform.converged()
+        await settled(platform, console, document("Tenant", "acme", displayName="Another"))
+        with pytest.raises(Forbidden, match="namespace tenant-acme is another Tenant's by now; say by --as"):
+            await console.restore(id_, "", "")
+        assert await console.list("Environment") == []
+        restored = await console.restore(id_, SPACE, "dev")
+        assert restored[0].outcome == "created"
+        (environment,) = await console.list("Environment")
+        assert OF_TENANT not in environment["metadata"].get("annotations", {})
 
 
 async def test_an_archive_is_removed_when_its_time_is_over(removed: tuple[Path, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tenantry.model.facts import TenantAccess
@@ -22,6 +23,13 @@ from tenantry.ports import Store
 
 MADE_FOR = f"{GROUP}/made-for"
 """Annotation: the uid of the Tenant for which Tenantry made the namespace. An adopted namespace lacks it."""
+USED_BY = f"{GROUP}/used-by"
+"""Annotation: the uid of the Tenant that has the namespace, or had it last. It stays when a namespace is released."""
+LOOKED_AT = timedelta(seconds=15)
+"""How often it is looked whether a namespace holds nothing of an earlier Tenant any more."""
+MOST_NAMED = 5
+Inside = Callable[[str], Awaitable[list[Ref]]]
+"""What a namespace holds, of any kind that could be a Tenant's."""
 
 
 class TenantNamespaces:
@@ -30,11 +38,13 @@ class TenantNamespaces:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def claim(self, namespace: str, tenant: str, tenant_uid: str, **born_with: Any) -> tuple[Document, bool]:
+    async def claim(
+        self, namespace: str, tenant: str, tenant_uid: str, inside: Inside, **born_with: Any
+    ) -> tuple[Document, bool]:
         """The tenant's namespace, and whether it is new: made (with what is given of its metadata), made before, or adopted
-        by consent.
+        by consent. inside: tells what one holds that another Tenant had.
 
-        Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting)."""
+        Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting, NamespaceNotEmpty)."""
         if _is_reserved(namespace):
             raise _taken(f"namespace {namespace} is reserved and cannot be a tenant's")
         made = await self._make(namespace, tenant, tenant_uid, born_with)
@@ -47,23 +57,26 @@ class TenantNamespaces:
             raise _taken(
                 f"namespace {namespace} exists and is not {tenant}'s: label it {TENANT_LABEL}={tenant} to have it adopted"
             )
+        if used_by(found) not in ("", tenant_uid):
+            _check_empty(namespace, await inside(namespace), tenant_uid)
         return found, made is not None
 
-    async def note(self, namespace: Document, tenant: str, access: TenantAccess) -> None:
-        """Notes the access that is given, and the tenant's label where somebody took it off."""
+    async def note(self, namespace: Document, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
+        """Notes whose it is, the access that is given, and the tenant's label where somebody took it off."""
         metadata = namespace["metadata"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        if annotations.get(ACCESS_MARK) == access.mark and labels.get(TENANT_LABEL) == tenant:
+        notes = {ACCESS_MARK: access.mark, USED_BY: tenant_uid}
+        if notes.items() <= annotations.items() and labels.get(TENANT_LABEL) == tenant:
             return
         noted = {
             **metadata,
             "labels": {**labels, TENANT_LABEL: tenant},
-            "annotations": {**annotations, ACCESS_MARK: access.mark},
+            "annotations": {**annotations, **notes},
         }
         await self._store.replace({**namespace, "metadata": noted}, metadata["resourceVersion"])
 
     async def release(self, namespace: Document) -> None:
-        """Takes what was noted off a namespace that was adopted."""
+        """Takes the access off a namespace that was adopted. Whose it was stays noted, for what is left in it is theirs."""
         metadata = namespace["metadata"]
         annotations = metadata.get("annotations") or {}
         if ACCESS_MARK in annotations:
@@ -80,7 +93,7 @@ class TenantNamespaces:
 
     async def _make(self, namespace: str, tenant: str, tenant_uid: str, born_with: Mapping[str, Any]) -> Document | None:
         """None when there is one of that name."""
-        annotations = {MADE_FOR: tenant_uid, **born_with.get("annotations", {})}
+        annotations = {MADE_FOR: tenant_uid, USED_BY: tenant_uid, **born_with.get("annotations", {})}
         metadata = {**born_with, "name": namespace, "labels": {TENANT_LABEL: tenant}, "annotations": annotations}
         try:
             return await self._store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
@@ -91,7 +104,7 @@ class TenantNamespaces:
 class EmbeddedTenancy:
     """ports.Tenancy over an embedded store, whose namespaces have no controller of their own."""
 
-    def __init__(self, store: Store, inside: Callable[[str], Awaitable[list[Ref]]]) -> None:
+    def __init__(self, store: Store, inside: Inside) -> None:
         """inside: everything that a namespace holds, of any kind."""
         self._store = store
         self._namespaces = TenantNamespaces(store)
@@ -100,11 +113,12 @@ class EmbeddedTenancy:
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """The finalizer keeps the namespace, closed to new objects, until it has been emptied.
 
-        Who may come in is the store's own rule here. Raises a Halt: Stalled (NamespaceTaken) or Waiting (NamespaceDeleting).
+        Who may come in is the store's own rule here. Raises a Halt: Stalled (NamespaceTaken) or Waiting (NamespaceDeleting,
+        NamespaceNotEmpty).
         """
         born_with = {"finalizers": [FINALIZER], "annotations": {ACCESS_MARK: access.mark}}
-        found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
-        await self._namespaces.note(found, tenant, access)
+        found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
+        await self._namespaces.note(found, tenant, tenant_uid, access)
 
     async def remove(self, namespace: str, uid: str) -> None:
         """`uid`: the namespace's. Raises a Waiting Halt (NamespaceNotEmpty) while something in it holds on."""
@@ -130,6 +144,15 @@ class EmbeddedTenancy:
             return
 
 
+def _check_empty(name: str, left: list[Ref], tenant_uid: str) -> None:
+    """A label gives a namespace to who has the name, not what another Tenant left in it."""
+    if left:
+        named = ", ".join(map(str, left[:MOST_NAMED])) + (" and others" if len(left) > MOST_NAMED else "")
+        way_on = f"delete them, or annotate the namespace {USED_BY}={tenant_uid} to give them to this Tenant"
+        message = f"namespace {name} holds what an earlier Tenant left: {named}; {way_on}"
+        raise Halt(Waiting("NamespaceNotEmpty", message, datetime.now(UTC) + LOOKED_AT))
+
+
 def _is_reserved(namespace: str) -> bool:
     return namespace in ("default", SYSTEM_NAMESPACE) or namespace.startswith("kube-")
 
@@ -137,6 +160,11 @@ def _is_reserved(namespace: str) -> bool:
 def made_for(namespace: Document) -> str:
     """The uid of the Tenant for which it was made, `""` for one that was adopted."""
     return str((namespace["metadata"].get("annotations") or {}).get(MADE_FOR, ""))
+
+
+def used_by(namespace: Document) -> str:
+    """The uid of the Tenant that has it, or had it last; `""` where none ever had it."""
+    return str((namespace["metadata"].get("annotations") or {}).get(USED_BY, "")) or made_for(namespace)
 
 
 def _consent(namespace: Document) -> str:

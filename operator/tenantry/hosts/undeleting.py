@@ -12,8 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from tenantry.adapters.local.archives import Backup
 from tenantry.hosts.console import Applied
 from tenantry.model.facts import BackupFacts, EngineRef
-from tenantry.model.resource import RESTORING, Document, Ref, ref_of
-from tenantry.model.verdicts import AlreadyExists, NotFound
+from tenantry.model.resource import OF_TENANT, RESTORING, Document, Ref, ref_of
+from tenantry.model.verdicts import AlreadyExists, Forbidden, NotFound
 
 A = TypeVar("A")
 
@@ -57,10 +57,13 @@ class Undelete(Generic[A]):
     async def restore(self, archive: str, namespace: str, name: str) -> tuple[Applied, ...]:
         """From a file, or the newest archive of the environment with that id; under its own name where none is given.
 
-        Raises NotFound (the archive, the namespace), AlreadyExists (its id or a name is living), Invalid, OSError.
+        Raises NotFound (the archive, the namespace), AlreadyExists (its id or a name is living), Forbidden (its namespace is
+        another Tenant's by now), Invalid, OSError.
         """
         found = await self.backups.find(archive)
         backup = await self.backups.read(found)
+        if not namespace and not await asyncio.to_thread(Path(archive).is_file):
+            await self._check_tenant(backup)
         ref = EngineRef(namespace or backup.ref.namespace, name or backup.ref.name, backup.ref.id)
         mark = self.backups.mark(found, backup)
         documents = _moved(backup, ref, mark)
@@ -73,6 +76,18 @@ class Undelete(Generic[A]):
             applied = (environment, *[await self._made(document) for document in documents[1:]])
             await self.patch(applied[0].ref, {"metadata": {"annotations": {RESTORING: None}}})
         return applied
+
+    async def _check_tenant(self, backup: Backup) -> None:
+        """What is named by its id alone goes back to the Tenant whose it was. A person may name another place, or a file."""
+        told = (backup.documents[0]["metadata"].get("annotations") or {}).get(OF_TENANT, "")
+        name, _, uid = told.partition("/")
+        for tenant in await self.list("Tenant") if uid else ():
+            bound = tenant.get("status", {}).get("namespace") or {}
+            if bound.get("name") == backup.ref.namespace and tenant["metadata"]["uid"] != uid:
+                raise Forbidden(
+                    f"environment {backup.ref.name} was of a Tenant {name} that is deleted, and namespace {backup.ref.namespace} "
+                    "is another Tenant's by now; say by --as NAMESPACE/NAME who is to have it"
+                )
 
     async def _begun(self, ref: EngineRef, mark: str) -> bool:
         """Was it this restore that made the Environment, and did it not end? Raises AlreadyExists for another's."""
@@ -112,7 +127,8 @@ def _moved(backup: Backup, ref: EngineRef, mark: str) -> list[Document]:
     environment, *contents = backup.documents
     metadata = dict(environment["metadata"])
     metadata |= {"namespace": ref.namespace, "name": ref.name}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), RESTORING: mark}
+    kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != OF_TENANT}
+    metadata["annotations"] = {**kept, RESTORING: mark}
     again: Document = {**environment, "metadata": metadata, "spec": {**environment["spec"], "id": ref.id}}
     return [again, *(_content(each, backup.ref.name, ref) for each in contents)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tenantry.model.facts import EngineRef
-from tenantry.model.resource import GROUP, Document, Ref
+from tenantry.model.resource import GROUP, OF_TENANT, Document, Ref
+from tenantry.runtime.attribution import bound_tenant
 from tenantry.runtime.cache import Cache
 
 CONTENTS = ("App", "Identity", "IdentityProvider")
@@ -17,7 +18,18 @@ def declared_of(cache: Cache, ref: EngineRef) -> tuple[Document, ...]:
     if environment is None:
         return ()
     held = [entry.document() for kind in CONTENTS for _, entry in cache.entries(kind, ref.namespace, f"environment={ref.name}")]
-    return _bare(environment), *(_bare(each) for each in held if not each["metadata"].get("deletionTimestamp"))
+    contents = (_bare(each) for each in held if not each["metadata"].get("deletionTimestamp"))
+    return _marked(_bare(environment), ref.namespace, cache), *contents
+
+
+def _marked(environment: Document, namespace: str, cache: Cache) -> Document:
+    """With the uid of its Tenant: a later one of the same name is not to have it back."""
+    tenant = bound_tenant(namespace, cache)
+    if tenant is None:
+        return environment
+    metadata = environment["metadata"]
+    mark = {OF_TENANT: f"{tenant.metadata.name}/{tenant.metadata.uid}"}
+    return {**environment, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **mark}}}
 
 
 def _bare(document: Document) -> Document:

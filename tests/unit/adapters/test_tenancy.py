@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.adapters.tenancy import EmbeddedTenancy
+from tenantry.adapters.tenancy import MADE_FOR, USED_BY, EmbeddedTenancy
 from tenantry.model.facts import TenantAccess
 from tenantry.model.resource import ACCESS_MARK, FINALIZER, TENANT_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Stalled, Waiting
@@ -67,7 +67,7 @@ async def test_an_adopted_namespace_is_released_with_what_is_in_it(kit: Kit) -> 
     await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
     await kit.tenancy.remove("theirs", await kit.uid("theirs"))
     after = await kit.namespace("theirs")
-    assert after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
+    assert after["metadata"]["annotations"] == {**before["metadata"].get("annotations", {}), USED_BY: "u1"}
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert await kit.store.get(Ref("Secret", "theirs", "s"))
 
@@ -111,3 +111,24 @@ async def test_a_namespace_that_holds_objects_is_not_deleted_by_hand(kit: Kit) -
     await kit.store.create(secret("s", "x", "plain"))
     with pytest.raises(Forbidden, match="still holds"):
         await kit.store.delete(held_of(created))
+
+
+@pytest.mark.parametrize("mark", [USED_BY, MADE_FOR])
+async def test_what_an_earlier_tenant_left_is_not_the_next_ones(kit: Kit, mark: str) -> None:
+    await kit.store.create(namespace("theirs", labels={TENANT_LABEL: "acme"}, annotations={mark: "an-earlier-acme"}))
+    left = await kit.store.create(secret("s", "x", "theirs"))
+    with pytest.raises(Halt, match="Secret/theirs/s") as halt:
+        await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
+    assert isinstance(halt.value.verdict, Waiting)
+    assert (halt.value.verdict.reason, halt.value.verdict.until is not None) == ("NamespaceNotEmpty", True)
+    await kit.store.delete(held_of(left))
+    await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
+    assert (await kit.namespace("theirs"))["metadata"]["annotations"][USED_BY] == "u1"
+
+
+async def test_a_person_may_give_what_was_left_to_the_next(kit: Kit) -> None:
+    marks = {MADE_FOR: "an-earlier-acme", USED_BY: "u1"}
+    await kit.store.create(namespace("theirs", labels={TENANT_LABEL: "acme"}, annotations=marks))
+    await kit.store.create(secret("s", "x", "theirs"))
+    await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
+    assert await kit.store.get(Ref("Secret", "theirs", "s"))

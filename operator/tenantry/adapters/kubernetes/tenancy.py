@@ -9,8 +9,10 @@ from typing import Any
 from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.store import ADMIN_ACCOUNT, VIEWER_ACCOUNT, WRITE
+from tenantry.adapters.kubernetes.wire import endpoint
 from tenantry.adapters.kubernetes.workload import covers
 from tenantry.adapters.tenancy import TenantNamespaces, made_for
+from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import TenantAccess
 from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Document, Held, Ref
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
@@ -22,6 +24,9 @@ FACADE_ACCOUNT = "tenantry-api"
 IMPERSONATION = "tenantry-impersonation"
 AGAIN_S = 1.0
 _RBAC = "rbac.authorization.k8s.io"
+LEFT = ("ConfigMap", "PersistentVolumeClaim", "Secret")
+CLUSTERS_OWN = frozenset({"kube-root-ca.crt"})
+"""What a cluster puts into every namespace."""
 OURS = {"app.kubernetes.io/managed-by": "tenantry"}
 
 
@@ -35,14 +40,14 @@ class KubernetesTenancy:
         self._system_namespace = system_namespace
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
-        """Raises a Stalled Halt (NamespaceTaken, ObjectTaken), or a Waiting one (NamespaceDeleting)."""
+        """Raises a Stalled Halt (NamespaceTaken, ObjectTaken), or a Waiting one (NamespaceDeleting, NamespaceNotEmpty)."""
         born_with = {"annotations": {ACCESS_MARK: access.mark}}
-        found, new = await self._namespaces.claim(namespace, tenant, tenant_uid, **born_with)
+        found, new = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
         for wanted in tenant_objects(namespace, tenant, access, self._system_namespace):
             if not new or not await self._made(wanted):
                 await self._settle(wanted, adopted=not made_for(found))
         # Last: a change of it that is interrupted is done again. One that is new is bound last, by its Tenant's status.
-        await self._namespaces.note(found, tenant, access)
+        await self._namespaces.note(found, tenant, tenant_uid, access)
 
     async def remove(self, namespace: str, uid: str) -> None:
         """Raises a Waiting Halt (NamespaceDeleting) until the cluster has emptied it. What was adopted is released."""
@@ -88,6 +93,16 @@ class KubernetesTenancy:
                 with suppress(NotFound):
                     await self._client.request("DELETE", reference(wanted))
         await self._namespaces.release(namespace)
+
+    async def _inside(self, namespace: str) -> list[Ref]:
+        """What a Tenant's people could have left, and could be of use to others."""
+        found = []
+        paths = {kind: path_of("v1", kind, namespace) for kind in LEFT}
+        paths |= {kind: endpoint(kind).path(namespace) for kind, each in KINDS.items() if each.type.NAMESPACED}
+        for kind, path in paths.items():
+            listed = await self._client.request("GET", path, query={"limit": "20"})
+            found += [Ref(kind, namespace, each["metadata"]["name"]) for each in listed["items"]]
+        return [ref for ref in found if ref.name not in CLUSTERS_OWN]
 
     async def _find(self, wanted: Document) -> Document | None:
         try:
