@@ -306,6 +306,12 @@ REFERENCES = {
         _not_restored,
         ("tests/scenario/test_backup.py::test_what_a_deleted_tenant_left_is_not_restored_to_the_next_of_its_name",),
     ),
+    "Engine that was retained": Reference(
+        "the Environment's id, namespace and name",
+        "refused (`EngineTaken`): its record holds the uid of its Tenant; a volume of a cluster comes back by `restore` only",
+        "followed: an Environment with that `spec.id` takes it up again",
+        proofs=("tests/unit/adapters/local/test_local.py::test_an_engine_that_was_kept_is_not_the_next_tenants_of_the_name",),
+    ),
     "Plan digest": Reference(
         "what it was made from, and what would happen",
         "refused: the digest holds the uids of the objects, and of the Tenant of each namespace",

@@ -12,13 +12,17 @@ from tenantry.model.resource import Ref
 
 @dataclass(frozen=True)
 class EngineRef:
-    """Identifies the engine of one environment: by namespace and name, and by the environment's id, which must match."""
+    """Identifies the engine of one environment: by namespace and name, and by the environment's id, which must match.
+
+    tenant_uid: of the Tenant whose it is, `""` where that is not known; the engine of another Tenant is never taken.
+    """
 
     namespace: str
     name: str
     id: str
     tenant_slug: str = ""
     slug: str = ""
+    tenant_uid: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ class EngineFolders:
         record = self._records.get(ref.id)
         if record is None or self._lost(ref.id):
             return None
-        if (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
+        foreign = "" not in (record.ref.tenant_uid, ref.tenant_uid) and record.ref.tenant_uid != ref.tenant_uid
+        if foreign or (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
             # Whose it is may be another tenant's secret.
             raise Halt(Stalled("EngineTaken", f"the engine with id {ref.id} is not this environment's; it is left alone"))
         return record

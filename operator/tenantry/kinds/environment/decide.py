@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -121,10 +121,10 @@ def admin_secret(environment: Environment) -> Ref:
     return Ref("Secret", environment.metadata.namespace, f"{environment.metadata.name}-admin")
 
 
-def engine_ref(environment: Environment, tenant_slug: str) -> EngineRef:
+def engine_ref(environment: Environment, tenant_slug: str, tenant_uid: str = "") -> EngineRef:
     """How the deployer knows the engine of this environment."""
     metadata = environment.metadata
-    return EngineRef(metadata.namespace, metadata.name, environment.id, tenant_slug, environment.wanted_slug)
+    return EngineRef(metadata.namespace, metadata.name, environment.id, tenant_slug, environment.wanted_slug, tenant_uid)
 
 
 def _action(seen: Observed) -> tuple[str, str]:
@@ -238,7 +238,7 @@ def _wanted(seen: Observed) -> EngineSpec:
     spec = seen.environment.spec
     database = spec.engine.database.secret_ref if spec.engine.database is not None and seen.database is not None else None
     return EngineSpec(
-        ref=engine_ref(seen.environment, seen.tenant.slug),
+        ref=engine_ref(seen.environment, seen.tenant.slug, seen.tenant.uid),
         region=spec.region,
         provider=seen.region.provider,
         version=spec.engine.version or "",
@@ -283,7 +283,7 @@ def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple
         return ()
     if engine.spec is None:
         return engine.altered or ("what the engine is made of was changed",)
-    held, declared = asdict(engine.spec), asdict(wanted)
+    held, declared = vars(engine.spec), vars(wanted)
     return tuple(
         f"{name} is {held[name] or 'the default'}, declared is {declared[name] or 'the default'}"
         for name in declared

@@ -37,7 +37,7 @@ async def observe(environment: Environment, world: World) -> Observed:
         tenant=tenant,
         region=region,
         rivals=_rivals(environment, view),
-        engine=await world.deployer.engine(engine_ref(environment, slug)) if ours else None,
+        engine=await world.deployer.engine(engine_ref(environment, slug, tenant.uid if tenant else "")) if ours else None,
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),

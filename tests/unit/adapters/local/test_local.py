@@ -138,6 +138,18 @@ async def test_an_engine_is_given_up_only_to_its_own_environment(local: Local, s
     assert await local.deployer.engine(REF)
 
 
+async def test_an_engine_that_was_kept_is_not_the_next_tenants_of_the_name(local: Local, tmp_path: Path) -> None:
+    first, second = (replace(REF, tenant_uid=uid) for uid in ("first-acme", "second-acme"))
+    await local.deployer.deploy(replace(SPEC, ref=first), SECRET)
+    for deployer in (local.deployer, Local(tmp_path).deployer):
+        assert await deployer.engine(first) is not None
+        with pytest.raises(Halt, match="EngineTaken"):
+            await deployer.engine(second)
+        with pytest.raises(Halt, match="EngineTaken"):
+            await deployer.deploy(replace(SPEC, ref=second), SECRET)
+    assert await local.deployer.engine(REF) is not None, "whose asks is not known of a deletion without its Tenant"
+
+
 async def test_engines_are_there_again_after_a_restart(local: Local, tmp_path: Path) -> None:
     await local.deployer.deploy(SPEC, SECRET)
     before = await local.deployer.engine(REF)
