@@ -82,8 +82,32 @@ DeclaredId = Annotated[
         json_schema_extra={"x-kubernetes-validations": [IMMUTABLE]},
     ),
 ]
-Group = Annotated[str, Field(min_length=1, max_length=253)]
-Url = Annotated[str, Field(min_length=8, max_length=2048, pattern=r"^https?://[^\s]+$")]
+_NO_CREDENTIALS: JsonDict = {
+    "rule": "!self.matches('^https?://[^/?#]*@')",
+    "message": "must not hold a user or password: credentials belong in a Secret",
+}
+_NOT_OF_THE_CLUSTER: JsonDict = {
+    "rule": "!self.startsWith('system:')",
+    "message": "is a group of Kubernetes itself: name a group of people",
+}
+Group = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=253,
+        description="The name of a group, as the sign-in of the cluster or the issuer gives it; not `system:...`.",
+        json_schema_extra={"x-kubernetes-validations": [_NOT_OF_THE_CLUSTER]},
+    ),
+]
+Url = Annotated[
+    str,
+    Field(
+        min_length=8,
+        max_length=2048,
+        pattern=r"^https?://[^\s]+$",
+        json_schema_extra={"x-kubernetes-validations": [_NO_CREDENTIALS]},
+    ),
+]
 Role = Literal["SUPERUSER", "ADMIN", "VIEWER"]
 
 

@@ -6,13 +6,31 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import DisplayName, ObjectName
 from tenantry.model.resource import BoundTenant, Resource, SecretKeyRef, Status, Value
 
 Provider = Literal["Host", "Local", "Kubernetes"]
-Network = Annotated[str, Field(min_length=4, max_length=43, pattern=r"^[0-9a-fA-F:.]+/[0-9]{1,3}$")]
+_OCTET, _GROUP = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", "[0-9a-fA-F]{1,4}"
+_IPV4 = f"({_OCTET}[.]){{3}}{_OCTET}/(3[0-2]|[12]?[0-9])"
+_SHORT = f"({_GROUP}(:{_GROUP}){{0,6}})?"
+_IPV6 = f"(({_GROUP}:){{7}}{_GROUP}|{_SHORT}::{_SHORT})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"
+_IS_NETWORK: JsonDict = {
+    "rule": f"self.matches('^({_IPV4}|{_IPV6})$')",
+    "message": "must be a network such as 10.1.0.0/16 or fd00::/8",
+}
+Network = Annotated[
+    str,
+    Field(
+        min_length=4,
+        max_length=43,
+        pattern=r"^[0-9a-fA-F:.]+/[0-9]{1,3}$",
+        description="A network such as 10.1.0.0/16 or fd00::/8.",
+        json_schema_extra={"x-kubernetes-validations": [_IS_NETWORK]},
+    ),
+]
 Subdomain = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 
 

@@ -5,18 +5,30 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
+from pydantic.config import JsonDict
 
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 _PLACEHOLDER = r"\{(namespace|kind|name)\}"
 _STEP = rf"([^/.{{}}\\\x00-\x20\x7f]|{_PLACEHOLDER})([^/{{}}\\\x00-\x1f\x7f]|{_PLACEHOLDER})*"
 _PATTERN = rf"^({_STEP}/)*{_STEP}\.ya?ml$"
+_ADDRESS_RULES: tuple[JsonDict, ...] = (
+    {
+        "rule": "!self.startsWith('http://') || self.matches('^http://(localhost|127[.]0[.]0[.]1|.::1.)(:[0-9]+)?/')",
+        "message": "must be https, ssh or file: http is only taken of the machine itself",
+    },
+    {
+        "rule": "!self.matches('^https?://[^/?#]*@') && !self.matches('^ssh://[^/?#@]*:[^/?#]*@')",
+        "message": "must not hold credentials: name a Secret in credentials.secretRef",
+    },
+)
 GitAddress = Annotated[
     str,
     Field(
         min_length=8,
         max_length=2048,
         pattern=r"^(https|http|ssh|file)://[\x21-\x7e]+$",
+        json_schema_extra={"x-kubernetes-validations": list(_ADDRESS_RULES)},
         description="https://HOST/REPOSITORY, ssh://USER@HOST/REPOSITORY, or, in tenantry-system, file:///REPOSITORY.",
     ),
 ]
