@@ -58,6 +58,7 @@ KILLED_UPS = (
 MIGRATIONS = ("tests/crash/test_migration_kills.py", ("test_the_old_or_the_new_and_nothing_between",))
 WATCHES = "tests/crash/test_watches.py"
 MACHINE = "tests/crash/test_state_machine.py"
+CANARIES = "tests/security/test_secret_canaries.py"
 UPLOADS = "tests/crash/test_uploads.py"
 TOKENS, ISSUERS = "tests/security/test_foreign_tokens.py", "tests/security/test_trusted_issuers.py"
 OUTBOUND = "tests/security/test_outbound.py"
@@ -100,8 +101,32 @@ _ROWS = (
         "I2, I8",
         (Part("faults of watches", 120, (Tests(WATCHES, ("test_the_end_is_the_same_whatever_befalls_a_watch_at_any_event",)),)),),
     ),
-    Row("R5", "API server and etcd killed, stopped; etcd out of space", "I1 to I3", needs="a real API server"),
-    Row("R6", "two operators at once; clocks an hour apart", "I3, I8"),
+    Row(
+        "R5",
+        "API server and etcd killed, stopped, frozen; etcd out of space",
+        "I1 to I3",
+        (
+            Part(
+                "outages",
+                17,
+                (Tests("tests/cluster/test_outages.py", ("test_what_was_acknowledged_comes_about_after_an_outage",)),),
+            ),
+        ),
+        needs="a real API server",
+        spread=False,
+    ),
+    Row(
+        "R6",
+        "two operators at once; clocks an hour apart",
+        "I3, I8",
+        (
+            Part(
+                "runs",
+                20,
+                (Tests("tests/crash/test_two_operators.py", ("test_two_operators_at_once_come_to_the_end_of_one",)),),
+            ),
+        ),
+    ),
     Row(
         "R7",
         "engine: time-out, reset, 500, slow, success with the reply lost, garbage",
@@ -220,6 +245,7 @@ _ROWS = (
                             "test_r11_without_the_precondition_a_write_is_lost",
                         ),
                     ),
+                    Tests(CANARIES, ("test_s10_without_the_sealing_of_the_store_a_secret_is_found",)),
                     Tests(MACHINE, ("test_r10_without_a_control_it_fails",)),
                     Tests("tests/security/test_tenancy_matrix.py", ("test_s1_without_a_tenants_scope_others_are_seen",)),
                 ),
@@ -392,7 +418,17 @@ _ROWS = (
         ),
         spread=False,
     ),
-    Row("S10", "canaries for secrets through R1, R2, R7, S8", "I6"),
+    Row(
+        "S10",
+        "canaries for secrets through R1, R2, R7; S8 searches its answers for others",
+        "I6",
+        (
+            Part("canaries through faults of writes", 30, (Tests(CANARIES, ("test_no_secret_shows_after_a_fault_of_a_write",)),)),
+            Part(
+                "canaries through faults of engines", 6, (Tests(CANARIES, ("test_no_secret_shows_after_a_fault_of_its_engine",)),)
+            ),
+        ),
+    ),
 )
 ROWS: dict[str, Row] = {row.id: row for row in _ROWS}
 """By id, in the order of the table."""

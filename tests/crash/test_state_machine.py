@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
         if Ref("Environment", f"tenant-{tenant}", name) not in self.wanted:
             return
         namespace = f"tenant-{tenant}"
-        who = {"environment": name, "username": "ann", "passwordSecretRef": {"name": f"{name}-ann"}}
+        who = {"environment": name, "username": "ann", "passwordSecretRef": {"name": f"{name}-ann", "key": "password"}}
 
         async def both() -> None:
             await self.cluster._write(Ref("Secret", namespace, f"{name}-ann"), secret(namespace, f"{name}-ann", password))

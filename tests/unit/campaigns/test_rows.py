@@ -12,8 +12,6 @@ from tests.campaigns.rows import ROWS, Row
 
 ROOT = Path(__file__).parents[3]
 ASKED = {*(f"R{number}" for number in range(1, 13)), "R3b", *(f"S{number}" for number in range(1, 11))}
-WITHOUT_A_TEST = {"R5", "R6", "S10"}
-"""Rows that are still to be built; none may join them."""
 
 
 def _functions(file: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -26,7 +24,7 @@ def test_the_registry_holds_the_rows_of_the_campaign() -> None:
 
 
 def test_every_row_has_a_test() -> None:
-    assert {row.id for row in ROWS.values() if not row.parts} == WITHOUT_A_TEST
+    assert [row.id for row in ROWS.values() if not row.parts] == []
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS.values() if row.parts], ids=lambda row: row.id)
