@@ -60,9 +60,7 @@ class Store(Protocol):
 
     async def delete(self, held: Held) -> Document:
         """Marks for deletion, or removes at once without finalizers. Idempotent on a deleting object.
-
-        `held.version` `""` deletes whatever version of that uid is there. Raises NotFound, Conflict, Forbidden (protected).
-        """
+        `held.version` `""` deletes whatever version of that uid is there. Raises NotFound, Conflict, Forbidden (protected)."""
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
@@ -76,7 +74,6 @@ class Declarations(Protocol):
 
     async def write(self, change: Redeclaration) -> Committed:
         """Declares it so, by one commit that the remote has when the call returns; nothing of it is there when it raises.
-
         Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and a
         Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all."""
 
@@ -135,6 +132,12 @@ class View(Protocol):
     def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
         """How many `list` would return, without building them."""
 
+    def names(self, kind: type[R], by: str) -> tuple[tuple[str, str], ...]:
+        """The namespaces and names of what `list` would return of all namespaces, without building them."""
+
+    def complete(self) -> bool:
+        """Has every object had a pass since the start?"""
+
 
 class SecretView(Protocol):
     """What a pass may know of Secrets. Only those labelled `tenantry.dev/credential: <for_kind>` are looked at; tracked."""
@@ -173,12 +176,11 @@ class DeployerView(Protocol):
 class Deployer(DeployerView, Protocol):
     """Makes engines exist."""
 
-    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
-        """Idempotent: creates, or brings to spec (URL and size included)."""
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
+        """Idempotent: creates, or brings to spec. keeps_pod: without a restart for another release of the platform."""
 
     async def snapshot(self, ref: EngineRef) -> None:
-        """A restorable archive beside the engines, named by the environment's id. Idempotent per deletion: asked for before
-        the environment's contents go, and when they are gone."""
+        """A restorable archive by the environment's id. Idempotent: asked for before its contents go, and when they are gone."""
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Idempotent: nothing of the engine is left, save snapshots."""
@@ -316,9 +318,7 @@ class Fetcher(Protocol):
 
     async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
         """Has them fetched and stored, and the package looked at again then. Returns at once; a fetch under way goes on.
-
-        Raises, once, what the fetch before came to: a Stalled Halt (FetchRefused, PackageDiffers, PackageRefused), or a
-        Transient one."""
+        Raises, once, what the fetch before came to: Stalled (FetchRefused, PackageDiffers, PackageRefused), or Transient."""
 
     async def cancel(self, tenant: str, sha256: str) -> None:
         """Nothing fetches those bytes for that tenant any more. Idempotent."""

@@ -76,13 +76,29 @@ class DeleteSecret:
 
 @dataclass(frozen=True)
 class DeployEngine:
-    """Makes the engine run as its spec says."""
+    """Makes the engine run as its spec says.
+
+    version: what it is restarted for, as its turn has come. keeps_pod: its turn has not come; only what needs no restart is put
+    right.
+    """
 
     spec: EngineSpec
     admin_secret: Ref
+    version: str = ""
+    keeps_pod: bool = False
 
     def __str__(self) -> str:
-        return f"environment {self.spec.ref.name}: deploy"
+        return f"environment {self.spec.ref.name}: deploy{self.version and f' version {self.version}'}"
+
+
+@dataclass(frozen=True)
+class GrantTurn:
+    """Lets an Environment restart its engine now, for the version that it waits for."""
+
+    environment: Ref
+
+    def __str__(self) -> str:
+        return f"environment {self.environment.name}: its engine may restart"
 
 
 @dataclass(frozen=True)
@@ -265,6 +281,7 @@ Change = (
     | EnsureAdminSecret
     | DeleteSecret
     | DeployEngine
+    | GrantTurn
     | SnapshotEngine
     | UndeployEngine
     | UploadPackage

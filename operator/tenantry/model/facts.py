@@ -58,7 +58,8 @@ class EngineFacts:
     """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
 
     credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
-    somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is.
+    somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is. version: of
+    the platform's release that it runs; next: the one that a restart would give it, `""` where it has what it is to have.
     """
 
     id: str
@@ -73,6 +74,8 @@ class EngineFacts:
     credential: str = ""
     altered: tuple[str, ...] = ()
     missing: str = ""
+    version: str = ""
+    next: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Ready:
-    """Nothing is left to do."""
+    """Nothing is left to do, until that time where one is given."""
 
     reason: str = "Succeeded"
     message: str = ""
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)

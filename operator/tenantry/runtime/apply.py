@@ -19,6 +19,7 @@ from tenantry.model.changes import (
     EnsureNamespace,
     FetchPackage,
     ForgetPackages,
+    GrantTurn,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -30,10 +31,11 @@ from tenantry.model.changes import (
     UploadPackage,
 )
 from tenantry.model.facts import Password
-from tenantry.model.resource import Held
+from tenantry.model.resource import TURN, Document, Held
 from tenantry.model.syncing import FollowSource, LeaveSource, StopSource
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import EngineAdmin, Hands, Sources
+from tenantry.runtime.revising import revise
 
 
 async def apply(change: Change, hands: Hands) -> None:
@@ -41,8 +43,10 @@ async def apply(change: Change, hands: Hands) -> None:
     match change:
         case EnsureNamespace() | RemoveNamespace() | DeleteObject() | EnsureAdminSecret() | DeleteSecret():
             await _apply_to_objects(change, hands)
-        case DeployEngine(spec, admin_secret):
-            await hands.deployer.deploy(spec, admin_secret)
+        case DeployEngine(spec, admin_secret, _, keeps_pod):
+            await hands.deployer.deploy(spec, admin_secret, keeps_pod)
+        case GrantTurn(environment):
+            await _unless_gone(revise(hands.store, environment, _in_turn))
         case SnapshotEngine(ref):
             await hands.deployer.snapshot(ref)
         case UndeployEngine(ref):
@@ -138,6 +142,15 @@ async def _put_identity_provider(change: PutIdentityProvider, admin: EngineAdmin
         await admin.edit_identity_provider(change.id, change.settings, secret)
         return
     await admin.add_identity_provider(change.settings, secret)
+
+
+def _in_turn(environment: Document) -> Document:
+    """The Environment with the mark of its turn. One that waits for nothing any more is left as it is."""
+    version = ((environment.get("status") or {}).get("engine") or {}).get("next")
+    if not version:
+        return environment
+    metadata = environment["metadata"]
+    return {**environment, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), TURN: version}}}
 
 
 async def _unless_gone(effect: Awaitable[object]) -> None:

@@ -25,8 +25,14 @@ Followed = Ref | Listing
 class TrackedView:
     """View over the cache that remembers what was read."""
 
-    def __init__(self, cache: Cache, on_read: Callable[[Followed], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        on_read: Callable[[Followed], None] = lambda _: None,
+        complete: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._cache = cache
+        self.complete = complete
         self._on_read = on_read
         self.followed: set[Followed] = set()
 
@@ -42,6 +48,10 @@ class TrackedView:
     def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
         self._reads(Listing(kind.KIND, namespace, by))
         return self._cache.count(kind.KIND, namespace, by)
+
+    def names(self, kind: type[R], by: str) -> tuple[tuple[str, str], ...]:
+        self._reads(Listing(kind.KIND, None, by))
+        return tuple(self._cache.names(kind.KIND, by=by))
 
     def peek(self, ref: Ref) -> dict[str, Any] | None:
         """The JSON of any cached object, tracked: what a SecretView reads through."""

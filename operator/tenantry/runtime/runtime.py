@@ -12,7 +12,7 @@ import structlog
 
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Transient, Waiting, unforeseen
+from tenantry.model.verdicts import Ready, Transient, Waiting, unforeseen
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Entry, Seen
 from tenantry.runtime.cycle import Cycle, Ended
@@ -59,11 +59,14 @@ class Runtime:
         self._told = told
         self._timers = timers
         self._tasks: list[asyncio.Task[None]] = []
+        self._unseen: set[Ref] = set()
+        """What was there at the start and has had no pass yet."""
         self._idle = asyncio.Event()
 
     def start(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
         """Starts the workers, and a pass over every object that is there. covers: only over those."""
         self._cache.listen(self._seen)
+        self._unseen = {key for kind in self._kinds for name in self._cache.names(kind) if covers(key := Ref(kind, *name))}
         self.resync(covers)
         self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
 
@@ -126,6 +129,7 @@ class Runtime:
 
     def _forget(self, key: Ref) -> None:
         self._following.follow(key, set())
+        self._unseen.discard(key)
         self._failures.pop(key, None)
         self._queue.forget(key)
         self._idle.set()
@@ -146,13 +150,15 @@ class Runtime:
         def reads(what: Followed) -> None:
             self._following.also(key, what)
 
-        view = TrackedView(self._cache, reads)
+        view = TrackedView(self._cache, reads, lambda: not self._unseen)
         try:
             ended = await self._cycle.run(key, view)
         except Exception as bug:
             log.exception("pass failed", object=str(key))
             ended = Ended(unforeseen(bug))
         self._told(key, ended)
+        if not isinstance(ended.verdict, Transient):
+            self._unseen.discard(key)
         if self._cache.entry(key) is None:
             self._forget(key)
             return
@@ -168,7 +174,7 @@ class Runtime:
                     log.warning("goes on failing", object=str(key), reason=reason, message=message)
                 pause = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 20))
                 self._queue.add_after(key, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-            case Waiting(_, _, until) if until is not None:
+            case Waiting(_, _, until) | Ready(_, _, until) if until is not None:
                 self._queue.add_after(key, max(0.0, (until - self._now()).total_seconds()))
             case _:
                 self._failures.pop(key, None)

@@ -22,7 +22,7 @@ from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
 from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineSpec, SecretFacts
-from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Ref, Resource
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, TURN, Ref, Resource
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient
 from tenantry.ports import EngineViews
 from tests.unit.kinds.factories import (
@@ -103,6 +103,11 @@ def there(environment_: Environment | None = None, **looks: Any) -> Observed:
     return seen(environment_ or running_environment(), **(found | looks))
 
 
+def in_turn(version: str) -> Environment:
+    """One whose engine may restart for that version."""
+    return running_environment(annotations={TURN: version})
+
+
 def leaving(*, policy: str = "Snapshot", **looks: Any) -> Observed:
     """An environment that is being deleted while its engine runs."""
     return there(running_environment(spec={"deletionPolicy": policy}, deleting=True), **looks)
@@ -128,6 +133,20 @@ def leaving(*, policy: str = "Snapshot", **looks: Any) -> Observed:
             Outcome("Waiting EngineFailed", (), CREATE),
         ),
         "wants nothing once it is Ready": (there(), Outcome("Ready")),
+        "waits for its turn to restart for another release": (there(engine=runs(next="2")), Outcome("Ready")),
+        "restarts for another release in its turn": (
+            there(in_turn("2"), engine=runs(next="2")),
+            Outcome("Ready", ("environment dev: deploy version 2",), UPDATE, request="rollout-2"),
+        ),
+        "does not restart in the turn of another release": (there(in_turn("1"), engine=runs(next="2")), Outcome("Ready")),
+        "what is declared anew waits for no turn": (
+            there(running_environment(spec={"engine": {"size": "large"}}), engine=runs(next="2")),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+        "what is altered waits for no turn": (
+            there(engine=runs(spec=None, next="2")),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
         "is created still after a first failure": (
             there(environment(status={"phase": "PENDING"})),
             Outcome("Ready", (), CREATE),
@@ -692,3 +711,44 @@ async def test_the_engine_and_its_password_are_looked_up_by_its_own_names() -> N
     )
     looked = await observe(environment(), world(bound_tenant(), around=around))
     assert (looked.engine, looked.admin, looked.preview) == (runs(), PRESENT, URL)
+
+
+@pytest.mark.parametrize(
+    ("seen_", "keeps"),
+    [
+        (there(engine=runs(spec=None, next="2")), True),
+        (there(in_turn("2"), engine=runs(spec=None, next="2")), False),
+        (there(running_environment(spec={"engine": {"size": "large"}}), engine=runs(next="2")), False),
+        (there(engine=runs(spec=None)), False),
+    ],
+    ids=["altered, not in its turn", "in its turn", "declared anew", "of the present release"],
+)
+def test_an_engine_keeps_its_pod_only_while_it_waits(seen_: Observed, keeps: bool) -> None:
+    (change,) = decide(seen_, NOW).changes
+    assert isinstance(change, DeployEngine)
+    assert change.keeps_pod is keeps
+
+
+@pytest.mark.parametrize(
+    ("engine", "turn", "more", "place"),
+    [
+        ({"status": "RUNNING"}, "", {}, ""),
+        ({"status": "RUNNING"}, "1", {}, ""),
+        ({"status": "PENDING"}, "", {}, ""),
+        ({"status": "RUNNING", "next": "2"}, "", {}, "early"),
+        ({"status": "RUNNING", "next": "2"}, "1", {}, "early"),
+        ({"status": "RUNNING", "next": "2"}, "", {"deletionProtection": True}, "protected"),
+        ({"status": "FAILED", "next": "2"}, "1", {"deletionProtection": True}, "down"),
+        ({"status": "RUNNING", "next": "2"}, "2", {}, "turn"),
+        ({"status": "PENDING"}, "2", {}, "turn"),
+        ({"status": "RUNNING", "next": "2"}, "", {"suspend": True}, ""),
+    ],
+    ids=[
+        "at rest", "at rest, after a turn", "starting for the first time", "waits", "waits, after a turn", "protected",
+        "down", "in turn", "restarting", "suspended",
+    ],
+)  # fmt: skip
+def test_a_region_finds_only_those_that_are_to_restart(engine: Any, turn: str, more: Any, place: str) -> None:
+    annotations = {TURN: turn} if turn else {}
+    one = environment(spec=more, annotations=annotations, status={"engine": engine})
+    assert {key for key in one.index_keys() if key.startswith("rollout=")} == ({f"rollout=eu/{place}"} if place else set())

@@ -20,6 +20,7 @@ from tenantry.model.changes import (
     EnsureNamespace,
     FetchPackage,
     ForgetPackages,
+    GrantTurn,
     InstallApp,
     PutIdentity,
     PutIdentityProvider,
@@ -39,7 +40,7 @@ from tenantry.model.facts import (
     Password,
     TenantAccess,
 )
-from tenantry.model.resource import Held, Ref
+from tenantry.model.resource import TURN, Held, Ref
 from tenantry.model.syncing import FollowSource, LeaveSource, StopSource, SyncOrder
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Hands
@@ -55,8 +56,15 @@ CORP = IdentityProviderSettings("corp", "https://issuer.example", "dev")
 LOSING = MigrationStep("drops column people.fax", loses_data=True, rows=1)
 PASSWORD = Password(clear="a password", fingerprint="first-mark")
 ANN = EngineIdentity("1", "ann", BORN, "first-mark", {"crm": "reader"})
-READS = frozenset({"reveal", "fetch", "identities"})
+READS = frozenset({"reveal", "fetch", "get", "identities"})
 
+WAITS = Ref("Environment", "tenant-acme", "dev")
+WAITING = {
+    "kind": "Environment",
+    "metadata": {"namespace": "tenant-acme", "name": "dev", "uid": "u", "resourceVersion": "7"},
+    "status": {"engine": {"next": "2.0.0"}},
+}
+IN_TURN = {**WAITING, "metadata": {**WAITING["metadata"], "annotations": {TURN: "2.0.0"}}}  # type: ignore[dict-item]
 Call = tuple[Any, ...]
 
 
@@ -66,7 +74,7 @@ class Port:
     def __init__(self, users: tuple[EngineIdentity, ...] = (), *, gone: bool = False) -> None:
         self.calls: list[Call] = []
         self._gone = gone
-        self._reads = {"reveal": PASSWORD, "fetch": "a file", "identities": users}
+        self._reads = {"reveal": PASSWORD, "fetch": "a file", "identities": users, "get": WAITING}
 
     def at(self, endpoint: Any) -> Port:
         assert endpoint == ENGINE
@@ -98,7 +106,8 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
     "no object, whatever its version": (DeleteObject(HELD, "uid"), [("delete", Held(HELD, "uid", ""))]),
     "an admin's password": (EnsureAdminSecret(SECRET, "dev"), [("ensure", SECRET, "environment")]),
     "no Secret": (DeleteSecret(SECRET), [("remove", SECRET)]),
-    "an engine": (DeployEngine(SPEC, SECRET), [("deploy", SPEC, SECRET)]),
+    "an engine": (DeployEngine(SPEC, SECRET), [("deploy", SPEC, SECRET, False)]),
+    "a turn": (GrantTurn(WAITS), [("replace", IN_TURN, "7")]),
     "an archive": (SnapshotEngine(DEV), [("snapshot", DEV)]),
     "no engine": (UndeployEngine(DEV), [("undeploy", DEV)]),
     "a stored version": (UploadPackage(ENGINE, "acme", "crm", "1", "sha"), [("upload", "a file")]),

@@ -16,6 +16,7 @@ from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_po
 from tenantry.adapters.kubernetes.kept import UNFILLED, KeptVolumes
 from tenantry.adapters.kubernetes.objects import path_of, reference
 from tenantry.adapters.kubernetes.obstacles import belongs, check_is_ours, deleting, refused_object
+from tenantry.adapters.kubernetes.releases import keeping_pod, marked, next_of, version_of
 from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import WRITE
 from tenantry.adapters.kubernetes.workload import (
@@ -110,7 +111,7 @@ class KubernetesDeployer:
         state, message = await self._state(at.client, ref, (namespace, workload), pods)
         spec = spec_of(workload) if workload is not None and state != "DELETING" else None
         read = {"Namespace": namespace, "StatefulSet": workload}
-        altered = await self._altered(at, spec, read) if spec else ()
+        altered, following = await self._altered(at, spec, read) if spec else ((), "")
         if altered or (workload is not None and stuck_pods(workload, pods)):
             spec = None
         missing = await self._missing_claim(at, ref) if state != "DELETING" else ""
@@ -128,6 +129,8 @@ class KubernetesDeployer:
             spec=spec,
             altered=altered,
             missing=missing,
+            version=version_of(workload),
+            next=following,
         )
 
     async def _missing_claim(self, at: Site, ref: EngineRef) -> str:
@@ -144,8 +147,8 @@ class KubernetesDeployer:
             return ""
         return url_of(placement, EngineRef("", "", "", tenant_slug, slug))
 
-    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
-        """Applies every object.
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
+        """Applies every object. keeps_pod: what would restart an engine that is declared as it was is not.
 
         Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting, SizeUnknown, DatabaseUrlRefused, EngineRefused,
         and those of KeptVolumes.reserve.
@@ -154,7 +157,7 @@ class KubernetesDeployer:
         if spec.size and spec.size not in sizes:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(sizes)}"))
         at = await self._at(spec.region)
-        namespace, *others = engine_objects(spec, at.placement, await self._credentials(spec, admin_secret))
+        namespace, *others = marked(engine_objects(spec, at.placement, await self._credentials(spec, admin_secret)))
         fresh = await at.objects.find(namespace) is None and await self._made(at, namespace)
         if not fresh:
             await self._settle(at, namespace, spec.ref)
@@ -163,7 +166,7 @@ class KubernetesDeployer:
             others = [claiming(volume, each) for each in others]
         for wanted in others:
             if not (fresh and await self._made(at, wanted)):
-                await self._settle(at, wanted, spec.ref)
+                await self._settle(at, wanted, spec.ref, spec if keeps_pod else None)
         if fresh:
             return
         for unwanted in unwanted_objects(spec, at.placement):
@@ -234,18 +237,21 @@ class KubernetesDeployer:
         refusal = await self._refusal_of_pods(client, ref) if asked else ""
         return ("FAILED", refusal) if refusal else (state, message)
 
-    async def _altered(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> tuple[str, ...]:
-        """What is not as it would be applied now, as phrases. found: by kind, those that were read already."""
+    async def _altered(self, at: Site, spec: EngineSpec, found: Mapping[str, Document | None]) -> tuple[tuple[str, ...], str]:
+        """What is not as it would be applied now, and for which version its pod would restart. found: by kind, what is read."""
         database = self._declared(spec.ref, spec.database_secret, spec.database_key) if spec.database_secret else ""
-        whole = engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database))
+        whole = marked(engine_objects(spec, at.placement, Credentials("", "", self._jwks(), database_mark=database)))
         wanted = [document for document in whole if document["kind"] not in self._unread]
         missing = [document for document in wanted if document["kind"] not in found]
         unwanted = unwanted_objects(spec, at.placement)
         read = await asyncio.gather(*(at.objects.find(document) for document in (*missing, *unwanted)))
         real = {**found, **{document["kind"]: each for document, each in zip(missing, read, strict=False)}}
         left = (f"its {each['kind']} is still there" for each in read[len(missing) :] if each)
-        changed = (each for each in wanted if not self._as_wanted(real[each["kind"]], each, spec))
-        return (*left, *(_alteration(real[each["kind"]], each) for each in changed))
+        kept = [keeping_pod(each, real[each["kind"]]) for each in wanted]
+        changed = (each for each in kept if not self._as_wanted(real[each["kind"]], each, spec))
+        workload = next(each for each in wanted if each["kind"] == "StatefulSet")
+        phrases = (*left, *(_alteration(real[each["kind"]], each) for each in changed))
+        return phrases, next_of(real["StatefulSet"], workload)
 
     def _as_wanted(self, real: Document | None, wanted: Document, spec: EngineSpec) -> bool:
         if real is None:
@@ -281,12 +287,14 @@ class KubernetesDeployer:
             raise refused_object(wanted, refused) from refused
         return True
 
-    async def _settle(self, at: Site, wanted: Document, ref: EngineRef) -> None:
-        """Has the object as it is wanted, whatever stands there."""
+    async def _settle(self, at: Site, wanted: Document, ref: EngineRef, kept: EngineSpec | None = None) -> None:
+        """Has the object as it is wanted, whatever stands there. kept: as which a workload keeps its pod."""
         real = await ReadObjects(at.client).find(wanted)
         if real is not None:
             check_is_ours(real, wanted, ref)
             wanted = _settled(wanted, real)
+            if kept is not None and wanted["kind"] == "StatefulSet" and spec_of(real) == kept:
+                wanted = keeping_pod(wanted, real)
         if real is None or not covers(real, wanted):
             at.objects.absorb(await self._apply(at.client, wanted, real))
 

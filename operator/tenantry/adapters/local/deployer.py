@@ -14,6 +14,7 @@ from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Transient
+from tenantry.rest.release import VERSION
 
 BATCH = 256
 _ENGINE_IDS = uuid.UUID("0b0d7a1c-6c1e-4d0e-9a55-5b3f1c1e7a42")
@@ -50,7 +51,7 @@ class LocalDeployer:
         """`<base url>/e/<tenant slug>/<environment slug>`, the same in every region."""
         return f"{self._base_url}/e/{tenant_slug}/{slug}"
 
-    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
         """Makes or updates the engine's folder; its database is made when it is first opened.
 
         Deploys that are under way at the same time share one fsync of the common directory. The engine takes the password of
@@ -127,6 +128,7 @@ class LocalDeployer:
             environment_external_id=environment,
             created_at=record.created_at,
             spec=record.spec,
+            version=VERSION,
         )
 
 

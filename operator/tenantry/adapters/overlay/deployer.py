@@ -34,11 +34,13 @@ class OverlayDeployer:
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         return self._real.preview(region, tenant_slug, slug)
 
-    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
         ref = spec.ref
         url = self.preview(spec.region, ref.tenant_slug, ref.slug)
         facts = await self.engine(ref) or EngineFacts(ref.id, f"engine-{ref.slug}", "RUNNING", url, "", "", self._now())
-        self._written[ref.namespace, ref.name, ref.id] = replace(facts, url=url, spec=spec, status="RUNNING")
+        self._written[ref.namespace, ref.name, ref.id] = replace(
+            facts, url=url, spec=spec, status="RUNNING", next=facts.next if keeps_pod else ""
+        )
 
     async def snapshot(self, ref: EngineRef) -> None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from tenantry.kinds.drift import settled
 from tenantry.kinds.environment.missing import missing_data
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
+from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, upgrade_of
 from tenantry.model.changes import (
     Change,
     DeleteObject,
@@ -101,7 +102,7 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     action, request = _action(seen)
     refusal = _refusal(seen, now)
     if refusal is not None:
-        return Decision(_status(seen), refusal, action)
+        return Decision(_status(_waiting_for_nothing(seen)), refusal, action)
     warns = seen.environment.spec.drift_policy == "Warn"
     there = seen.environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
     if warns and there and not request and settled(seen.environment) and (differences := _differences(seen)):
@@ -131,6 +132,9 @@ def _action(seen: Observed) -> tuple[str, str]:
     """The Operation's action, and what asked for it other than the declaration: a new slug of the tenant."""
     environment = seen.environment
     seen_before = environment.status.observed_generation == environment.metadata.generation
+    upgrade = upgrade_of(environment, seen.engine)
+    if seen_before and upgrade.due:
+        return "UPDATE_ENVIRONMENT", f"rollout-{upgrade.version}"
     if seen_before and _moved(seen) and seen.tenant is not None:
         return "UPDATE_ENVIRONMENT", f"tenant-slug-{seen.tenant.slug}"
     if not environment.ready:
@@ -264,8 +268,11 @@ def _deployment(seen: Observed) -> tuple[Change, ...]:
     if seen.admin.state == "Missing":
         changes.append(EnsureAdminSecret(secret, environment.metadata.name))
     wanted = _wanted(seen)
-    if seen.engine is None or seen.engine.missing or seen.engine.spec != wanted or _password_changed(seen.engine, seen.admin):
-        changes.append(DeployEngine(wanted, secret))
+    upgrade = upgrade_of(environment, seen.engine)
+    engine = seen.engine
+    if upgrade.due or engine is None or engine.missing or engine.spec != wanted or _password_changed(engine, seen.admin):
+        stays = keeps_pod(upgrade, seen.engine, wanted)
+        changes.append(DeployEngine(wanted, secret, upgrade.version if upgrade.due else "", stays))
     return tuple(changes)
 
 
@@ -275,20 +282,7 @@ def _differences(seen: Observed) -> tuple[str, ...]:
     if seen.environment.spec.engine.external is not None:
         return foreign
     secret = (f"the Secret {admin_secret(seen.environment).name} is not there",) if seen.admin.state == "Missing" else ()
-    return (*secret, *_engine_differences(seen.engine, _wanted(seen)), *foreign)
-
-
-def _engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple[str, ...]:
-    if engine is None or engine.spec == wanted:
-        return ()
-    if engine.spec is None:
-        return engine.altered or ("what the engine is made of was changed",)
-    held, declared = vars(engine.spec), vars(wanted)
-    return tuple(
-        f"{name} is {held[name] or 'the default'}, declared is {declared[name] or 'the default'}"
-        for name in declared
-        if held[name] != declared[name]
-    )
+    return (*secret, *engine_differences(seen.engine, _wanted(seen)), *foreign)
 
 
 def _password_changed(engine: EngineFacts, admin: SecretFacts) -> bool:
@@ -309,7 +303,8 @@ def _verdict(seen: Observed) -> Verdict:
         return Waiting("Restoring", told, expected=True)
     if seen.engine.status != "RUNNING":
         return Waiting("EngineStarting", seen.engine.message or "the engine is starting", expected=True)
-    return Ready()
+    version = upgrade_of(seen.environment, seen.engine).version
+    return Ready(message=f"its engine waits for its turn to restart with version {version}" if version else "")
 
 
 def _status(seen: Observed) -> EnvironmentStatus:
@@ -327,6 +322,11 @@ def _status(seen: Observed) -> EnvironmentStatus:
     elif answered:
         update["slug"] = environment.wanted_slug
     return environment.status.model_copy(update=update | {"engine": _engine_status(seen, url)})
+
+
+def _waiting_for_nothing(seen: Observed) -> Observed:
+    """The same, and its turn to restart does not come: nothing is done to it."""
+    return seen if seen.engine is None else replace(seen, engine=replace(seen.engine, next=""))
 
 
 def _answers(seen: Observed) -> bool:
@@ -358,6 +358,8 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
             "url": engine.url,
             "externalId": engine.external_id,
             "createdAt": engine.created_at,
+            "version": engine.version,
+            "next": upgrade_of(environment, engine).version,
         }
     )
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from tenantry.kinds.signatures import PackageKey
 from tenantry.model.fields import EFFECTIVE_SLUG, DeclaredId, DisplayName, ObjectName, Slug, Url
-from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+from tenantry.model.resource import TURN, Resource, SecretKeyRef, Status, Time, Value
 
 PROTECTED = "protected=true"
 """The index key of environments that cannot be deleted."""
@@ -100,6 +100,8 @@ class EngineStatus(Value):
     url: str = ""
     external_id: str = ""
     created_at: Time | None = None
+    version: str = Field(default="", description="Of the platform's release that it runs.")
+    next: str = Field(default="", description="The version for which it waits to be restarted; empty when it waits for none.")
 
 
 class EnvironmentStatus(Status):
@@ -124,6 +126,8 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         ("URL", "string", ".status.url", 0),
         ("Region", "string", ".spec.region", 1),
         ("Phase", "string", ".status.phase", 1),
+        ("Version", "string", ".status.engine.version", 0),
+        ("Waits For", "string", ".status.engine.next", 0),
     )
     SELECTABLE: ClassVar[tuple[str, ...]] = (".spec.region",)
 
@@ -143,4 +147,19 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
             keys.add(f"host={host_label(self.status.slug, self.status.tenant_slug or '')}")
         if self.spec.deletion_protection and not self.deleting:
             keys.add(PROTECTED)
+        if place := self._rollout_place():
+            keys.add(f"rollout={self.spec.region}/{place}")
         return frozenset(keys)
+
+    def _rollout_place(self) -> str:
+        """How far the restart of its engine is: `turn`, or what it waits as; `""` in nearly all, so that a Region finds few."""
+        engine, turn = self.status.engine, self.metadata.annotations.get(TURN)
+        if engine is None or self.deleting or self.suspended:
+            return ""
+        if not engine.next:
+            return "turn" if turn and engine.status != "RUNNING" else ""
+        if turn == engine.next:
+            return "turn"
+        if engine.status != "RUNNING":
+            return "down"
+        return "protected" if self.spec.deletion_protection else "early"

@@ -6,21 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tenantry.kinds.region.spec import Region, RegionStatus
+from tenantry.kinds.region.rollout import Wave, Waves, next_wave
+from tenantry.kinds.region.spec import Region, RegionStatus, RolloutStatus
+from tenantry.model.changes import GrantTurn
 from tenantry.model.decision import Decision
-from tenantry.model.resource import Blocker, BoundTenant, Deletion
+from tenantry.model.resource import Blocker, BoundTenant, Deletion, Ref
 from tenantry.model.verdicts import Gone, Ready, Waiting
+
+NO_WAVES = Waves()
 
 
 @dataclass(frozen=True)
 class Observed:
     """environments: how many use it. host_provider: what this host runs engines on. tenants: of those that may use it, the
-    uids by name."""
+    uids by name. waves: of the environments, those whose engines restart."""
 
     region: Region
     environments: int
     host_provider: str
     tenants: Mapping[str, str] = field(default_factory=dict)
+    waves: Waves = NO_WAVES
 
 
 def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
@@ -28,10 +33,12 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     region = seen.region
     provider = seen.host_provider if region.spec.provider == "Host" else region.spec.provider
     bound = _bound(seen)
+    wave = next_wave(region.spec.engine.rollout, seen.waves, now)
     update = {"provider": provider, "environments": seen.environments, "tenants": bound, "deletion": None}
-    status = region.status.model_copy(update=update)
+    status = region.status.model_copy(update=update | {"rollout": _rollout(seen.waves, wave)})
+    granted = tuple(GrantTurn(Ref("Environment", *each)) for each in wave.granted)
     if not region.deleting:
-        return Decision(status, Ready(message=_replaced(bound, seen.tenants)))
+        return Decision(status, Ready(message=_replaced(bound, seen.tenants), until=wave.until), changes=granted)
     if seen.environments == 0:
         return Decision(status, Gone())
     since = region.metadata.deletion_timestamp or now
@@ -42,7 +49,14 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
         resolve="delete the environments of this region",
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=(blocker,))})
-    return Decision(status, Waiting("InUse", f"{seen.environments} environments use it"))
+    return Decision(status, Waiting("InUse", f"{seen.environments} environments use it", wave.until), changes=granted)
+
+
+def _rollout(waves: Waves, wave: Wave) -> RolloutStatus | None:
+    if not waves.waiting and not waves.turns:
+        return None
+    restarting = sorted(f"{each.name.namespace}/{each.name.name}" for each in waves.turns)
+    return RolloutStatus(waiting=waves.waiting, restarting=restarting, held=wave.held or None)
 
 
 def _bound(seen: Observed) -> tuple[BoundTenant, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.decide import Observed
+from tenantry.kinds.region.rollout import Name, Turn, Waves
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.ports import World
+from tenantry.ports import View, World
 
 
 async def observe(region: Region, world: World) -> Observed:
@@ -14,4 +15,24 @@ async def observe(region: Region, world: World) -> Observed:
     environments = world.resources.count(Environment, by=f"region={region.metadata.name}")
     named = (world.resources.get(Tenant, "", name) for name in region.spec.tenants or ())
     tenants = {tenant.metadata.name: tenant.metadata.uid for tenant in named if tenant is not None}
-    return Observed(region, environments, world.deployer.provider, tenants)
+    waves = _waves(region.metadata.name, world.resources)
+    return Observed(region, environments, world.deployer.provider, tenants, waves)
+
+
+def _waves(region: str, view: View) -> Waves:
+    """At rest nobody is found; of those that wait only the names are read, for they may be many."""
+
+    def waiting(place: str) -> tuple[Name, ...]:
+        return tuple(Name(*each) for each in view.names(Environment, f"rollout={region}/{place}"))
+
+    turns = tuple(_turn(each) for each in view.list(Environment, by=f"rollout={region}/turn"))
+    return Waves(turns, waiting("down"), waiting("early"), waiting("protected"), view.complete())
+
+
+def _turn(environment: Environment) -> Turn:
+    """One that is to restart and has not begun is not failed by the state that it was in before."""
+    engine, stalled = environment.status.engine, environment.status.condition("Stalled")
+    began = engine is not None and not engine.next
+    failed = (engine is not None and began and engine.status == "FAILED") or (stalled is not None and stalled.status == "True")
+    metadata = environment.metadata
+    return Turn(Name(metadata.namespace, metadata.name), environment.spec.deletion_protection, failed)

@@ -45,6 +45,34 @@ class KubernetesSettings(Value):
     storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
 
 
+class Window(Value):
+    """When engines that run may be restarted, in UTC."""
+
+    start: str = Field(
+        min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="Such as `22:00`, UTC."
+    )
+    hours: int = Field(ge=1, le=24, description="How long it is open.")
+    days: list[Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]] | None = Field(
+        default=None, min_length=1, max_length=7, description="On which it opens; every day where absent."
+    )
+
+
+class RolloutRules(Value):
+    """How engines are restarted when an upgrade of the platform gives them another pod. Protected environments are the last."""
+
+    at_once: int = Field(
+        default=2,
+        ge=1,
+        le=20,
+        description="How many engines restart at a time; what two cores start within the probe's time is more.",
+    )
+    last: list[ObjectName] | None = Field(
+        default=None, max_length=100, description="Names of Environments that wait until all others run, such as `production`."
+    )
+    pause_on_failure: bool = Field(default=True, description="No other engine restarts while one does not start.")
+    window: Window | None = Field(default=None, description="When engines may restart; at any time where absent.")
+
+
 class EngineRules(Value):
     """What environments of this region may ask for. Absent lists allow everything."""
 
@@ -55,6 +83,9 @@ class EngineRules(Value):
         default=None,
         max_length=50,
         description="Networks in which these may be although they are not public, such as 10.1.0.0/16.",
+    )
+    rollout: RolloutRules = Field(
+        default_factory=RolloutRules, description="How engines restart when an upgrade of the platform gives them another pod."
     )
 
 
@@ -76,6 +107,14 @@ class RegionSpec(Value):
     kubernetes: KubernetesSettings | None = None
 
 
+class RolloutStatus(Value):
+    """An upgrade of engines that is under way."""
+
+    waiting: int = Field(default=0, description="How many Environments wait for their turn.")
+    restarting: list[str] = Field(default_factory=list, description="Whose turn it is, as namespace/name.")
+    held: str | None = Field(default=None, description="Why nobody's turn comes now.")
+
+
 class RegionStatus(Status):
     """What is seen of a Region."""
 
@@ -84,6 +123,7 @@ class RegionStatus(Status):
     tenants: tuple[BoundTenant, ...] = Field(
         default=(), description="The Tenants of `spec.tenants` by uid: a later one of the same name may not use the region."
     )
+    rollout: RolloutStatus | None = Field(default=None, description="Present while engines wait for a restart.")
 
 
 class Region(Resource[RegionSpec, RegionStatus]):
@@ -96,10 +136,12 @@ class Region(Resource[RegionSpec, RegionStatus]):
     KEPT_BY: ClassVar[Mapping[str, str]] = {
         "environments": "environments still use this region: delete them first",
     }
-    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments"}
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments", "rollout"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Provider", "string", ".status.provider", 0),
         ("Environments", "integer", ".status.environments", 1),
+        ("Waiting", "integer", ".status.rollout.waiting", 1),
+        ("Held", "string", ".status.rollout.held", 1),
     )
 
     spec: RegionSpec = Field(default_factory=RegionSpec)
