@@ -237,14 +237,15 @@ async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(consol
 async def test_a_plan_that_was_looked_at_reaches_the_platform_whole(console: Console, local: LocalConsole) -> None:
     asked: list[Approved] = []
 
-    async def apply(plan: Approved) -> None:
+    async def apply(plan: Approved) -> tuple[Kept, ...]:
         asked.append(plan)
         if plan.digest != "good":
             raise Forbidden("the plan does not hold any more")
+        return (Kept(Held(Ref("Tenant", "", "old"), "u1", "1"), "holds data"),)
 
     local.applies = apply
     plan = Approved("/src", "acme", "good", ("+ Tenant/acme", "  acme: namespace tenant-acme: create"))
-    await console.apply_plan(plan)
+    assert list(await console.apply_plan(plan)) == [KeptBack("Tenant/old", "holds data", True)]
     with pytest.raises(Forbidden, match="does not hold"):
         await console.apply_plan(plan._replace(digest="bad"))
     assert asked == [plan, plan._replace(digest="bad")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -220,6 +221,54 @@ async def test_a_rewritten_history_is_applied_and_prunes_only_what_is_approved(r
         remote.commit({"c.yaml": None})
         await world.sync()
         assert await world.names("Tenant") == ["acme"]
+
+
+async def test_deleting_the_cache_does_not_make_a_rewrite_forgotten(remote: Remote, tmp_path: Path) -> None:
+    state, first = tmp_path / "state", remote.commit({"a.yaml": tenant("acme")})
+    lost = remote.commit({"b.yaml": tenant("beta")})
+    async with following(state, remote.url()):
+        pass
+    shutil.rmtree(state / "git")
+    remote.commit({"b.yaml": None}, parent=first)
+    async with following(state, remote.url()) as world:
+        assert await world.names("Tenant") == ["acme", "beta"]
+        assert world.feed.last.kept[0].reason.startswith(f"{lost[:12]}, which was applied before, is not in the history of")
+        await world.console.approve("default")
+        await world.platform.converged()
+        assert await world.names("Tenant") == ["acme"]
+    shutil.rmtree(state / "git")
+    async with following(state, remote.url()) as world:  # what was approved is the history from now on
+        assert world.feed.last.kept == ()
+
+
+async def test_a_plan_knows_of_a_rewritten_history_and_says_what_is_held_back(remote: Remote, tmp_path: Path) -> None:
+    first = remote.commit({"a.yaml": tenant("acme")})
+    remote.commit({"b.yaml": tenant("beta")})
+    async with following(tmp_path / "state", remote.url()) as world:
+        remote.commit({"b.yaml": None}, parent=first)
+        planned = await world.platform.plan_source(parse_git_url(remote.url()), "default")
+        assert [str(step) for step in planned.steps] == []
+        await world.sync()
+        assert planned.kept == world.feed.last.kept
+        assert [str(each.held.ref) for each in planned.kept] == ["Tenant/beta"]
+
+
+def test_a_saved_plan_after_a_rewrite_deletes_nothing_and_says_so(remote: Remote, tmp_path: Path) -> None:
+    first = remote.commit({"a.yaml": tenant("acme")})
+    remote.commit({"b.yaml": tenant("beta")})
+    plan = ("plan", remote.url(), "-o", "plan")
+    (tmp_path / "first.plan").write_text(called(*plan, cwd=tmp_path).stdout)
+    made = called("apply", "--plan", "first.plan", cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    remote.commit({"b.yaml": None, "a.yaml": tenant("acme", "Acme Ltd")}, parent=first)
+    planned = called(*plan, cwd=tmp_path)
+    (tmp_path / "second.plan").write_text(planned.stdout)
+    assert [line for line in json.loads(planned.stdout)["changes"] if line.startswith("-")] == []
+    done = called("apply", "--plan", "second.plan", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "= Tenant/beta: is kept: " in done.stdout
+    assert "tenantry approve default" in done.stderr
+    assert len(json.loads(called("get", "tenants", "-o", "json", cwd=tmp_path).stdout)) == 2
 
 
 async def test_a_broken_file_holds_the_whole_sync_and_the_last_good_state_stays(remote: Remote, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from tenantry.hosts.console import Approved
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Forbidden
 from tenantry.runtime.planned import declared_digest, stamp_of
+from tenantry.runtime.pruning import Kept
 
 
-async def apply_plan(platform: Platform, approved: Approved) -> None:
+async def apply_plan(platform: Platform, approved: Approved) -> tuple[Kept, ...]:
     """See Console.apply_plan. A platform that does not run is started for it, and has come to rest at the end."""
     source = source_of(approved.source)
     followed = platform.source
@@ -24,7 +25,8 @@ async def apply_plan(platform: Platform, approved: Approved) -> None:
         raise Forbidden(f"the source {followed.syncer.source} is followed here, from {followed.location}: change it there")
     planned = await platform.plan_source(source, approved.name)
     check_holds(approved, planned.digest, tuple(map(str, planned.steps)), planned.problems)
-    tree = await platform.open_source(source).read()
+    opened = platform.open_source(source, approved.name)
+    tree = await opened.read()
     if await asyncio.to_thread(declared_digest, tree) != planned.declared:
         raise moved("the source has changed meanwhile")
     for ref, stamp in planned.stamps:
@@ -33,16 +35,17 @@ async def apply_plan(platform: Platform, approved: Approved) -> None:
     if followed is not None:
         await followed.take(tree)
     else:
-        platform.follow(_fixed(str(source), tree), approved.name)
+        followed = platform.follow(_fixed(opened, tree), approved.name)
         await platform.start()
     await platform.converged()
+    return followed.last.kept
 
 
 def _whole(location: str) -> str:
     return location if is_git_url(location) else str(Path(location).resolve())
 
 
-def _fixed(location: str, tree: Tree) -> Readable:
+def _fixed(opened: Readable, tree: Tree) -> Readable:
     """A source that stays as it was read."""
 
     async def read() -> Tree:
@@ -52,4 +55,4 @@ def _fixed(location: str, tree: Tree) -> Readable:
         await asyncio.Event().wait()
         yield
 
-    return Readable(location, read, changes)
+    return Readable(opened.location, read, changes, opened.applied)

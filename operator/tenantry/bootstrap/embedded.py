@@ -48,6 +48,7 @@ from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Ref
 from tenantry.model.syncing import owner_of
 from tenantry.rest.uploads import Uploads
+from tenantry.runtime.applied import StoredRevision
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.cycle import Cycle
 from tenantry.runtime.declared import declared_of
@@ -181,14 +182,15 @@ class Platform:
         """What applying a source would come to that a client has read. Nothing is done."""
         return await self._planner.bundle(file, caller, namespace, self._budget)
 
-    def open_source(self, source: Path | GitUrl) -> Readable:
-        """A directory or a repository, to be read: its packages are stored here."""
+    def open_source(self, source: Path | GitUrl, name: str) -> Readable:
+        """A directory or a repository, to be read: its packages are stored here. name: which objects are its own."""
         files = PackageFiles(self.packages, Checking.of(self.settings).build, self.packages.incoming)
-        return open_source(source, self.state / "git", self._admit, files, Reading.of(self.settings))
+        applied = StoredRevision(self.writing, name)
+        return open_source(source, self.state / "git", self._admit, files, Reading.of(self.settings), applied)
 
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
         """Takes a directory or a repository as the platform's source. name: which objects are its own."""
-        return self.follow(self.open_source(source), name)
+        return self.follow(self.open_source(source, name), name)
 
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""

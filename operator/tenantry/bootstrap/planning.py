@@ -18,6 +18,7 @@ from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
 from tenantry.adapters.overlay.packages import NoFetches, NoLogs, OverlayPackages, PlannedSources
 from tenantry.adapters.sources.documents import at, gathered
+from tenantry.adapters.sources.git.applied import Remembered
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles, holder_of, tenants_of
 from tenantry.adapters.store.memory import MemoryStore
@@ -35,6 +36,7 @@ from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Engines
 from tenantry.rest.plan_bundle import Bundle, read_bundle, take_package
 from tenantry.runtime import attribution
+from tenantry.runtime.applied import applied_by
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.holding import holding
 from tenantry.runtime.inventory import CacheLists
@@ -85,8 +87,8 @@ class Planner:
         """What applying a directory or a repository would come to. Nothing is done."""
         async with self._packages() as (packages, incoming):
             files = PackageFiles(packages, self.checking.build, incoming)
-            opened = open_source(source, incoming / "git", lambda document: self.admission.admit(document, None), files, reading)
-
+            applied = Remembered(applied_by(self.cache, name))
+            opened = open_source(source, incoming / "git", self._admit, files, reading, applied)
             tree = await opened.read()
             return await self._applied(packages, tree, name, budget)
 
@@ -101,6 +103,9 @@ class Planner:
             await self._take(packages, file, bundle, tree, incoming)
             as_whom = _AsWhom(caller, namespace) if namespace else None
             return await self._applied(packages, tree, bundle.name, budget, as_whom)
+
+    def _admit(self, document: Document) -> Document:
+        return self.admission.admit(document, None)
 
     def _admitted(self, bundle: Bundle, namespace: str) -> Tree:
         """What a bundle declares. Blocks."""

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.documents import Admit
+from tenantry.adapters.sources.git.applied import Remembered
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings
@@ -131,7 +132,9 @@ class SourceRepositories:
             limits = replace(limits, entries=TENANT_ENTRIES, yaml=TENANT_YAML, packages=2 * limits.bytes)
         # The platform's keys open nothing for a tenant: it may have copied what they seal from elsewhere.
         sops = Sops() if order.tenant else Sops(self.settings.sops.key_file)
-        settings = GitSettings(order.interval_s, limits, sops=sops, settled=order.settled, enter=entry.enter, means=MEANS)
+        settings = GitSettings(
+            order.interval_s, limits, sops=sops, applied=Remembered(order.settled), enter=entry.enter, means=MEANS
+        )
         if not order.access.signers:
             return settings
         signers = self._own(order.uid) / "signers"

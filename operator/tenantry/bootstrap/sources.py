@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.documents import Admit
+from tenantry.adapters.sources.git.applied import Applied, Remembered
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings, checked_pattern
@@ -53,8 +54,18 @@ class Readable:
     webhook: Callable[[Callable[[], None]], Webhook] | None = None
 
 
-def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: PackageFiles, settings: Reading) -> Readable:
-    """A source. folder: where a repository is kept, one at a time. Nothing is read yet. Raises OSError, Invalid (settings)."""
+def open_source(
+    source: Path | GitUrl,
+    folder: Path,
+    admit: Admit,
+    packages: PackageFiles,
+    settings: Reading,
+    applied: Applied | None = None,
+) -> Readable:
+    """A source. folder: where a repository is kept, one at a time; applied: remembers what of it was applied, None for nothing.
+
+    Nothing is read yet. Raises OSError, Invalid (settings).
+    """
     if isinstance(source, Path):
         directory = Directory(source, admit, packages, settings.sops)
         return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event()))
@@ -62,7 +73,7 @@ def open_source(source: Path | GitUrl, folder: Path, admit: Admit, packages: Pac
     for other in folder.iterdir() if folder.is_dir() else ():
         if other != own:
             shutil.rmtree(other)
-    git = GitSource(source, own, admit, packages, now, _git(settings, source))
+    git = GitSource(source, own, admit, packages, now, replace(_git(settings, source), applied=applied or Remembered()))
     return Readable(
         str(source),
         git.read,

@@ -41,6 +41,7 @@ from tenantry.rest.release import release_label
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.declared import CONTENTS, declared_of
 from tenantry.runtime.planned import Planned
+from tenantry.runtime.pruning import Kept
 
 TENANT_PATIENCE_S = 30.0
 """How long the tenant of a package may take to be there."""
@@ -129,7 +130,7 @@ async def _plan(*_: object) -> Planned:
     raise Failure("a plan looks into engines, whose keys the platform has: name its api by TENANTRY_SERVER and TENANTRY_TOKEN")
 
 
-async def _apply_plan(console: Console, approved: Approved) -> None:
+async def _apply_plan(console: Console, approved: Approved) -> tuple[Kept, ...]:
     """The plan is made anew by the api; if it holds, the files are applied. Nothing is waited for."""
     if not _server():
         await _plan()
@@ -141,6 +142,7 @@ async def _apply_plan(console: Console, approved: Approved) -> None:
         raise Forbidden("the plan prunes, which only does who follows the source: merge it")
     for each in (await read_through(console, Path(approved.source))).documents:
         await applied_within(console, each.document, running=True)
+    return ()
 
 
 async def _no_token(username: str, ttl: timedelta) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from tenantry.cli.output import to_json, to_yaml, write
 from tenantry.cli.source import DEFAULT_SOURCE, SOURCE_HELP, SourceName, located
 
 if TYPE_CHECKING:
-    from tenantry.hosts.console import Approved, Console, PlanReport
+    from tenantry.hosts.console import Approved, Console, KeptBack, PlanReport
 
 PLAN_VERSION = "tenantry.dev/plan/v1"
 CHANGES = 1
@@ -77,22 +78,26 @@ def apply_saved(file: Path, source: Path | None, state: Path) -> None:
 
     saved = _read(file)
     approved = saved._replace(source=located(str(source or saved.source)))
-    waiting = with_console(state, lambda console: _apply(console, approved), made=True)
+    kept, waiting = with_console(state, lambda console: _apply(console, approved), made=True)
+    for each in kept:
+        write(kept_line(each))
+    if any(each.approvable for each in kept):
+        say(f"what is kept goes once a person has looked: tenantry approve {saved.name}")
     for object_, reason, message in waiting:
         say(f"{object_}: {reason}: {message}")
-    if waiting:
+    if kept or waiting:
         raise typer.Exit(NOT_DONE)
 
 
-async def _apply(console: Console, approved: Approved) -> list[tuple[str, str, str]]:
-    """What is not Ready afterwards."""
+async def _apply(console: Console, approved: Approved) -> tuple[Sequence[KeptBack], list[tuple[str, str, str]]]:
+    """Return what left the source and is kept, and what is not Ready afterwards."""
     from tenantry.cli.progress import not_ready
     from tenantry.kinds.registry import KINDS
 
-    await console.apply_plan(approved)
+    kept = await console.apply_plan(approved)
     for line in approved.changes:
         write(line)
-    return not_ready([document for kind in KINDS for document in await console.list(kind)])
+    return kept, not_ready([document for kind in KINDS for document in await console.list(kind)])
 
 
 def summary_of(report: PlanReport) -> str:
@@ -126,13 +131,18 @@ def _print(report: PlanReport, output: PlanFormat, source: str, name: str) -> No
             _print_lines(report)
 
 
+def kept_line(kept: KeptBack) -> str:
+    """The line of an object that left its source and stays for now."""
+    return f"= {kept.object}: is kept: {kept.reason}"
+
+
 def _print_lines(report: PlanReport) -> None:
     for change in report.changes:
         write(change)
     for object_, reason, message in report.verdicts:
         write(f"! {object_}: {reason}: {message}")
     for kept in report.kept:
-        write(f"= {kept.object}: is kept: {kept.reason}")
+        write(kept_line(kept))
     say(summary_of(report))
 
 

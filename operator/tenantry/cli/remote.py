@@ -90,8 +90,9 @@ class RemoteConsole:
         steps = tuple(Step(*each) for each in body["steps"])
         return PlanReport(tuple(body["changes"]), verdicts, body["digest"], tuple(body["problems"]), kept, steps)
 
-    async def apply_plan(self, plan: Approved) -> None:
-        await self._call("POST", "/planned", content=orjson.dumps([*plan]), timeout=WATCHING)
+    async def apply_plan(self, plan: Approved) -> Sequence[KeptBack]:
+        kept = await self._call("POST", "/planned", content=orjson.dumps([*plan]), timeout=WATCHING)
+        return tuple(KeptBack(**each) for each in kept)
 
     async def approve(self, source: str) -> Sequence[str]:
         approved: list[str] = await self._call("POST", f"/sources/{source}/approval")

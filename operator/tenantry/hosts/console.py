@@ -135,8 +135,8 @@ class Console(Protocol):
     async def plan(self, source: str, name: str) -> PlanReport:
         """What following a folder (absolute) or the URL of a repository as the source `name` would change. Nothing is done."""
 
-    async def apply_plan(self, plan: Approved) -> None:
-        """Does what was planned, and returns when it has come to rest.
+    async def apply_plan(self, plan: Approved) -> Sequence[KeptBack]:
+        """Does what was planned, and returns when it has come to rest what left the source and is kept.
 
         Raises Forbidden when anything else would be done, or another source is followed here.
         """

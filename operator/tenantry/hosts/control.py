@@ -148,8 +148,8 @@ class _Routes:
 
     async def apply_plan(self, request: Request) -> Response:
         source, name, digest, changes = orjson.loads(await request.body())
-        await self._console.apply_plan(Approved(source, name, digest, tuple(changes)))
-        return _json(None)
+        kept = await self._console.apply_plan(Approved(source, name, digest, tuple(changes)))
+        return _json([each._asdict() for each in kept])
 
     async def sync(self, request: Request) -> Response:
         return _json(asdict(await self._console.sync(request.path_params["name"])))

@@ -42,13 +42,13 @@ _GIVEN = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletion
 
 Plans = Callable[[str, str], Awaitable[Planned]]
 """Plans a source, as it is written, under a name."""
-Applies = Callable[[Approved], Awaitable[None]]
+Applies = Callable[[Approved], Awaitable[Iterable[Kept]]]
 """Does what was planned; see Console.apply_plan."""
 Tokens = Callable[[str, timedelta], Awaitable[str]]
 """Issues a token: username, how long it holds. Raises NotFound."""
 
 
-async def _applies_nothing(plan: Approved) -> None:
+async def _applies_nothing(plan: Approved) -> Iterable[Kept]:
     raise NotFound("saved plans are applied to a state folder; here, merge what the plan was made of")
 
 
@@ -163,8 +163,8 @@ class LocalConsole:
         kept, steps = _kept_back(planned.kept), planned.steps
         return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps)
 
-    async def apply_plan(self, plan: Approved) -> None:
-        await self.applies(plan)
+    async def apply_plan(self, plan: Approved) -> Sequence[KeptBack]:
+        return _kept_back(await self.applies(plan))
 
     async def approve(self, source: str) -> Sequence[str]:
         feed = self._followed(source)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import structlog
 
 from tenantry.adapters.sources.documents import Admit, declare, gathered, line_of, whole, with_packages
+from tenantry.adapters.sources.git.applied import Applied, Remembered
 from tenantry.adapters.sources.git.command import GitFailed, GitLimits
 from tenantry.adapters.sources.git.entering import Enter, as_configured
 from tenantry.adapters.sources.git.packages import GitPackages
@@ -27,6 +28,7 @@ from tenantry.adapters.sources.read import Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document, format_time
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
+from tenantry.model.verdicts import Halt
 
 READ_ATTEMPTS = 3
 """How often a commit is read that git cannot read: what ails it may pass, or be what a hostile tree is made for."""
@@ -42,7 +44,7 @@ class GitSettings:
     """interval_s: between two looks at the remote.
 
     sops: opens what is encrypted there; signers: a file of who must have signed the commit, None for no matter who, and how
-    people know that file; settled: the commit of which nothing was left to approve, where the folder is new and cannot tell;
+    people know that file; applied: remembers the commit of which nothing was left to approve, also when the folder is lost;
     enter: how the remote is entered; means: by what, for people.
     """
 
@@ -51,7 +53,7 @@ class GitSettings:
     sops: Sops = field(default_factory=Sops)
     signers: Path | None = None
     signers_shown: str = ""
-    settled: str = ""
+    applied: Applied = field(default_factory=Remembered)
     enter: Enter = as_configured
     means: Means = field(default_factory=Means)
 
@@ -104,7 +106,7 @@ class GitSource:
         self._url = url
         self._admit = admit
         self._now = now
-        self._interval_s, self._settled = settings.interval_s, settings.settled
+        self._interval_s, self._remembered = settings.interval_s, settings.applied
         self._largest = settings.limits.yaml
         self._means = settings.means
         self._sops, self._stamp = settings.sops, settings.sops.stamp()
@@ -144,11 +146,11 @@ class GitSource:
         """Takes note that a tree is applied, and nothing of it is left to approve."""
         if tree.revision is None or tree.revision.commit == self._applied:
             return
-        self._settled = tree.revision.commit  # also where the repository, a cache, is thrown away
         try:
+            await self._remembered.note(tree.revision.commit)
             await self._repository.note(APPLIED, tree.revision.commit)
             self._applied = tree.revision.commit
-        except (GitFailed, OSError) as error:  # the next sync notes it
+        except (GitFailed, OSError, Halt) as error:  # the next sync notes it
             log.warning("the applied revision could not be noted", commit=tree.revision.commit, error=str(error))
 
     async def latest(self) -> Latest:
@@ -295,7 +297,7 @@ class GitSource:
         return _Root(folder.oid, f"{above}/" if above else "", name) if folder else whole(path, f"is not in {commit[:12]}")
 
     async def _revision(self, commit: str) -> Revision:
-        applied = await self._repository.noted(APPLIED) or self._settled
+        applied = await self._remembered.last() or await self._repository.noted(APPLIED)
         rewrote = bool(applied) and applied != commit and not await self._repository.follows(commit, applied)
         origins = await self._repository.origins(commit, self._url.path)
         return Revision(commit, applied if rewrote else "", partial(_origin, origins, commit))
