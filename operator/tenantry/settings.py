@@ -243,6 +243,7 @@ class Managed(_Group):
 
     uid: str = Field("", description="The environment's id; empty for an engine alone.")
     facade_url: str = Field("", description="Where what is declared in the engine is changed.")
+    public_url: str = Field("", description="Where browsers reach the engine; as each request says where empty.")
     issuer: str = Field("tenantry", description="Who signs the operator's tokens.")
     jwks: Path = Field(Path("/etc/tenantry/keys/jwks.json"), description="The platform's public keys.")
     admin_password: Path = Field(Path("/etc/tenantry/admin/password"), description="The password of `admin`, or its hash.")

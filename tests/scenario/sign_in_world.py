@@ -31,13 +31,14 @@ ROOT = "/e/acme/dev"
 
 
 class World(NamedTuple):
-    """An engine, its URL, its provider, a clock that only `later` moves, and the provider's process."""
+    """An engine, its URL, its provider, a clock that only `later` moves, the provider's process, and how it is served."""
 
     engine: Engine
     url: str
     provider: EngineIdentityProvider
     later: Callable[[float], None]
     process: IdentityProvider
+    served: Served
 
     async def edit(self, **changes: object) -> None:
         settings = replace(self.provider.settings, **changes)  # type: ignore[arg-type]
@@ -73,7 +74,7 @@ async def sign_in_world(tmp_path: Path, database_url: str | None = None) -> Asyn
         served = Served(engine, tmp_path / "data" / "key.jwk", foreign=tokens)
         app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
         url = await stack.enter_async_context(serving(_below(app)))
-        yield World(engine, url, provider, later, process)
+        yield World(engine, url, provider, later, process, served)
         await engine.close()
 
 

@@ -115,5 +115,11 @@ async def test_a_page_goes_on_where_the_row_with_a_long_text_is_gone(editor: htt
     assert [row["id"] for row in (*rest.json(), *last.json())] == ["1", "3", "4"]
 
 
+async def test_a_body_of_too_many_arrays_is_refused_before_it_is_parsed(editor: httpx.AsyncClient) -> None:
+    body = b'{"extra": [' + b"[]," * 200_000 + b"1]}"
+    answer = await editor.post(f"{DATA}/readings", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "body: holds more than 200000 arrays and objects")
+
+
 def _sorted(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

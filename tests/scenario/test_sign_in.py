@@ -78,6 +78,19 @@ async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_decla
     assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
 
 
+async def test_the_declared_url_counts_whatever_a_request_says_of_itself(world: World) -> None:
+    world.served.public_url = "https://crm.example.com/e"
+    async with world.browser() as browser:
+        begun = await browser.get(
+            f"/auth/login/{world.provider.id}", headers={"X-Forwarded-Proto": "http", "Host": "evil.example"}
+        )
+        listed = (await browser.get("/auth/login")).json()["data"]
+    query = {name: values[0] for name, values in parse_qs(urlsplit(begun.headers["location"]).query).items()}
+    assert query["redirect_uri"] == "https://crm.example.com/e/auth/callback"
+    assert "; secure" in begun.headers["set-cookie"].lower()
+    assert listed[0]["url"] == f"https://crm.example.com/e/auth/login/{world.provider.id}"
+
+
 async def test_roles_that_a_token_claims_count_before_the_default_ones(world: World) -> None:
     """ada's groups name her a reader of crm; the default role is editor, and impostor has no groups."""
     async with world.browser() as browser:

@@ -237,6 +237,7 @@ def _placement(settings: Settings) -> Placement:
         SYSTEM_NAMESPACE,
         http=settings.outbound.http,
         networks=tuple(map(str, parse_networks(settings.outbound.networks))),
+        proxies=tuple(map(str, parse_networks(settings.http.proxies))),
         pods=_engine_pods(cluster.engines),
     )
 

@@ -287,7 +287,9 @@ def _derived(state: Path) -> tuple[bytes, bytes]:
 
 def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
     foreign = verifier(settings.outbound)
-    opener = EngineOpener(secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", Checking.of(settings).limits, foreign)
+    opener = EngineOpener(
+        secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", Checking.of(settings).limits, foreign, settings.public_url
+    )
     return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
 
 

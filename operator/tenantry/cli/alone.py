@@ -40,11 +40,14 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     lock = await asyncio.to_thread(FolderLock, data)
     await asyncio.to_thread(refuse_half_restored, data)
     bound = listening(host, port)
+    public_url = settings.public_url.rstrip("/")
     managed, limits = settings.managed, Checking.of(settings).limits
     engine = await Engine.open(data, database_url=database or await asyncio.to_thread(database_of, managed), limits=limits)
     try:
         outbound = settings.outbound
-        served = await (_managed(engine, data, managed, outbound) if managed.uid else _alone(engine, data, outbound))
+        served = await (
+            _managed(engine, data, managed, outbound, public_url) if managed.uid else _alone(engine, data, outbound, public_url)
+        )
         uploads = Uploads(await asyncio.to_thread(_incoming, data), settings.packages.size)
         async with serving(engine_app(lambda request: served, uploads), bound, settings.http):
             write(f"Ready: {url_of(bound)}")
@@ -54,12 +57,12 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         lock.release()
 
 
-async def _alone(engine: Engine, data: Path, outbound: Outbound) -> Served:
+async def _alone(engine: Engine, data: Path, outbound: Outbound, public_url: str) -> Served:
     await engine.set_admin_password(await asyncio.to_thread(lambda: _password(data, password_file(data))))
-    return Served(engine, data / KEY_FILE, foreign=verifier(outbound))
+    return Served(engine, data / KEY_FILE, foreign=verifier(outbound), public_url=public_url)
 
 
-async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbound) -> Served:
+async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbound, public_url: str) -> Served:
     async def declared() -> Password | None:
         try:
             return await asyncio.to_thread(lambda: _password(data, managed.admin_password.read_text().strip()))
@@ -69,7 +72,16 @@ async def _managed(engine: Engine, data: Path, managed: Managed, outbound: Outbo
     admin = AdminPassword(engine, declared)
     await admin.refresh()
     keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
-    return Served(engine, data / KEY_FILE, managed.uid, managed.facade_url, keys, admin.refresh, verifier(outbound))
+    return Served(
+        engine,
+        data / KEY_FILE,
+        managed.uid,
+        managed.facade_url,
+        keys,
+        admin.refresh,
+        verifier(outbound),
+        public_url=managed.public_url or public_url,
+    )
 
 
 def _password(data: Path, text: str) -> Password:

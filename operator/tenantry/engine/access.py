@@ -63,7 +63,8 @@ class Served:
     uid: the environment's id, `""` standalone. facade_url: where a managed engine's declared things are changed, `""` for a
     standalone engine. platform: whose tokens the operator signs in with. refresh_admin: called before `admin` is let in;
     it takes over the password that was declared meanwhile. foreign: verifies the tokens of external identity providers.
-    throttle: holds guesses back, of all engines of the process.
+    throttle: holds guesses back, of all engines of the process. public_url: where browsers reach the engine, as it is declared;
+    as each request says where empty.
     """
 
     engine: ServedEngine
@@ -74,6 +75,7 @@ class Served:
     refresh_admin: Callable[[], Awaitable[None]] = _nothing
     foreign: ForeignTokens = field(default_factory=foreign_tokens)
     throttle: Throttle = field(default_factory=Throttle)
+    public_url: str = ""
     _key: OKPKey | None = field(default=None, repr=False)
 
     async def principal(self, request: Request) -> Principal:
@@ -99,7 +101,7 @@ class Served:
     @property
     def external(self) -> ExternalSignIn:
         """Sign-in through external identity providers."""
-        return ExternalSignIn(self.engine, self.foreign, self._own_key, self.uid)
+        return ExternalSignIn(self.engine, self.foreign, self._own_key, self.uid, self.public_url)
 
     async def sign_in(self, username: str, password: str, address: str) -> EngineIdentity:
         """The identity with that password. Raises Unauthorized; answers 429 to an address that guesses."""

@@ -39,7 +39,8 @@ _STARTS_ANEW_S = 10
 class Placement:
     """What the host and the region say of engines. facade_url: where declared things are changed, by environment id.
 
-    http, networks: which issuers engines reach besides public ones by https; networks such as 10.1.0.0/16.
+    http, networks: which issuers engines reach besides public ones by https; networks such as 10.1.0.0/16. proxies: networks of
+    those whose X-Forwarded-For and X-Forwarded-Proto engines believe.
     """
 
     image: str
@@ -53,6 +54,7 @@ class Placement:
     storage_class: str = ""
     http: bool = False
     networks: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     pods: EnginePods = field(default_factory=EnginePods)
 
 
@@ -347,6 +349,8 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         {"name": "admin", "mountPath": ADMIN_PATH, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod
     ]
+    if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
+        managed["PUBLIC_URL"] = url_of(placement, spec.ref)
     if database:
         managed["DATABASE_URL"] = f"{DATABASE_PATH}/url"
         mounts.append({"name": "database", "mountPath": DATABASE_PATH, "readOnly": True})
@@ -357,7 +361,7 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "image": image_of(placement.image, spec.version),
         "imagePullPolicy": placement.pull_policy,
         "args": ["engine", "--data", DATA_PATH, "--listen", f"0.0.0.0:{PORT}"],
-        "env": [*variables, *_outbound(placement), *placement.pods.variables(KEYS_PATH)],
+        "env": [*variables, *_network(placement), *placement.pods.variables(KEYS_PATH)],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "resources": placement.pods.resources(spec.size),
         "volumeMounts": mounts,
@@ -372,11 +376,14 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
     }
 
 
-def _outbound(placement: Placement) -> list[dict[str, str]]:
+def _network(placement: Placement) -> list[dict[str, str]]:
     """Only what differs from the engine's own defaults: an engine whose environment changes starts anew."""
-    networks = ",".join(placement.networks)
-    values = {"HTTP": "true" if placement.http else "", "NETWORKS": networks}
-    return [{"name": f"TENANTRY_OUTBOUND__{key}", "value": value} for key, value in values.items() if value]
+    values = {
+        "OUTBOUND__HTTP": "true" if placement.http else "",
+        "OUTBOUND__NETWORKS": ",".join(placement.networks),
+        "HTTP__PROXIES": ",".join(placement.proxies),
+    }
+    return [{"name": f"TENANTRY_{key}", "value": value} for key, value in values.items() if value]
 
 
 def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:

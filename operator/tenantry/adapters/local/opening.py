@@ -18,7 +18,10 @@ from tenantry.rest.throttle import Throttle
 
 
 class EngineOpener:
-    """Opens engines for LocalHosting. facade_url: where the things declared in the engine of that environment are changed."""
+    """Opens engines for LocalHosting.
+
+    facade_url: where the things declared in the engine of that environment are changed. public_url: of the host, where it is set.
+    """
 
     def __init__(
         self,
@@ -27,10 +30,12 @@ class EngineOpener:
         facade_url: Callable[[str], str],
         limits: Limits | None = None,
         foreign: ForeignTokens | None = None,
+        public_url: str = "",
     ) -> None:
         self._secrets = secrets
         self._keys = keys
         self._facade_url = facade_url
+        self._public_url = public_url.rstrip("/")
         self._limits = limits
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
@@ -50,5 +55,6 @@ class EngineOpener:
             refresh_admin=AdminPassword(engine, in_secret(self._secrets, record.admin_secret)).refresh,
             foreign=self._foreign,
             throttle=self._throttle,
+            public_url=f"{self._public_url}/e/{record.ref.tenant_slug}/{record.ref.slug}" if self._public_url else "",
         )
         return OpenEngine(served, engine.close)

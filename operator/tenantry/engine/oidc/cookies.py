@@ -29,10 +29,10 @@ def base_url_of(request: Request) -> str:
     return f"{request.url.scheme}://{request.url.netloc}{root_of(request)}"
 
 
-def set_attempt(response: Response, request: Request, attempt: Attempt, key: OKPKey, uid: str) -> None:
+def set_attempt(response: Response, request: Request, attempt: Attempt, key: OKPKey, uid: str, *, secure: bool) -> None:
     """Gives the browser its sign-in under way."""
     claims = {"sub": attempt.provider, **{name: value for name, value in vars(attempt).items() if name != "provider"}}
-    _set(response, request, LOGIN, f"login:{uid}", claims, LOGIN_TTL, key)
+    _set(response, request, LOGIN, f"login:{uid}", claims, LOGIN_TTL, key, secure=secure)
 
 
 def attempt_of(request: Request, key: OKPKey, uid: str) -> Attempt:
@@ -41,9 +41,11 @@ def attempt_of(request: Request, key: OKPKey, uid: str) -> Attempt:
     return Attempt(claims["sub"], claims["state"], claims["nonce"], claims["verifier"], claims["next"])
 
 
-def set_session(response: Response, request: Request, identity: str, provider: str, key: OKPKey, uid: str) -> None:
+def set_session(
+    response: Response, request: Request, identity: str, provider: str, key: OKPKey, uid: str, *, secure: bool
+) -> None:
     """Signs the browser in, and ends the attempt."""
-    _set(response, request, SESSION, f"session:{uid}", {"sub": identity, "provider": provider}, SESSION_TTL, key)
+    _set(response, request, SESSION, f"session:{uid}", {"sub": identity, "provider": provider}, SESSION_TTL, key, secure=secure)
     clear(response, request, LOGIN)
 
 
@@ -69,13 +71,15 @@ def clear(response: Response, request: Request, name: str) -> None:
     response.delete_cookie(name, path=f"{root_of(request)}/", secure=_secure(request), httponly=True, samesite="lax")
 
 
-def _set(response: Response, request: Request, name: str, audience: str, claims: Any, ttl: timedelta, key: OKPKey) -> None:
+def _set(
+    response: Response, request: Request, name: str, audience: str, claims: Any, ttl: timedelta, key: OKPKey, *, secure: bool
+) -> None:
     response.set_cookie(
         name,
         sign(key, {"iss": ISSUER, "aud": audience, **claims}, ttl),
         max_age=int(ttl.total_seconds()),
         path=f"{root_of(request)}/",
-        secure=_secure(request),
+        secure=secure,
         httponly=True,
         samesite="lax",
     )

@@ -44,13 +44,19 @@ class Federation(Protocol):
 
 
 class ExternalSignIn:
-    """Sign-in at one engine. key: signs its cookies; uid: the environment's, in their audience."""
+    """Sign-in at one engine. key: signs its cookies; uid: the environment's, in their audience.
 
-    def __init__(self, engine: Federation, tokens: ForeignTokens, key: Callable[[], Awaitable[OKPKey]], uid: str) -> None:
+    public_url: where browsers reach it, as it is declared; as each request says where empty.
+    """
+
+    def __init__(
+        self, engine: Federation, tokens: ForeignTokens, key: Callable[[], Awaitable[OKPKey]], uid: str, public_url: str = ""
+    ) -> None:
         self._engine = engine
         self._tokens = tokens
         self._key = key
         self._uid = uid
+        self._public_url = public_url
 
     async def by_token(self, token: str) -> Principal:
         """Whom a foreign token is of. Raises Unauthorized, and Unreachable when the issuer cannot be asked."""
@@ -78,7 +84,7 @@ class ExternalSignIn:
 
     async def providers(self, request: Request) -> Response:
         """List the identity providers that sign in, and where."""
-        base = cookies.base_url_of(request)
+        base = self._base(request)
         active = [{"id": one.id, "name": one.settings.name, "url": f"{base}/auth/login/{one.id}"} for one in await self._active()]
         return json_response({"data": active})
 
@@ -89,9 +95,11 @@ class ExternalSignIn:
             raise NotFound(f"no active identity provider with id {id_}")
         attempt = Attempt.new(provider.id, _next(request))
         issuer = await self._tokens.issuers.issuer(provider.settings.issuer_url)
-        url = authorization_url(issuer, Client(provider.settings, "", _redirect_uri(request)), attempt)
+        url = authorization_url(issuer, Client(provider.settings, "", self._redirect_uri(request)), attempt)
         response = RedirectResponse(url, 303, NO_STORE)
-        cookies.set_attempt(response, request, attempt, await self._key(), self._uid)
+        cookies.set_attempt(
+            response, request, attempt, await self._key(), self._uid, secure=self._base(request).startswith("https:")
+        )
         return response
 
     async def finish(self, request: Request) -> Response:
@@ -105,11 +113,19 @@ class ExternalSignIn:
             raise Unauthorized("the identity provider signs nobody in any more")
         if not given.get("code"):
             raise Unauthorized(f"{provider.settings.name} refuses the sign-in: {given.get('error', 'no code')[:200]}")
-        claims = await self._claims(provider, attempt, given["code"], _redirect_uri(request))
+        claims = await self._claims(provider, attempt, given["code"], self._redirect_uri(request))
         identity = await self._identity(provider, claims)
         await self._engine.claim_roles(identity.id, roles_of(claims, provider.settings.roles_claim))
         response = RedirectResponse(attempt.next, 303, NO_STORE)
-        cookies.set_session(response, request, identity.id, provider.id, await self._key(), self._uid)
+        cookies.set_session(
+            response,
+            request,
+            identity.id,
+            provider.id,
+            await self._key(),
+            self._uid,
+            secure=self._base(request).startswith("https:"),
+        )
         return response
 
     async def end(self, request: Request) -> Response:
@@ -118,6 +134,12 @@ class ExternalSignIn:
         response = Response(None, 204)
         cookies.clear(response, request, cookies.SESSION)
         return response
+
+    def _base(self, request: Request) -> str:
+        return self._public_url or cookies.base_url_of(request)
+
+    def _redirect_uri(self, request: Request) -> str:
+        return f"{self._base(request)}/auth/callback"
 
     async def _claims(self, provider: EngineIdentityProvider, attempt: Attempt, code: str, redirect_uri: str) -> Claims:
         settings, issuers = provider.settings, self._tokens.issuers
@@ -143,10 +165,6 @@ def _principal(provider: EngineIdentityProvider, identity: FederatedIdentity, cl
     """default_roles hold for the apps of which no role is claimed."""
     roles = {**provider.settings.default_roles, **claimed}
     return Principal(identity.id, identity.username, foreign=True, roles=roles)
-
-
-def _redirect_uri(request: Request) -> str:
-    return f"{cookies.base_url_of(request)}/auth/callback"
 
 
 def _next(request: Request) -> str:

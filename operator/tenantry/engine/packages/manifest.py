@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -19,6 +19,8 @@ from tenantry.model.verdicts import Invalid, Problem
 LARGEST = 1 << 20
 """Bytes of an app.yaml at most."""
 DEEPEST = 32
+LONGEST_NUMBER = 100
+"""Characters of a number: reading `1:1:1:...`, a number to the base of 60, takes a time that grows with their square."""
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]
 ColumnType = Literal[
@@ -110,10 +112,10 @@ class Table(Part):
     name: Identifier
     primary_key: tuple[Identifier, ...] = Field(min_length=1, max_length=16)
     columns: tuple[Column, ...] = Field(min_length=1, max_length=500)
-    unique: tuple[tuple[Identifier, ...], ...] = ()
-    indexes: tuple[Index, ...] = ()
-    foreign_keys: tuple[ForeignKey, ...] = ()
-    checks: tuple[Check, ...] = ()
+    unique: tuple[tuple[Identifier, ...], ...] = Field(default=(), max_length=100)
+    indexes: tuple[Index, ...] = Field(default=(), max_length=100)
+    foreign_keys: tuple[ForeignKey, ...] = Field(default=(), max_length=100)
+    checks: tuple[Check, ...] = Field(default=(), max_length=100)
     renamed_from: Identifier | None = None
 
     @model_validator(mode="after")
@@ -154,9 +156,10 @@ class Manifest(Part):
         if twice := _repeated(name.lower() for name in tables) or _repeated(table.name for table in self.tables):
             raise ValueError(f"table {twice} is declared twice")
         _check_renames("table", list(tables), [table.renamed_from for table in self.tables])
+        targets = {table.name: _Target.of(table) for table in self.tables}
         for table in self.tables:
             for key in table.foreign_keys:
-                _check_reference(table, key, tables)
+                _check_reference(table, key, targets)
         for role, grants in self.roles.items():
             for name in grants:
                 if name not in tables:
@@ -196,6 +199,12 @@ class _Loader(yaml.CSafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
+            if (
+                isinstance(node, yaml.ScalarNode)
+                and len(node.value) > LONGEST_NUMBER
+                and str(node.tag).endswith((":int", ":float"))
+            ):
+                raise ValueError("too long")
             return super().construct_object(node, deep)
         except (yaml.YAMLError, _NodeError):
             raise
@@ -241,17 +250,29 @@ def _check_renames(what: str, names: list[str], before: list[str | None]) -> Non
             raise ValueError(f"renamedFrom: {what} {name} is declared still")
 
 
-def _check_reference(table: Table, key: ForeignKey, tables: dict[str, Table]) -> None:
-    target = tables.get(key.references)
+class _Target(NamedTuple):
+    """A table as foreign keys see it: made once, for a thousand tables may reference it a hundred times each."""
+
+    columns: frozenset[str]
+    keys: frozenset[frozenset[str]]
+
+    @classmethod
+    def of(cls, table: Table) -> _Target:
+        return cls(
+            frozenset(column.name for column in table.columns), frozenset(map(frozenset, (table.primary_key, *table.unique)))
+        )
+
+
+def _check_reference(table: Table, key: ForeignKey, targets: dict[str, _Target]) -> None:
+    target = targets.get(key.references)
     if target is None:
         raise ValueError(f"table {table.name} references {key.references}, which is not declared")
     if len(key.columns) != len(key.to):
         raise ValueError(f"table {table.name}: a foreign key needs as many columns as it references")
-    known = {column.name for column in target.columns}
     for name in key.to:
-        if name not in known:
+        if name not in target.columns:
             raise ValueError(f"table {table.name} references {key.references}.{name}, which is not declared")
-    if set(key.to) not in [set(unique) for unique in (target.primary_key, *target.unique)]:
+    if frozenset(key.to) not in target.keys:
         columns = ", ".join(key.to)
         raise ValueError(
             f"table {table.name} references {key.references} ({columns}), which is neither its primary key nor unique"

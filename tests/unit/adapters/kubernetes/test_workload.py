@@ -376,6 +376,16 @@ def test_the_addresses_that_settings_open_are_open_to_the_pod() -> None:
     ]
 
 
+def test_an_engine_knows_its_public_url_and_whose_word_on_clients_counts() -> None:
+    def told(placement: Placement) -> dict[str, str]:
+        env = {each["name"]: each["value"] for each in container_of(made(placement=placement))["env"]}
+        return {name: env[name] for name in ("TENANTRY_MANAGED__PUBLIC_URL", "TENANTRY_HTTP__PROXIES") if name in env}
+
+    published = replace(PLACEMENT, subdomain="apps.example.com", ingress_class="nginx", proxies=("10.0.0.0/8",))
+    assert told(published) == {"TENANTRY_MANAGED__PUBLIC_URL": url_of(published, REF), "TENANTRY_HTTP__PROXIES": "10.0.0.0/8"}
+    assert "TENANTRY_HTTP__PROXIES" not in told(PLACEMENT)
+
+
 EXTRA = EnginePods(
     env=({"name": "TZ", "value": "UTC"},),
     volumes=({"name": "fonts", "emptyDir": {}},),
