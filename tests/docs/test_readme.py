@@ -83,6 +83,6 @@ def test_the_tour_from_git_works_as_it_is_written(tmp_path: Path) -> None:
     ), told
     assert "tenant-orchid/archive" in told[: told.index("CORRECT_DRIFT")], "the plan names what it would make"
     assert "admin: Update environment tenant-orchid/archive" in told
-    assert "+  displayName: Back list # what is no longer sold" in told
+    assert "+  displayName: Back list  # what is no longer sold" in told
     assert [json.loads(line)["name"] for line in told.splitlines() if line.startswith("{")] == ["Back list", "Archive"]
     assert "DELETE_ENVIRONMENT" in told

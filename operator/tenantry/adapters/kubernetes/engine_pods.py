@@ -7,11 +7,11 @@ The chart writes it as `engines.json`, beside `ca.crt` where there is one: {"siz
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from tenantry.model.resource import GROUP
 from tenantry.model.verdicts import Invalid, Problem
@@ -105,3 +105,24 @@ def _memory(text: str) -> str:
     while number and number % 1024 == 0 and unit < len(_BINARY) - 1:
         number, unit = number // 1024, unit + 1
     return f"{number}{_BINARY[unit]}" if number else "0"
+
+
+class Network(Protocol):
+    """What the host says of the network of engines."""
+
+    @property
+    def http(self) -> bool: ...
+    @property
+    def networks(self) -> Sequence[str]: ...
+    @property
+    def proxies(self) -> Sequence[str]: ...
+
+
+def network_variables(given: Network) -> list[dict[str, str]]:
+    """Only what differs from the engine's own defaults: an engine whose environment changes starts anew."""
+    values = {
+        "OUTBOUND__HTTP": "true" if given.http else "",
+        "OUTBOUND__NETWORKS": ",".join(given.networks),
+        "HTTP__PROXIES": ",".join(given.proxies),
+    }
+    return [{"name": f"TENANTRY_{key}", "value": value} for key, value in values.items() if value]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from tenantry.adapters.kubernetes.engine_pods import EnginePods
+from tenantry.adapters.kubernetes.engine_pods import EnginePods, network_variables
 from tenantry.model.facts import EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
 
@@ -361,7 +361,7 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "image": image_of(placement.image, spec.version),
         "imagePullPolicy": placement.pull_policy,
         "args": ["engine", "--data", DATA_PATH, "--listen", f"0.0.0.0:{PORT}"],
-        "env": [*variables, *_network(placement), *placement.pods.variables(KEYS_PATH)],
+        "env": [*variables, *network_variables(placement), *placement.pods.variables(KEYS_PATH)],
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "resources": placement.pods.resources(spec.size),
         "volumeMounts": mounts,
@@ -374,16 +374,6 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
             "capabilities": {"drop": ["ALL"]},
         },
     }
-
-
-def _network(placement: Placement) -> list[dict[str, str]]:
-    """Only what differs from the engine's own defaults: an engine whose environment changes starts anew."""
-    values = {
-        "OUTBOUND__HTTP": "true" if placement.http else "",
-        "OUTBOUND__NETWORKS": ",".join(placement.networks),
-        "HTTP__PROXIES": ",".join(placement.proxies),
-    }
-    return [{"name": f"TENANTRY_{key}", "value": value} for key, value in values.items() if value]
 
 
 def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
