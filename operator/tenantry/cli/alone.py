@@ -42,7 +42,8 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     bound = listening(host, port)
     public_url = settings.public_url.rstrip("/")
     managed, limits = settings.managed, Checking.of(settings).limits
-    engine = await Engine.open(data, database_url=database or await asyncio.to_thread(database_of, managed), limits=limits)
+    url = database or await asyncio.to_thread(database_of, managed)
+    engine = await Engine.open(data, database_url=url, limits=limits, owner=managed.uid)
     try:
         outbound = settings.outbound
         served = await (

@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     group.callback()(engine)
     group.command("backup")(backup)
     group.command("restore")(restore)
+    group.command("release")(release)
     group.command("await", hidden=True)(await_restore)
     app.add_typer(group)
 
@@ -101,6 +102,32 @@ def restore(
     else:
         restore_engine(archive, data, url)
     write(f"{data}  restored")
+
+
+def release(
+    data: Annotated[Path | None, typer.Option("--data", help="The engine's folder.")] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", help="URL of the database; SQLite in the folder if absent.")
+    ] = None,
+) -> None:
+    """Lets the next engine that starts take a database over. Stop the engine that uses it first.
+
+    An engine refuses a database that belongs to another one, or that is used when its own folder is new.
+
+    Example: tenantry engine release --database postgresql://db.example.com/crm
+    """
+    from tenantry.adapters.store.state_folder import FolderLock
+    from tenantry.engine.ownership import release as release_database
+
+    if data is not None and not data.is_dir():
+        raise Failure(f"{data}: no such folder", BAD_INPUT)
+    lock = FolderLock(data) if data is not None else None
+    try:
+        release_database(data, database)
+    finally:
+        if lock is not None:
+            lock.release()
+    write(f"{data if database is None else 'the database'}  released: the next engine that starts takes it over")
 
 
 def await_restore(data: Data) -> None:

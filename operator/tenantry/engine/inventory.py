@@ -11,17 +11,18 @@ from tenantry.model.facts import EngineApp
 
 def is_of_an_engine(table: str) -> bool:
     """Is a table of that name a record of the engine's, or of one of its apps? Others may share its database."""
-    return table.startswith("_tenantry_") or _is_of_an_app(table)
+    return table.startswith("_tenantry_") or is_of_an_app(table)
 
 
-def _is_of_an_app(table: str) -> bool:
+def is_of_an_app(table: str) -> bool:
+    """Is a table of that name one of an app?"""
     return "__" in table and not table.startswith("_")
 
 
 def apps_with_rows(connection: sa.Connection) -> frozenset[str]:
     """The ids of the apps of which any table holds a row, installed or not."""
     found: set[str] = set()
-    for name in filter(_is_of_an_app, sa.inspect(connection).get_table_names()):
+    for name in filter(is_of_an_app, sa.inspect(connection).get_table_names()):
         app = _app_of(name)
         if app not in found and connection.execute(sa.select(sa.literal(1)).select_from(sa.table(name)).limit(1)).first():
             found.add(app)
@@ -39,7 +40,7 @@ def held_apps(connection: sa.Connection) -> tuple[EngineApp, ...]:
         stored.setdefault(one.app, []).append(one)
     installed = records.installed(connection)
     tables = sa.inspect(connection).get_table_names()
-    prefixes = {_app_of(name) for name in tables if _is_of_an_app(name)}
+    prefixes = {_app_of(name) for name in tables if is_of_an_app(name)}
     apps = []
     for id_ in sorted({*stored, *prefixes}):
         version = installed.get(id_, ("", ""))[0]

@@ -82,6 +82,15 @@ TOLD = sa.Table(
     sa.Column("steps", sa.Text, nullable=False),
 )
 
+OWNER = sa.Table(
+    "_tenantry_owner",
+    _METADATA,
+    sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.String(128), nullable=False),
+)
+WITH_DATA = (VERSIONS, INSTALLED, IDENTITIES, PROVIDERS, FEDERATED)
+"""Tables with a row in every database that an engine was used on."""
+
 
 @dataclass(frozen=True)
 class StoredVersion:
@@ -117,6 +126,17 @@ def _statements(dialect: str) -> tuple[str, ...]:
     spelling = sa.dialects.registry.load(dialect)()
     tables = _METADATA.sorted_tables
     return tuple(str(sa.schema.CreateTable(table, if_not_exists=True).compile(dialect=spelling)) for table in tables)
+
+
+def owner(connection: sa.Connection) -> str | None:
+    """The id of the engine whose database it is; None where it is not marked."""
+    return connection.execute(sa.select(OWNER.c.id)).scalar()
+
+
+def set_owner(connection: sa.Connection, id_: str) -> None:
+    """Replaces the mark."""
+    connection.execute(OWNER.delete())
+    connection.execute(OWNER.insert().values(one=1, id=id_))
 
 
 def versions(connection: sa.Connection, app: str | None = None) -> list[StoredVersion]:

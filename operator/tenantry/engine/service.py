@@ -21,6 +21,7 @@ from tenantry.engine.inventory import apps_with_rows, held_apps
 from tenantry.engine.lanes import Lane, Lanes, engine_sharing
 from tenantry.engine.migration import run
 from tenantry.engine.migration.run import LossRefused
+from tenantry.engine.ownership import Ownership
 from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
 from tenantry.engine.packages.manifest import Manifest
 from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
@@ -55,14 +56,16 @@ _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 class Engine:
     """One engine. Its database is made by its first write; nothing is held open between calls."""
 
-    def __init__(self, data: Path, database_url: str | None, limits: Limits, created_at: datetime, lane: Lane) -> None:
+    def __init__(
+        self, data: Path, database_url: str | None, limits: Limits, created_at: datetime, lane: Lane, owner: str = ""
+    ) -> None:
         self._database = Database(data / FILE, database_url)
         self._shelf = Shelf(data)
         self._sealing = Sealing(data)
         self._limits = limits
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
-        self._transactions = Transactions(self._database, lane)
+        self._transactions = Transactions(self._database, lane, Ownership(data, owner))
         self._exposures = Exposures(self._stored_manifest)
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
@@ -76,14 +79,17 @@ class Engine:
         limits: Limits | None = None,
         created_at: datetime | None = None,
         lane: Lane | None = None,
+        owner: str = "",
     ) -> Engine:
         """Opens the engine of that folder, and removes what interrupted work left there.
 
         created_at: since when the engine, and so its `admin`, is there; now where None. lane: its part of the process's threads;
-        one of threads that all such engines share where None.
+        one of threads that all such engines share where None. owner: the uid of the environment, `""` for a standalone engine.
+
+        Raises Halt: DatabaseTaken where the database is another engine's, DataMissing, and others.
         """
         lane = lane or _LANES.lane("", str(data))
-        engine = cls(data, database_url, limits or Limits(), created_at or datetime.now(UTC), lane)
+        engine = cls(data, database_url, limits or Limits(), created_at or datetime.now(UTC), lane, owner)
         await engine._open(data)
         return engine
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tenantry.engine import records
 from tenantry.engine.database import Database, Locked, limit_time
 from tenantry.engine.lanes import Lane
+from tenantry.engine.ownership import Ownership
 
 T = TypeVar("T")
 WRITE_S = 30.0
@@ -26,8 +27,9 @@ _PAUSE_S = 0.5
 class Transactions:
     """prepared: is there a database with the engine's tables?"""
 
-    def __init__(self, database: Database, lane: Lane) -> None:
+    def __init__(self, database: Database, lane: Lane, ownership: Ownership) -> None:
         self._database = database
+        self._ownership = ownership
         self.lane = lane
         self.prepared = False
 
@@ -47,9 +49,14 @@ class Transactions:
 
         def within(deadline: Deadline) -> T:
             with self._database.writing() as connection, deadline.over(connection):
-                records.prepare(connection)
+                if self.prepared:
+                    records.prepare(connection)
+                else:
+                    own, server = self._ownership.claim(connection), connection.dialect.name != "sqlite"
                 result = change(connection)
-            self.prepared = True
+            if not self.prepared:
+                self._ownership.claimed(own, server)
+                self.prepared = True
             return result
 
         return await self.run(within, WRITE_S)

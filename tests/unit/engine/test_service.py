@@ -14,6 +14,7 @@ from argon2 import PasswordHasher
 
 from tenantry.engine import records
 from tenantry.engine.lanes import engine_sharing
+from tenantry.engine.ownership import ID_FILE
 from tenantry.engine.packages.check import Limits
 from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.service import Engine
@@ -92,14 +93,14 @@ def mode_of(path: Path) -> int:
 # What an idle engine costs
 
 
-async def test_an_engine_that_nobody_wrote_to_is_an_empty_folder(engine: Engine, data: Path) -> None:
+async def test_an_engine_that_nobody_wrote_to_is_an_empty_folder(engine: Engine, data: Path, url: str | None) -> None:
     assert await engine.apps() == ()
     assert await engine.identity_providers() == ()
     (admin,) = await engine.identities()
     assert (admin.username, admin.created_at) == ("admin", BORN)
     with pytest.raises(Unauthorized):
         await engine.authenticate("admin", "nobody's password")
-    assert not below(data)
+    assert [path.name for path in below(data)] == ([] if url is None else [ID_FILE])
 
 
 async def test_admin_keeps_its_id_and_time_when_it_gets_its_password(engine: Engine) -> None:

@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, cast
 import orjson
 import yaml
 
+from tenantry.engine.ownership import ID_FILE
+from tenantry.engine.records import OWNER
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document, format_time, parse_time, ref_of
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
@@ -41,8 +43,8 @@ DEEPEST = 64
 """Folders of a member's name at most; a package of ours has fewer."""
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
-OF_THE_PLACE = ("lock", "incoming", "lost+found")
-"""What a folder holds beside an engine: for the process that serves it, or for the file system."""
+OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE)
+"""What a folder holds beside an engine: for the process that serves it, for the file system, or to know its database by."""
 Members = Callable[[Path], Generator[str]]
 """Writes one member of the logical copy of a database after the other to that file, and tells its name."""
 
@@ -237,6 +239,8 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Member
         copy.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
+            # What is restored is the database of the engine that starts with it.
+            target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
         tar.add(copy, arcname=_inside(path, folder), recursive=False)
     copied = set(_files(folder))
     for path in sorted(copied.difference(databases)):

@@ -45,7 +45,8 @@ class EngineOpener:
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
         lane = self._lanes.lane(record.ref.tenant_slug or record.ref.namespace, record.ref.id)
-        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at, lane=lane)
+        id_ = record.ref.id
+        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at, lane=lane, owner=id_)
         served = Served(
             engine=engine,
             key_file=folder / "token-key.jwk",

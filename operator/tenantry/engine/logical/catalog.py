@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tenantry.engine.inventory import is_of_an_engine
 from tenantry.engine.logical.session import Connection
+from tenantry.engine.records import OWNER
 
 
 class _Part(BaseModel):
@@ -99,8 +100,9 @@ def names(connection: Connection) -> list[str]:
 
 
 def tables(connection: Connection) -> Tables:
-    """What they are now."""
-    there = names(connection)
+    """What they are now, but for the mark of the owner."""
+    # What is restored is the database of the engine that starts with it.
+    there = [name for name in names(connection) if name != OWNER.name]
 
     def found(query: str) -> dict[str, list[tuple[Any, ...]]]:
         rows: Iterable[tuple[Any, ...]] = connection.execute(query.encode(), (there,))
