@@ -14,6 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.scenario.tools import lacking
+
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 # PostgreSQL refuses to run as root; Debian's package brings a user for it.
 _USER = "postgres" if os.geteuid() == 0 else None
@@ -23,7 +25,7 @@ _USER = "postgres" if os.geteuid() == 0 else None
 def server() -> Iterator[str]:
     """The URL of a running server, without a database's name. Skips where the binaries are missing."""
     if not (BINARIES / "initdb").exists():
-        pytest.skip(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
+        lacking(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
     folder = Path(tempfile.mkdtemp(prefix="pg"))
     if _USER:
         shutil.chown(folder, _USER)

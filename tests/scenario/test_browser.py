@@ -7,21 +7,25 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from playwright import async_api as playwright
 
 from tests.scenario.sign_in_world import CONTACTS, World, sign_in_world
+from tests.scenario.tools import lacking
 
-playwright = pytest.importorskip("playwright.async_api", reason="NO BROWSER TEST: playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER TEST: no chromium here; apt-get install chromium"),
-]
+pytestmark = pytest.mark.slow
 WRITE = """async ([url, email]) => {
     const body = JSON.stringify({email});
     const headers = {"Content-Type": "application/json"};
     try { return (await fetch(url, {method: "POST", credentials: "include", headers, body})).status; }
     catch (error) { return String(error); }
 }"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _chromium() -> None:
+    if CHROMIUM is None:
+        lacking("no chromium here: apt-get install chromium")
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+
+from tests.scenario.tools import lacking
 
 WITHIN_S = 10.0
 _SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
@@ -80,7 +81,7 @@ class Sshd:
 def sshd(folder: Path) -> Iterator[Sshd]:
     """Runs it on loopback. Skips the test where openssh-server is not installed."""
     if _SSHD is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("NOT RUN: there is no sshd on this machine; install openssh-server")
+        lacking("there is no sshd on this machine; install openssh-server")
     folder.mkdir()
     _, host = _key(folder / "host")
     secret, public = _key(folder / "user")
