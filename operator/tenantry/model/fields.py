@@ -59,6 +59,9 @@ Slug = Annotated[
     ),
 ]
 ObjectName = Annotated[str, Field(min_length=1, max_length=40, pattern=LABEL_PATTERN)]
+EnvironmentName = Annotated[
+    ObjectName, Field(description="The metadata.name of the Environment, in the same namespace. Immutable.")
+]
 NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=LABEL_PATTERN)]
 AppId = Annotated[str, Field(min_length=1, max_length=40, pattern=APP_PATTERN)]
 AppVersion = Annotated[str, Field(min_length=1, max_length=64, pattern=VERSION_PATTERN)]
@@ -109,6 +112,8 @@ Url = Annotated[
     ),
 ]
 Role = Literal["SUPERUSER", "ADMIN", "VIEWER"]
+Suspend = Annotated[bool, Field(description="If true, the object is left as it is until this is false again. Default: false.")]
+DeletionProtection = Annotated[bool, Field(description="If true, every deletion of the object is refused. Default: false.")]
 
 
 def slug_problem(slug: str) -> str:
@@ -126,5 +131,7 @@ def is_engine_admin(username: str) -> bool:
 class RoleGrant(Value):
     """A role of an app, as its package declares it."""
 
-    app: AppId
-    role: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
+    app: AppId = Field(description="The app that declares the role.")
+    role: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")] = Field(
+        description="The name of the role in the package of the app."
+    )

@@ -138,61 +138,67 @@ class Metadata(Lenient):
 class Condition(Lenient):
     """A condition as kstatus reads it."""
 
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    observed_generation: int = 0
-    last_transition_time: Time | None = None
+    type: str = Field(description="What the condition is about, such as `Ready`, `Reconciling` or `Stalled`.")
+    status: str = Field(description="`True`, `False` or `Unknown`.")
+    reason: str = Field(default="", description="The cause as one word for programs; the page of the kind lists them.")
+    message: str = Field(default="", description="The cause as a sentence for people.")
+    observed_generation: int = Field(default=0, description="The metadata.generation that the condition was made for.")
+    last_transition_time: Time | None = Field(default=None, description="When `status` last changed.")
 
 
 class SecretKeyRef(Value):
     """A key of a Secret in the object's own namespace; the Secret carries the label `tenantry.dev/credential`."""
 
-    name: str = Field(min_length=1, max_length=253)
-    key: str = Field(default="password", min_length=1, max_length=253)
+    name: str = Field(min_length=1, max_length=253, description="The name of the Secret.")
+    key: str = Field(default="password", min_length=1, max_length=253, description="The key of the Secret's data.")
 
 
 class BoundTenant(Value):
     """A Tenant that was named: its name, and the uid that the name meant when it was first seen."""
 
-    name: str
-    uid: str
+    name: str = Field(description="The metadata.name of the Tenant.")
+    uid: str = Field(description="The metadata.uid of the Tenant that had this name when it was first seen.")
 
 
 class LastOperation(Lenient):
-    """The newest Operation of an object. `by` tells who must act on a failure: `User` or `Operator`."""
+    """The newest Operation of an object."""
 
-    id: str
-    action: str = ""
-    status: str = ""
-    result: str = ""
-    code: str = ""
-    by: str = ""
+    id: str = Field(description="The metadata.name of the Operation, in tenantry-system.")
+    action: str = Field(default="", description="The kind of change, such as `INSTALL_APP`.")
+    status: str = Field(default="", description="`QUEUED`, `RUNNING` or `COMPLETED`.")
+    result: str = Field(default="", description="`PENDING`, `SUCCESS`, `FAILURE` or `CANCELLED`.")
+    code: str = Field(default="", description="The reason of a failure as one word; empty without one.")
+    by: str = Field(default="", description="Who must act on a failure: `User` or `Operator`; empty without one.")
 
 
 class Blocker(Lenient):
     """What a deletion waits for."""
 
-    object: str
-    reason: str
-    since: Time
-    resolve: str
+    object: str = Field(description="The object that is in the way, as KIND/NAMESPACE/NAME.")
+    reason: str = Field(description="The cause as one word.")
+    since: Time = Field(description="When the deletion began to wait for it.")
+    resolve: str = Field(description="The next step for a person.")
 
 
 class Deletion(Lenient):
     """The state of a deletion that has not ended."""
 
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple[Blocker, ...] = Field(default=(), description="Everything that the deletion waits for.")
 
 
 class Status(Lenient):
     """What every kind's status has."""
 
-    observed_generation: int = -1
-    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = Field(
+        default=-1, description="The metadata.generation that this status was made for; -1 before the first reconcile."
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), description="The state of the object, one entry a type, as kstatus and `kubectl wait` read it."
+    )
     last_operation: LastOperation | None = None
-    last_handled_reconcile_at: str | None = None
+    last_handled_reconcile_at: str | None = Field(
+        default=None, description="The value of the annotation tenantry.dev/reconcile-requested-at that was last acted on."
+    )
     deletion: Deletion | None = None
 
     def condition(self, type_: str) -> Condition | None:

@@ -53,6 +53,15 @@ def test_every_declared_string_and_list_is_bounded(kind: crds.Kind) -> None:
 
 
 @EVERY_KIND
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_field_is_described_by_a_sentence(kind: crds.Kind, part: str) -> None:
+    described = {path: each.get("description", "") for path, each in _schemas(crds.object_schema(kind)["properties"][part], part)}
+    fields = {path: text for path, text in described.items() if not path.endswith("[]")}
+
+    assert [path for path, text in fields.items() if not text.endswith((".", "?"))] == []
+
+
+@EVERY_KIND
 def test_only_the_status_as_a_whole_has_a_default(kind: crds.Kind) -> None:
     status = crds.object_schema(kind)["properties"]["status"]
     inner = [path for path, schema in _schemas(status) if path and "default" in schema]

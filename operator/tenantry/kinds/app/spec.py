@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tenantry.model.fields import AllowedDrops, AppId, AppVersion, ObjectName
+from tenantry.model.fields import AllowedDrops, AppId, AppVersion, EnvironmentName, Suspend
 from tenantry.model.resource import Resource, Status, Value
 
 
@@ -26,25 +26,31 @@ class AppSpec(Value):
         }
     }
 
-    environment: ObjectName
-    app: AppId
+    environment: EnvironmentName
+    app: AppId = Field(description="The app, as its packages name it. Immutable.")
     version: AppVersion | None = Field(default=None, description="The installed version; uninstalled where absent.")
     keep: list[AppVersion] = Field(
         default_factory=list, max_length=50, description="Versions that the engine stores besides the installed one."
     )
     allow_drops_for: AllowedDrops | None = None
-    suspend: bool = False
+    suspend: Suspend = False
 
 
 class AppStatus(Status):
-    """What is seen of an App. availableVersions in upload order; persisted: the engine holds tables of it."""
+    """What is seen of an App."""
 
-    name: str | None = None
-    author: str | None = None
-    available_versions: tuple[str, ...] = ()
-    installed_version: str | None = None
-    persisted: bool = False
-    last_handled_drop_data_at: str | None = None
+    name: str | None = Field(
+        default=None, description="The app's display name: of the installed version, else of the newest one."
+    )
+    author: str | None = Field(default=None, description="The app's author: of the installed version, else of the newest one.")
+    available_versions: tuple[str, ...] = Field(
+        default=(), description="The versions that the engine stores, in the order of their upload."
+    )
+    installed_version: str | None = Field(default=None, description="The installed version; absent while there is none.")
+    persisted: bool = Field(default=False, description="If true, the engine holds tables of the app; an uninstall leaves them.")
+    last_handled_drop_data_at: str | None = Field(
+        default=None, description="The value of the annotation tenantry.dev/drop-data-requested-at that was last acted on."
+    )
 
 
 class App(Resource[AppSpec, AppStatus]):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tenantry.kinds.signatures import PackageKey
-from tenantry.model.fields import EFFECTIVE_SLUG, DeclaredId, DisplayName, ObjectName, Slug, Url
+from tenantry.model.fields import EFFECTIVE_SLUG, DeclaredId, DeletionProtection, DisplayName, ObjectName, Slug, Suspend, Url
 from tenantry.model.resource import TURN, Resource, SecretKeyRef, Status, Time, Value
 
 PROTECTED = "protected=true"
@@ -48,9 +48,22 @@ class Engine(Value):
         }
     }
 
-    version: str | None = Field(default=None, min_length=1, max_length=128)
-    size: str | None = Field(default=None, min_length=1, max_length=40)
-    storage: str | None = Field(default=None, min_length=2, max_length=20, pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$")
+    version: str | None = Field(
+        default=None, min_length=1, max_length=128, description="The version of the engine; the platform's where absent."
+    )
+    size: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=40,
+        description="One of the sizes that the platform offers; its default where absent.",
+    )
+    storage: str | None = Field(
+        default=None,
+        min_length=2,
+        max_length=20,
+        pattern=r"^[1-9][0-9]*(Mi|Gi|Ti)$",
+        description="The size of the engine's volume in Mi, Gi or Ti; the platform's default where absent. On a cluster only.",
+    )
     database: Database | None = None
     unmanaged: Literal["Keep", "Remove"] = Field(
         default="Keep", description="What happens to apps and identities of the engine that nobody declared."
@@ -74,12 +87,16 @@ class EnvironmentSpec(Value):
     display_name: DisplayName | None = None
     slug: Slug | None = None
     region: ObjectName = Field(description="The Region in which it runs.")
-    deletion_protection: bool = False
+    deletion_protection: DeletionProtection = False
     deletion_policy: Literal["Snapshot", "Delete", "Retain"] = Field(
         default="Snapshot", description="`Snapshot`: where there is data, a restorable archive first."
     )
-    suspend: bool = False
-    drift_policy: Literal["Correct", "Warn"] = "Correct"
+    suspend: Suspend = False
+    drift_policy: Literal["Correct", "Warn"] = Field(
+        default="Correct",
+        description="What happens when the engine differs from the declarations. `Correct` (default): it is put right."
+        " `Warn`: the condition `Drifted` shows it.",
+    )
     engine: Engine = Field(default_factory=Engine)
     package_keys: list[PackageKey] | None = Field(
         default=None, min_length=1, max_length=20, description="One of them has signed every package, beside one of the region's."
@@ -94,12 +111,12 @@ def host_label(slug: str, tenant_slug: str) -> str:
 class EngineStatus(Value):
     """The engine as REST shows it."""
 
-    id: str = ""
-    name: str = ""
-    status: Literal["PENDING", "RUNNING", "FAILED", "DELETING"] = "PENDING"
-    url: str = ""
-    external_id: str = ""
-    created_at: Time | None = None
+    id: str = Field(default="", description="The id of the engine in REST.")
+    name: str = Field(default="", description="The name of the engine in REST.")
+    status: Literal["PENDING", "RUNNING", "FAILED", "DELETING"] = Field(default="PENDING", description="The state of the engine.")
+    url: str = Field(default="", description="The address at which people and programs reach the engine.")
+    external_id: str = Field(default="", description="The engine at its provider, below the environment's.")
+    created_at: Time | None = Field(default=None, description="When the engine was made.")
     version: str = Field(default="", description="Of the platform's release that it runs.")
     next: str = Field(default="", description="The version for which it waits to be restarted; empty when it waits for none.")
 
@@ -107,13 +124,21 @@ class EngineStatus(Value):
 class EnvironmentStatus(Status):
     """What is seen of an Environment."""
 
-    phase: Literal["PENDING", "READY", "DELETING"] | None = None
-    slug: str | None = None
+    phase: Literal["PENDING", "READY", "DELETING"] | None = Field(
+        default=None, description="The state as REST shows it; the conditions say why."
+    )
+    slug: str | None = Field(
+        default=None, description="The slug that the environment holds; the one before while a wanted slug is taken."
+    )
     tenant_slug: str | None = Field(default=None, description="The tenant's slug that the URL carries.")
-    url: str | None = None
-    external_id: str | None = None
+    url: str | None = Field(default=None, description="The address at which people and programs reach the environment.")
+    external_id: str | None = Field(
+        default=None, description="The environment at its provider: CLUSTER/NAMESPACE, or local/FOLDER."
+    )
     engine: EngineStatus | None = None
-    last_handled_accept_empty_at: str | None = None
+    last_handled_accept_empty_at: str | None = Field(
+        default=None, description="The value of the annotation tenantry.dev/accept-empty-requested-at that was last acted on."
+    )
 
 
 class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):

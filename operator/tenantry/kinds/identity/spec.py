@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from tenantry.model.fields import ENGINE_ADMIN, DeclaredId, ObjectName, RoleGrant, Username
+from tenantry.model.fields import ENGINE_ADMIN, DeclaredId, EnvironmentName, RoleGrant, Username
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 
@@ -33,18 +33,20 @@ class IdentitySpec(Value):
     }
 
     id: DeclaredId | None = None
-    environment: ObjectName
-    username: Username
+    environment: EnvironmentName
+    username: Username = Field(description="The name at sign-in, unique in the engine in upper and lower case. Immutable.")
     password_secret_ref: SecretKeyRef
-    roles: list[RoleGrant] = Field(default_factory=list, max_length=100)
+    roles: list[RoleGrant] = Field(
+        default_factory=list, max_length=100, description="The roles of apps that the user has; none by default."
+    )
 
 
 class IdentityStatus(Status):
     """What is seen of an Identity."""
 
-    id: str | None = None
-    created_at: Time | None = None
-    claimed: bool = False
+    id: str | None = Field(default=None, description="The id of the user in the engine.")
+    created_at: Time | None = Field(default=None, description="When the engine made the user.")
+    claimed: bool = Field(default=False, description="If true, this is the Identity that counts for its username.")
     credential: str | None = Field(default=None, description="Keyed fingerprint of the delivered credential.")
 
 

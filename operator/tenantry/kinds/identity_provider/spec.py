@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tenantry.model.fields import DeclaredId, DisplayName, ObjectName, RoleGrant, Url
+from tenantry.model.fields import DeclaredId, DisplayName, EnvironmentName, RoleGrant, Url
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 Scope = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[\x21\x23-\x5b\x5d-\x7e]+$")]
@@ -29,14 +29,21 @@ class IdentityProviderSpec(Value):
     }
 
     id: DeclaredId | None = None
-    environment: ObjectName
+    environment: EnvironmentName
     display_name: DisplayName | None = None
-    issuer_url: Url
-    client_id: Annotated[str, Field(min_length=1, max_length=256)]
+    issuer_url: Url = Field(description="The issuer, an http or https URL without credentials.")
+    client_id: str = Field(min_length=1, max_length=256, description="The client id of the engine at the issuer.")
     client_secret_ref: SecretKeyRef | None = None
-    scopes: list[Scope] = Field(default_factory=lambda: ["openid", "profile", "email"], min_length=1, max_length=30)
-    auto_provision: bool = False
-    active: bool = True
+    scopes: list[Scope] = Field(
+        default_factory=lambda: ["openid", "profile", "email"],
+        min_length=1,
+        max_length=30,
+        description="The scopes that a sign-in asks for. Default: openid, profile and email.",
+    )
+    auto_provision: bool = Field(
+        default=False, description="If true, a person who is new gets a user of the engine at the first sign-in. Default: false."
+    )
+    active: bool = Field(default=True, description="If false, nobody signs in through it. Default: true.")
     default_roles: list[RoleGrant] = Field(default_factory=list, max_length=100, description="Of every user that it signs in.")
     roles_claim: str | None = Field(
         default=None,
@@ -50,9 +57,9 @@ class IdentityProviderSpec(Value):
 class IdentityProviderStatus(Status):
     """What is seen of an IdentityProvider."""
 
-    id: str | None = None
-    created_at: Time | None = None
-    claimed: bool = False
+    id: str | None = Field(default=None, description="The id of the provider in the engine.")
+    created_at: Time | None = Field(default=None, description="When the engine stored the provider.")
+    claimed: bool = Field(default=False, description="If true, this is the IdentityProvider that counts for its name.")
     credential: str | None = Field(default=None, description="Keyed fingerprint of the delivered credential.")
 
 

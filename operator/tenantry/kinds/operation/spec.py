@@ -36,14 +36,14 @@ _SAME_STEPS = "!has(oldSelf.steps) || oldSelf.steps.size() == 0 || (has(self.ste
 class Target(Value):
     """The object that the Operation changes."""
 
-    kind: Text
-    namespace: Text = ""
-    name: Text
-    uid: Text
+    kind: Text = Field(description="The kind of the object.")
+    namespace: Text = Field(default="", description="The namespace of the object; empty for a cluster-scoped one.")
+    name: Text = Field(description="The metadata.name of the object.")
+    uid: Text = Field(description="The metadata.uid of the object: one that is made again is another target.")
 
 
 class OperationSpec(Value):
-    """What the Operation is about. cause: the generation, `delete`, an annotation's value, or a drift's digest and time.
+    """What the Operation is about.
 
     Immutable, save that a QUEUED one gets its steps when its pass begins.
     """
@@ -57,31 +57,40 @@ class OperationSpec(Value):
         }
     }
 
-    action: Action
+    action: Action = Field(description="The kind of change.")
     target: Target
-    subject: Text = ""
-    cause: Text
-    attempt: int = Field(default=0, ge=0, le=1_000_000)
+    subject: Text = Field(default="", description="The app version that it is about; empty for another change.")
+    cause: Text = Field(
+        description="The generation of the target, `delete`, the value of an annotation, or the digest and time of a drift."
+    )
+    attempt: int = Field(
+        default=0, ge=0, le=1_000_000, description="Counts up when the same change is tried again after a failure. Default: 0."
+    )
     tenant: Text = Field(default="", description="The Tenant's name; empty for work of the platform.")
     tenant_uid: Text = Field(default="", description="The Tenant's uid: whose the Operation is, for good.")
     tenant_id: Text = Field(default="", description="The Tenant's id in REST, as it was when the Operation was opened.")
     environment_id: Text = Field(default="", description="The id in REST of the Environment that it is about or is in.")
-    requested_by: Text = "system"
-    steps: tuple[Text, ...] = Field(default=(), max_length=1000)
-    scheduled_on: Time | None = None
+    requested_by: Text = Field(default="system", description="The user who asked for it. Default: system.")
+    steps: tuple[Text, ...] = Field(default=(), max_length=1000, description="The planned steps, one line each, without secrets.")
+    scheduled_on: Time | None = Field(default=None, description="The earliest start; at once where absent.")
 
 
 class OperationStatus(Status):
-    """How far it is. logs: the newest 4 KiB; the whole log is a blob."""
+    """The progress and the result of an Operation."""
 
-    status: State = "QUEUED"
-    result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = "PENDING"
-    details: Text = ""
-    code: Text = ""
-    by: Literal["", "User", "Operator"] = ""
-    started_on: Time | None = None
-    ends_on: Time | None = None
-    logs: str = Field(default="", max_length=8192)
+    status: State = Field(default="QUEUED", description="`QUEUED`, then `RUNNING`, then `COMPLETED`.")
+    result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = Field(
+        default="PENDING", description="`PENDING` until it is completed."
+    )
+    details: Text = Field(default="", description="The result as one sentence.")
+    code: Text = Field(default="", description="The reason of a failure as one word; empty without one.")
+    by: Literal["", "User", "Operator"] = Field(
+        default="",
+        description="Who must act on a failure: `User` (the declaration or its inputs) or `Operator` (the platform).",
+    )
+    started_on: Time | None = Field(default=None, description="When it started.")
+    ends_on: Time | None = Field(default=None, description="When it ended.")
+    logs: str = Field(default="", max_length=8192, description="The newest 4 KiB of its log; `tenantry logs` has all of it.")
 
 
 class Operation(Resource[OperationSpec, OperationStatus]):

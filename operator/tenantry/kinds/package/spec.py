@@ -77,9 +77,15 @@ class PackageSpec(Value):
         }
     }
 
-    app: AppId
-    version: AppVersion
-    sha256: str | None = Field(default=None, min_length=64, max_length=64, pattern=r"^[0-9a-f]{64}$")
+    app: AppId = Field(description="The app, as `id` of its app.yaml has it. Immutable.")
+    version: AppVersion = Field(description="The version, as `version` of its app.yaml has it. Immutable.")
+    sha256: str | None = Field(
+        default=None,
+        min_length=64,
+        max_length=64,
+        pattern=r"^[0-9a-f]{64}$",
+        description="The SHA-256 of the package file, 64 hex digits. Filled in by an upload where absent; immutable once set.",
+    )
     signature: str | None = Field(
         default=None, min_length=1, max_length=2048, description="The .minisig file of its bytes, where they must be signed."
     )
@@ -88,14 +94,14 @@ class PackageSpec(Value):
 
 
 class PackageStatus(Status):
-    """What is seen of a Package. size in bytes; tables: how many it declares."""
+    """What is seen of a Package."""
 
-    name: str | None = None
-    author: str | None = None
-    size: int | None = None
-    tables: int | None = None
-    symbols: bool | None = None
-    claimed: bool = False
+    name: str | None = Field(default=None, description="The display name of the app, from its app.yaml.")
+    author: str | None = Field(default=None, description="The author of the app, from its app.yaml.")
+    size: int | None = Field(default=None, description="The size of the package file in bytes.")
+    tables: int | None = Field(default=None, description="The number of tables that the app declares.")
+    symbols: bool | None = Field(default=None, description="If true, the package has a symbol file.")
+    claimed: bool = Field(default=False, description="If true, this is the Package that counts for its app and version.")
 
 
 class Package(Resource[PackageSpec, PackageStatus]):

@@ -40,9 +40,19 @@ class KubernetesSettings(Value):
     kubeconfig_secret_ref: SecretKeyRef | None = Field(
         default=None, description="A remote cluster's kubeconfig, in tenantry-system; this cluster where absent."
     )
-    ingress_class_name: str | None = Field(default=None, min_length=1, max_length=253)
-    tls: bool = True
-    storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+    ingress_class_name: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="The class of the engines' Ingresses; the cluster's default where absent.",
+    )
+    tls: bool = Field(default=True, description="If true, engines are reached by https. Default: true.")
+    storage_class_name: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="The storage class of the engines' volumes; the cluster's default where absent.",
+    )
 
 
 class Window(Value):
@@ -76,8 +86,12 @@ class RolloutRules(Value):
 class EngineRules(Value):
     """What environments of this region may ask for. Absent lists allow everything."""
 
-    images: list[Annotated[str, Field(min_length=1, max_length=512)]] | None = Field(default=None, max_length=50)
-    sizes: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(default=None, max_length=20)
+    images: list[Annotated[str, Field(min_length=1, max_length=512)]] | None = Field(
+        default=None, max_length=50, description="The values that `engine.version` of an Environment may have; all where absent."
+    )
+    sizes: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(
+        default=None, max_length=20, description="The values that `engine.size` of an Environment may have; all where absent."
+    )
     external: bool = Field(default=False, description="May environments adopt engines that run elsewhere?")
     external_networks: list[Network] | None = Field(
         default=None,
@@ -103,7 +117,7 @@ class RegionSpec(Value):
         default=None, min_length=1, max_length=20, description="One of them has signed every package that is installed here."
     )
     provider: Provider = Field(default="Host", description="`Host` is the deployer of the host that runs Tenantry.")
-    subdomain: Subdomain | None = None
+    subdomain: Subdomain | None = Field(default=None, description="The domain below which engines on a cluster are reached.")
     kubernetes: KubernetesSettings | None = None
 
 
@@ -118,8 +132,10 @@ class RolloutStatus(Value):
 class RegionStatus(Status):
     """What is seen of a Region."""
 
-    provider: Literal["Local", "Kubernetes"] | None = None
-    environments: int = 0
+    provider: Literal["Local", "Kubernetes"] | None = Field(default=None, description="The provider in effect.")
+    environments: int = Field(
+        default=0, description="The number of environments in the region; a DELETE is refused unless it is 0."
+    )
     tenants: tuple[BoundTenant, ...] = Field(
         default=(), description="The Tenants of `spec.tenants` by uid: a later one of the same name may not use the region."
     )

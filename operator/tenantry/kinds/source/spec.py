@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.config import JsonDict
 
+from tenantry.model.fields import Suspend
 from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 _PLACEHOLDER = r"\{(namespace|kind|name)\}"
@@ -84,8 +85,15 @@ class SourceVerify(Value):
 class SourcePrune(Value):
     """What a sync may delete without being approved: percent of its objects, once it has more than `objects`."""
 
-    objects: int = Field(default=10, ge=0, le=1_000_000)
-    percent: int = Field(default=50, ge=0, le=100)
+    objects: int = Field(
+        default=10,
+        ge=0,
+        le=1_000_000,
+        description="A Source with at most this many objects may lose all of them at once. Default: 10.",
+    )
+    percent: int = Field(
+        default=50, ge=0, le=100, description="The share, in percent, that a larger Source may lose in one sync. Default: 50."
+    )
 
 
 class SourceSigningKey(Value):
@@ -97,7 +105,10 @@ class SourceSigningKey(Value):
 class SourceWriteBack(Value):
     """What becomes of REST writes of what the Source declares: refusals, commits on its branch, or each a branch for review."""
 
-    mode: Literal["Off", "Branch", "Review"] = "Off"
+    mode: Literal["Off", "Branch", "Review"] = Field(
+        default="Off",
+        description="`Off` (default): writes are refused. `Branch`: a commit on the branch. `Review`: on a branch of its own.",
+    )
     path: WritePattern = "{namespace}/{kind}-{name}.yaml"
     signing_key: SourceSigningKey | None = None
 
@@ -125,7 +136,7 @@ class SourceSpec(Value):
 
     url: GitAddress
     branch: RevisionName | None = Field(default=None, description="The repository's own where neither branch nor tag is set.")
-    tag: RevisionName | None = None
+    tag: RevisionName | None = Field(default=None, description="A tag, instead of a branch.")
     path: str | None = Field(
         default=None,
         min_length=1,
@@ -143,7 +154,7 @@ class SourceSpec(Value):
         default="Retain", description="What becomes of its objects when the Source is deleted."
     )
     wait: bool = Field(default=False, description="Ready only while all objects of the Source are.")
-    suspend: bool = False
+    suspend: Suspend = False
 
     @property
     def interval_s(self) -> float:
@@ -160,8 +171,8 @@ class SourceSpec(Value):
 class KeptObject(Value):
     """An object that left the repository and is not pruned."""
 
-    object: str
-    reason: str
+    object: str = Field(description="The object, as KIND/NAMESPACE/NAME.")
+    reason: str = Field(description="Why it is not pruned.")
 
 
 class SourceStatus(Status):
@@ -169,13 +180,15 @@ class SourceStatus(Status):
 
     revision: str | None = Field(default=None, description="The commit that is applied.")
     settled_revision: str | None = Field(default=None, description="The last commit of which nothing was left to approve.")
-    last_sync: Time | None = None
+    last_sync: Time | None = Field(default=None, description="When the remote was last read and applied.")
     documents: int | None = Field(default=None, description="How many that commit declares.")
     objects: int | None = Field(default=None, description="How many objects are the Source's.")
     problems: tuple[str, ...] = Field(
         default=(), description="Why newer commits, or some objects, are not applied: FILE:LINE: ..."
     )
-    kept: tuple[KeptObject, ...] = ()
+    kept: tuple[KeptObject, ...] = Field(
+        default=(), description="Objects that left the repository and stay until somebody approves their deletion."
+    )
     approval: str | None = Field(default=None, description="What an approval of the kept objects names.")
 
 

@@ -8,15 +8,29 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tenantry.model.facts import TenantAccess
-from tenantry.model.fields import EFFECTIVE_SLUG, IMMUTABLE, DeclaredId, DisplayName, Group, NamespaceName, Slug
+from tenantry.model.fields import (
+    EFFECTIVE_SLUG,
+    IMMUTABLE,
+    DeclaredId,
+    DeletionProtection,
+    DisplayName,
+    Group,
+    NamespaceName,
+    Slug,
+    Suspend,
+)
 from tenantry.model.resource import Resource, Status, Value
 
 
 class Access(Value):
     """Groups of people, as the cluster's or the issuer's sign-in names them."""
 
-    admins: list[Group] = Field(default_factory=list, max_length=50)
-    viewers: list[Group] = Field(default_factory=list, max_length=50)
+    admins: list[Group] = Field(
+        default_factory=list, max_length=50, description="Groups that administer the tenant's namespace; none by default."
+    )
+    viewers: list[Group] = Field(
+        default_factory=list, max_length=50, description="Groups that read the tenant's namespace; none by default."
+    )
 
     @property
     def facts(self) -> TenantAccess:
@@ -26,7 +40,9 @@ class Access(Value):
 class Quota(Value):
     """What the tenant may have at most."""
 
-    environments: int | None = Field(default=None, ge=0, le=10_000)
+    environments: int | None = Field(
+        default=None, ge=0, le=10_000, description="The number of environments that the tenant may have; no limit where absent."
+    )
 
 
 class TenantSpec(Value):
@@ -54,23 +70,27 @@ class TenantSpec(Value):
         json_schema_extra={"x-kubernetes-validations": [IMMUTABLE]},
     )
     access: Access = Field(default_factory=Access)
-    deletion_protection: bool = False
+    deletion_protection: DeletionProtection = False
     quota: Quota = Field(default_factory=Quota)
-    suspend: bool = False
+    suspend: Suspend = False
 
 
 class BoundNamespace(Value):
     """The binding of a tenant to its namespace: the label on the namespace is only consent."""
 
-    name: str
-    uid: str
+    name: str = Field(description="The metadata.name of the namespace.")
+    uid: str = Field(description="The metadata.uid of the namespace: another one of the same name is not the tenant's.")
 
 
 class TenantStatus(Status):
     """What is seen of a Tenant."""
 
-    phase: Literal["READY", "DELETING"] | None = None
-    slug: str | None = None
+    phase: Literal["READY", "DELETING"] | None = Field(
+        default=None, description="The state as REST shows it; the conditions say why."
+    )
+    slug: str | None = Field(
+        default=None, description="The slug that the tenant holds; the one before while a wanted slug is taken."
+    )
     namespace: BoundNamespace | None = None
     protected_environments: int = Field(default=0, description="How many of its environments have deletionProtection.")
 

@@ -40,8 +40,10 @@ class UserSpec(Value):
 
     id: DeclaredId | None = None
     display_name: DisplayName | None = None
-    username: Username
-    role: Role
+    username: Username = Field(description="The name at sign-in, unique on the platform in upper and lower case. Immutable.")
+    role: Role = Field(
+        description="`SUPERUSER` may do everything, `ADMIN` everything within one tenant, `VIEWER` reads within one tenant."
+    )
     tenant: ObjectName | None = Field(default=None, description="A Tenant's name; none for a SUPERUSER.")
     password_secret_ref: SecretKeyRef
 
@@ -49,17 +51,17 @@ class UserSpec(Value):
 class UserIdentity(Value):
     """The credential of a User."""
 
-    id: str
-    identity_id: str
-    user_id: str
-    created_at: Time | None = None
+    id: str = Field(description="The id of the identity in REST.")
+    identity_id: str = Field(description="The id of its credential in REST.")
+    user_id: str = Field(description="The id of the User in REST.")
+    created_at: Time | None = Field(default=None, description="When the User was created.")
 
 
 class Replaced(Value):
     """A later Tenant of the same name, and the User's generation when that was first seen."""
 
-    uid: str
-    generation: int
+    uid: str = Field(description="The metadata.uid of the later Tenant.")
+    generation: int = Field(description="The metadata.generation of the User when the later Tenant was first seen.")
 
 
 class UserTenant(BoundTenant):
@@ -71,11 +73,11 @@ class UserTenant(BoundTenant):
 class UserStatus(Status):
     """What is seen of a User."""
 
-    id: str | None = None
-    identities: tuple[UserIdentity, ...] = ()
+    id: str | None = Field(default=None, description="The id in REST.")
+    identities: tuple[UserIdentity, ...] = Field(default=(), description="The credentials of the User, as REST shows them.")
     credential: str | None = Field(default=None, description="Keyed fingerprint of the credential: changes with it.")
-    updated_at: Time | None = None
-    claimed: bool = False
+    updated_at: Time | None = Field(default=None, description="When the spec last changed.")
+    claimed: bool = Field(default=False, description="If true, this is the User that counts for its username.")
     tenant: UserTenant | None = Field(default=None, description="The Tenant that it belongs to, by its uid.")
 
 
