@@ -114,6 +114,39 @@ async def test_labels_of_others_stay(console: Console) -> None:
     assert (await console.get(Ref("Tenant", "", "acme")))["metadata"]["labels"] == {"team": "a", "size": "small"}
 
 
+NAMESPACE: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant-acme"}}
+
+
+def package(**spec: Any) -> Json:
+    metadata = {"name": "crm", "namespace": "tenant-acme"}
+    return {"apiVersion": API_VERSION, "kind": "Package", "metadata": metadata, "spec": {"app": "crm", "version": "1", **spec}}
+
+
+async def test_a_declared_sha256_cannot_be_left_out_later(console: Console) -> None:
+    await console.apply(NAMESPACE)
+    await console.apply(package(sha256="a" * 64))
+
+    with pytest.raises(Invalid) as refused:
+        await console.apply(package())
+
+    assert [problem.field for problem in refused.value.problems] == ["spec.sha256"]
+
+
+async def test_a_sha256_that_was_filled_in_stays_until_it_is_declared(console: Console) -> None:
+    await console.apply(NAMESPACE)
+    await console.apply(package())
+    ref = Ref("Package", "tenant-acme", "crm")
+    filled = {"spec": {"sha256": "a" * 64}, "metadata": {"annotations": {"tenantry.dev/filled-in": "sha256"}}}
+    await console.patch(ref, filled)
+
+    assert (await console.apply(package())).outcome == "unchanged"
+    assert (await console.get(ref))["spec"]["sha256"] == "a" * 64
+
+    await console.apply(package(sha256="a" * 64))
+    with pytest.raises(Invalid):
+        await console.apply(package())
+
+
 async def test_lists_are_in_order_of_name(console: Console) -> None:
     for name in ("zeta", "acme", "mid"):
         await console.apply(tenant(name))

@@ -374,3 +374,5 @@ async def test_a_push_names_the_sha256_of_the_package_that_waits_for_it_and_of_n
         await world.platform.converged()
         packages = {one.metadata.name: one.spec.sha256 for one in world.platform.cache.resources("Package")}
         assert packages == {"crm-1": sha256, "crm-2": None, "crm-other": other}
+        kept = world.platform.cache.resources("Package")
+        assert [one.metadata.name for one in kept if "tenantry.dev/filled-in" in one.metadata.annotations] == ["crm-1"]

@@ -16,7 +16,9 @@ from tenantry.hosts.undeleting import Archives, Undelete
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import BackupFacts, EngineRef, PackageFacts
+from tenantry.model.filled_in import kept, marks_of
 from tenantry.model.resource import (
+    FILLED_IN,
     FINALIZER,
     RECONCILE_REQUESTED,
     REQUESTED_BY,
@@ -255,9 +257,10 @@ def _over(document: Document, current: Document, marks: Mapping[str, str]) -> di
         held[key] = {**(held.get(key) or {}), **(document["metadata"].get(key) or {})}
     body = _without_status(document)
     body["metadata"] = held
-    sha256 = (current.get("spec") or {}).get("sha256")
-    if document["kind"] == "Package" and sha256 and "sha256" not in body["spec"]:
-        body["spec"] = {**body["spec"], "sha256": sha256}
+    held["annotations"].pop(FILLED_IN, None)
+    if filled_in := kept(current, document):
+        body["spec"] = {**(body.get("spec") or {}), **filled_in}
+        held["annotations"] |= marks_of(filled_in)
     if _declared(body) == _declared(current):
         return body
     held["annotations"] = {**held["annotations"], **marks}

@@ -33,6 +33,8 @@ SUSPENDED = "Suspended"
 DROP_DATA_REQUESTED = f"{GROUP}/drop-data-requested-at"
 ACCEPT_EMPTY_REQUESTED = f"{GROUP}/accept-empty-requested-at"
 """Annotation of an Environment whose data is missing: a new value lets an empty engine take its place, once."""
+FILLED_IN = f"{GROUP}/filled-in"
+"""Annotation: the field of the spec that nobody declared and the platform filled in."""
 REQUESTED_BY = f"{GROUP}/requested-by"
 OF_TENANT = f"{GROUP}/of-tenant"
 """Annotation: `<name>/<uid>` of the Tenant for which REST made a User, or to which REST moved it; in a backup, of the Tenant

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tenantry.model.filled_in import kept, marks_of
 from tenantry.model.resource import (
     ALSO_DECLARED_BY,
     CREDENTIAL_LABEL,
     DELETION_CONFIRMED,
+    FILLED_IN,
     PROVENANCE,
     PRUNE,
     RELEASED_FROM,
@@ -23,11 +25,12 @@ from tenantry.model.resource import (
 )
 from tenantry.model.tree import Declared, Origin
 
-_OURS = (PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND, RELEASED_FROM)
+_OURS = (
+    PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND, RELEASED_FROM,
+    FILLED_IN,
+)  # fmt: skip
 """Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
 _PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
-_FILLED_IN = {"Package": ("sha256",)}
-"""Fields that others fill in where the declaration leaves them out."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,9 @@ def replaced(declared: Declared, current: Document, source: str, origin: Origin 
     annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
     if annotations.get(ALSO_DECLARED_BY) == source:  # it has come to this source
         del annotations[ALSO_DECLARED_BY]
-    body = _completed(current, wanted)
+    filled_in = kept(current, wanted)
+    annotations |= marks_of(filled_in)
+    body = _completed(current, wanted, filled_in)
     stands = _standing(annotations, held.get("annotations", {}))
     if body == _body(current) and labels == held.get("labels", {}) and stands == held.get("annotations", {}):
         return None
@@ -93,15 +98,12 @@ def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str
     return {**{key: value for key, value in held.items() if key not in _OURS}, **wanted}
 
 
-def _completed(current: Document, wanted: Document) -> dict[str, Any]:
-    """The declared body, with what others fill in; a Namespace's body is the API server's own."""
+def _completed(current: Document, wanted: Document, filled_in: Mapping[str, Any]) -> dict[str, Any]:
+    """The declared body, with what the platform filled in; a Namespace's body is the API server's own."""
     if wanted["kind"] == "Namespace":
         return _body(current)
     body = _body(wanted)
-    for field in _FILLED_IN.get(wanted["kind"], ()):
-        if field in current["spec"] and field not in body["spec"]:
-            body["spec"] = {**body["spec"], field: current["spec"][field]}
-    return body
+    return {**body, "spec": {**body["spec"], **filled_in}} if filled_in else body
 
 
 def _head(document: Document) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
-from tenantry.model.verdicts import NotFound, Problem
+from tenantry.model.verdicts import Invalid, NotFound, Problem
 from tenantry.runtime.leaving import ORDER, engines_at_stake
 from tenantry.runtime.pruning import Budget, EngineData
 from tenantry.runtime.sync import Synced, Syncer, SyncPlan, Wait, decide_sync
@@ -140,11 +140,47 @@ def test_labels_of_others_stay_and_those_that_mean_something_to_us_go() -> None:
     assert write.document["metadata"]["labels"] == {"team": "blue", "tenantry.dev/source": "default"}
 
 
-def test_a_sha256_that_was_pushed_stays_where_the_declaration_has_none() -> None:
-    spec = {"app": "crm", "version": "1.0.0"}
-    pushed = document("Package", "crm", "tenant-acme", spec={**spec, "sha256": "a" * 64})
+PACKAGE: Mapping[str, Any] = {"app": "crm", "version": "1.0.0"}
+DIGEST = {"sha256": "a" * 64}
+FILLED_IN = {"tenantry.dev/filled-in": "sha256"}
 
-    assert decide(tree(document("Package", "crm", "tenant-acme", spec=spec)), stored(pushed)).replaces == ()
+
+def package(**spec: Any) -> dict[str, Any]:
+    return document("Package", "crm", "tenant-acme", spec={**PACKAGE, **spec})
+
+
+def pushed_package() -> dict[str, Any]:
+    return document("Package", "crm", "tenant-acme", spec={**PACKAGE, **DIGEST}, metadata={"annotations": FILLED_IN})
+
+
+def test_a_sha256_that_was_pushed_stays_where_the_declaration_has_none() -> None:
+    pushed = stored(pushed_package())
+
+    assert decide(tree(package()), pushed).replaces == ()
+
+
+def test_a_sha256_that_was_declared_goes_with_its_line_so_that_admission_refuses() -> None:
+    (write,) = decide(tree(package()), stored(package(**DIGEST))).replaces
+
+    with pytest.raises(Invalid) as refused:
+        ADMISSION.admit(write.document, package(**DIGEST))
+
+    assert [problem.field for problem in refused.value.problems] == ["spec.sha256"]
+
+
+def test_a_sha256_that_was_pushed_and_is_declared_later_is_the_declarations_own() -> None:
+    pushed = stored(pushed_package())
+
+    (write,) = decide(tree(package(**DIGEST)), pushed).replaces
+
+    assert "tenantry.dev/filled-in" not in write.document["metadata"]["annotations"]
+
+
+def test_the_digest_of_a_path_stays_when_the_path_goes() -> None:
+    (write,) = decide(tree(package()), stored(package(**DIGEST, source={"path": "crm"}))).replaces
+
+    assert write.document["spec"]["sha256"] == DIGEST["sha256"]
+    assert write.document["metadata"]["annotations"]["tenantry.dev/filled-in"] == "sha256"
 
 
 def test_a_namespaces_own_spec_is_no_difference() -> None:

@@ -18,6 +18,7 @@ from tenantry.api.writes import signed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.signatures import LONGEST
 from tenantry.model.facts import Caller, PackageFacts
+from tenantry.model.filled_in import mark_of
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Document, Ref, format_time
 from tenantry.model.verdicts import NotFound
 from tenantry.rest.bodies import invalid, json_response
@@ -82,7 +83,8 @@ class PackageBytes:
         def told(current: Document) -> Document:
             if current["spec"].get("sha256") not in (None, sha256):
                 return current
-            asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now())})
+            filled_in = mark_of(Package.KIND, current["spec"])
+            asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now()), **filled_in})
             return asked | {"spec": {**current["spec"], "sha256": sha256} | ({"signature": signature} if signature else {})}
 
         with suppress(NotFound):

@@ -23,6 +23,7 @@ from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
 from tenantry.model.facts import EngineApp, MigrationStep, PackageFacts, list_of, losses_of
+from tenantry.model.filled_in import mark_of
 from tenantry.model.resource import (
     DROP_DATA_REQUESTED,
     MANAGED_BY_LABEL,
@@ -220,6 +221,7 @@ class Apps:
         spec = {"app": facts.app, "version": facts.version, "sha256": facts.sha256}
         document = new_document(Package, site.namespace, spec, site.caller, None)
         document["metadata"] |= {"name": f"{facts.app[:20]}-{mark}", "labels": {MANAGED_BY_LABEL: MANAGER}}
+        document["metadata"]["annotations"] |= mark_of(Package.KIND, {})
         try:
             await site.store(desk).create(document)
         except AlreadyExists:
