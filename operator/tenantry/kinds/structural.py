@@ -75,10 +75,10 @@ class Structural:
     def __init__(self, schema: Schema, *, secret: bool = False) -> None:
         self._filler = _filler(schema) or _Filler(frozenset(), {}, None, {})
         self._secret = secret
-        closed = _closed(schema)
-        self._required = frozenset(closed.get("required", ()))
-        self._validator = jsonschema_rs.validator_for(closed, validate_formats=True)
-        self._parts = jsonschema_rs.validator_for({**closed, "required": []}, validate_formats=True)
+        strict = closed(schema)
+        self._required = frozenset(strict.get("required", ()))
+        self._validator = jsonschema_rs.validator_for(strict, validate_formats=True)
+        self._parts = jsonschema_rs.validator_for({**strict, "required": []}, validate_formats=True)
         self._rules = tuple(_rules(schema, ()))
 
     def fill(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -207,18 +207,18 @@ def _filled_object(value: Mapping[str, Any], filler: _Filler, same: frozenset[st
     return filled
 
 
-def _closed(schema: Schema) -> dict[str, Any]:
+def closed(schema: Schema) -> dict[str, Any]:
     """The schema with every object closed, for jsonschema: strict field validation."""
-    closed = {key: schema[key] for key in _CHECKED if key in schema}
+    strict = {key: schema[key] for key in _CHECKED if key in schema}
     if "pattern" in schema:
-        closed["pattern"] = _same_in_both_engines(schema["pattern"])
+        strict["pattern"] = _same_in_both_engines(schema["pattern"])
     if "properties" in schema:
-        closed["properties"] = {name: _closed(each) for name, each in schema["properties"].items()}
-        closed["additionalProperties"] = False
+        strict["properties"] = {name: closed(each) for name, each in schema["properties"].items()}
+        strict["additionalProperties"] = False
     for key in ("additionalProperties", "propertyNames", "items"):
         if key in schema:
-            closed[key] = _closed(schema[key])
-    return closed
+            strict[key] = closed(schema[key])
+    return strict
 
 
 def _same_in_both_engines(pattern: str) -> str:
