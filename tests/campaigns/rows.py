@@ -398,7 +398,6 @@ _ROWS = (
                 (Tests(FUZZED, ("test_no_request_of_schemathesis_is_answered_by_a_5xx_or_with_a_secret",)),),
             ),
         ),
-        spread=False,
     ),
     Row(
         "S9",
