@@ -52,11 +52,16 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def _ended(plane: ControlPlane, *names: str, by: signal.Signals) -> None:
+def _killed(plane: ControlPlane, *names: str) -> None:
     for name in names:
         process = plane.running.pop(name)
-        process.send_signal(by)
+        process.kill()
         process.wait(30)
+    plane.start()
+
+
+def _stopped(plane: ControlPlane, *names: str) -> None:
+    plane.stop(*names)  # by SIGTERM, and by SIGKILL when it still has watches after 10 s
     plane.start()
 
 
@@ -79,11 +84,11 @@ def _alarm(plane: ControlPlane, action: str) -> None:
 
 
 async def killed(plane: ControlPlane, *names: str) -> None:
-    await asyncio.to_thread(_ended, plane, *names, by=signal.SIGKILL)
+    await asyncio.to_thread(_killed, plane, *names)
 
 
 async def stopped(plane: ControlPlane, *names: str) -> None:
-    await asyncio.to_thread(_ended, plane, *names, by=signal.SIGTERM)
+    await asyncio.to_thread(_stopped, plane, *names)
 
 
 async def frozen(plane: ControlPlane, *names: str) -> None:
