@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tenantry.engine.packages import check
 from tenantry.engine.packages.build import build
 from tenantry.engine.packages.check import LONGEST_LINE, Limits, inspect, open_package
 from tenantry.engine.packages.manifest import parse_manifest
@@ -329,14 +331,48 @@ def test_an_expression_may_hold_quoted_marks(tmp_path: Path) -> None:
 def test_a_seed_line_too_long_to_hold_is_refused(tmp_path: Path) -> None:
     package = write_zip(
         tmp_path / "long.tapp",
-        {"app.yaml": manifest(tables=[CONTACTS]), "seed/contacts.ndjson": b"short\n" + b"x" * (LONGEST_LINE + 1)},
+        {"app.yaml": manifest(tables=[CONTACTS]), "seed/contacts.ndjson": b"\n" + b"x" * (LONGEST_LINE + 1)},
         zipfile.ZIP_STORED,
     )
-    with open_package(package) as opened:
-        lines = opened.lines("seed/contacts.ndjson")
-        assert next(lines) == b"short\n"
-        with pytest.raises(Invalid, match=r"seed/contacts\.ndjson: has a line of more than"):
-            next(lines)
+    with pytest.raises(Invalid, match=r"seed/contacts\.ndjson: has a line of more than"), open_package(package):
+        raise AssertionError("it was opened")
+
+
+NOTES = {
+    "name": "notes",
+    "primaryKey": ["id"],
+    "columns": [
+        {"name": "id", "type": "integer", "generated": True},
+        {"name": "text", "type": "string", "length": 5, "nullable": False},
+        {"name": "due", "type": "date"},
+    ],
+}
+SEEDS_THAT_FAIL = {
+    "no JSON": (b'{"text": "a"}\n{"text', "seed/notes.ndjson:2: does not fit"),
+    "no such column": (b'{"text": "a", "colour": "red"}', "notes.ndjson:1: does not fit the table: no column 'colour'"),
+    "too long": (b'\n{"text": "abcdef"}', "notes.ndjson:2: does not fit the table: has 6 characters"),
+    "another type": (b'{"text": 5}', "notes.ndjson:1: does not fit the table: 5 is no str"),
+    "no date": (b'{"text": "a", "due": "soon"}', "notes.ndjson:1: does not fit the table: "),
+    "a value that is missing": (b'{"due": null}', "notes.ndjson:1: does not fit the table: column text must have a value"),
+    "a null": (b'{"text": "a"}\n{"text": null}', "notes.ndjson:2: does not fit the table: column text must have a value"),
+}
+
+
+@pytest.mark.parametrize(("seed", "reason"), SEEDS_THAT_FAIL.values(), ids=SEEDS_THAT_FAIL)
+def test_a_seed_that_an_installation_would_refuse_is_refused_at_build(tmp_path: Path, seed: bytes, reason: str) -> None:
+    (tmp_path / "src" / "seed").mkdir(parents=True)
+    (tmp_path / "src" / "app.yaml").write_bytes(manifest(tables=[NOTES]))
+    (tmp_path / "src" / "seed" / "notes.ndjson").write_bytes(seed)
+    with pytest.raises(Invalid, match=re.escape(reason)):
+        build(tmp_path / "src", tmp_path / "notes.tapp")
+    assert not (tmp_path / "notes.tapp").exists()
+
+
+def test_seeds_beyond_the_bound_are_left_to_the_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "CHECKED", 20)
+    seed = b'{"text": "a"}\n' * 2 + b"no JSON"
+    with open_package(write_package(tmp_path / "p.tapp", {"seed/notes.ndjson": seed}, tables=[NOTES])) as opened:
+        assert opened.seeds() == {"notes": "seed/notes.ndjson"}
 
 
 def test_a_manifest_is_read_in_a_time_that_grows_with_its_size_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -221,8 +222,6 @@ async def test_an_install_seeds_once_and_never_again(engine: Engine, tmp_path: P
 
 
 BROKEN = {
-    "a seed that is not JSON": {"files": {"seed/contacts.ndjson": b'{"email": "a"}\n{"email'}},
-    "a seed with an unknown column": {"files": {"seed/contacts.ndjson": b'{"phone": "1"}'}},
     "a check that is no SQL": {"tables": [{**CONTACTS, "checks": [{"name": "c", "expression": "no such thing ("[:-1]}]}]},
     "seeds that break a check": {"tables": [{**CONTACTS, "checks": [{"name": "c", "expression": "email LIKE '%@here'"}]}]},
 }
@@ -239,6 +238,19 @@ async def test_a_failed_install_leaves_everything_as_it_was(
         await engine.install("crm", "2.0.0")
     assert shape(engine) == before
     assert [(app.id, app.version, app.persisted) for app in await engine.apps()] == [("crm", "", False), ("other", "1.0.0", True)]
+
+
+MISFITS = {
+    "a seed that is not JSON": (b'{"email": "a"}\n{"email', "seed/contacts.ndjson:2: does not fit"),
+    "a seed with an unknown column": (b'{"phone": "1"}', "seed/contacts.ndjson:1: does not fit the table: no column 'phone'"),
+}
+
+
+@pytest.mark.parametrize(("seed", "reason"), MISFITS.values(), ids=MISFITS)
+async def test_a_package_whose_seeds_do_not_fit_is_not_taken(engine: Engine, tmp_path: Path, seed: bytes, reason: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(reason)):
+        await engine.upload(package(tmp_path, "2.0.0", files={"seed/contacts.ndjson": seed}))
+    assert list(await engine.apps()) == []
 
 
 async def test_a_failed_upgrade_keeps_version_tables_and_rows(engine: Engine, tmp_path: Path) -> None:

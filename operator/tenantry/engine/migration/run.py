@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
@@ -29,9 +28,10 @@ from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
 from tenantry.engine.migration.plan import Plan, Renames, TablePlan, compare
 from tenantry.engine.migration.rules import install_rules
+from tenantry.engine.migration.seeds import rows_of
 from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
-from tenantry.engine.migration.tables import default_of_key, metadata_of, prefix_of, value_of
-from tenantry.engine.packages.manifest import Manifest, Table
+from tenantry.engine.migration.tables import metadata_of, prefix_of
+from tenantry.engine.packages.manifest import Manifest
 from tenantry.model.facts import MigrationStep, list_of
 from tenantry.model.verdicts import Invalid, Problem
 
@@ -275,7 +275,7 @@ def _seed(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData, 
         if table.name not in added or described.name not in seeds:
             continue
         # Rows of one statement have the same columns: a column that a line leaves out takes its default.
-        for _, alike in groupby(_rows(described, seeds[described.name]()), key=_columns_of):
+        for _, alike in groupby(rows_of(described, seeds[described.name]()), key=_columns_of):
             while batch := list(islice(alike, BATCH)):
                 connection.execute(table.insert(), batch)
         for column in described.columns:
@@ -291,23 +291,3 @@ def _parents_first(metadata: sa.MetaData) -> list[sa.Table]:
 
 def _columns_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(row)
-
-
-def _rows(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The rows of a seed file, each with all columns that any of its lines could have. Raises Invalid naming the line."""
-    columns, default = {column.name: column for column in table.columns}, default_of_key(table)
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            given = json.loads(line)
-            row = {**default, **{name: value_of(columns[name], value) for name, value in given.items()}}
-        except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError, RecursionError) as error:
-            raise Invalid(
-                (Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {_reason(error)}"),)
-            ) from error
-        yield row
-
-
-def _reason(error: Exception) -> str:
-    return f"no column {error}" if isinstance(error, KeyError) else str(error)

@@ -28,6 +28,8 @@ SEED = "seed/"
 CHUNK = 1 << 18
 LONGEST_LINE = 16 << 20
 """Bytes of a seed's line at most: a row is held in memory."""
+CHECKED = 64 << 20
+"""Bytes of a package's seeds whose rows are checked against their tables."""
 HEADER = 30
 """Bytes of a local file header before its name."""
 NAME_AND_EXTRA = struct.Struct("<2H")
@@ -281,6 +283,27 @@ def _check_seeds(package: Package) -> None:
     for table, name in package.seeds().items():
         if table not in tables:
             raise _refused(name, f"seeds a table {table!r} that app.yaml does not declare")
+    if package.seeds():
+        _check_rows(package)
+
+
+def _check_rows(package: Package) -> None:
+    """Raise Invalid for a row that does not fit its table. Only the first CHECKED bytes are read: the time is bounded."""
+    from tenantry.engine.migration.seeds import check_rows  # a package without seeds needs no database library
+
+    left = CHECKED
+    tables = {table.name: table for table in package.manifest.tables}
+    for table, name in package.seeds().items():
+
+        def bounded(name: str = name) -> Iterator[bytes]:
+            nonlocal left
+            for line in package.lines(name):
+                left -= len(line)
+                if left < 0:
+                    return
+                yield line
+
+        check_rows(tables[table], bounded())
 
 
 def _refused(field: str, reason: str) -> Invalid:
