@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from tenantry.model.changes import Change
 from tenantry.model.resource import Status
@@ -14,6 +14,13 @@ Standing = Literal["Done", "Wanted", "Overtaken"]
 """How it is with a change of an object that was edited again: its effect is there, it comes, or it is declared no more."""
 
 
+class Warned(NamedTuple):
+    """Something that a person should mend. It does not keep an object from being Ready."""
+
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True)
 class Decision(Generic[T]):
     """The status to write, how the pass ends once nothing is left to change, and the changes wanted now, in order.
@@ -22,6 +29,7 @@ class Decision(Generic[T]):
     `action` names the Operation (`""` for kinds that make none), `subject` the app version it is about.
     `drift`: what differs and is left alone, as `driftPolicy: Warn` asks; None where differences are corrected.
     `request` is the annotation value that asked for it, where one did: the Operation's cause instead of the generation.
+    `warning`: what is wrong though the object is as declared, None for nothing.
     `done`: the status instead once the changes have been carried out, where no look can tell that they were.
     """
 
@@ -33,3 +41,4 @@ class Decision(Generic[T]):
     changes: tuple[Change, ...] = ()
     drift: tuple[str, ...] | None = None
     done: T | None = None
+    warning: Warned | None = None

@@ -217,7 +217,8 @@ class _Pass:
         self._confirmed.discard(metadata.uid)
 
     async def _write_status(self, decision: Decision[Any], verdict: Verdict) -> None:
-        written = summary.summarise(self._resource, decision.status, verdict, self._record.last, self._now(), decision.drift)
+        last, now = self._record.last, self._now()
+        written = summary.summarise(self._resource, decision.status, verdict, last, now, decision.drift, decision.warning)
         await self._tell_status(written)
 
     async def _tell_status(self, written: Document) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tenantry.model.decision import Warned
 from tenantry.model.resource import (
     DRIFTED,
     RECONCILE_REQUESTED,
     SUSPENDED,
+    WARNING,
     Condition,
     LastOperation,
     Resource,
@@ -24,11 +26,12 @@ def summarise(
     last: LastOperation | None,
     now: datetime,
     drift: tuple[str, ...] | None = None,
+    warning: Warned | None = None,
 ) -> dict[str, Any]:
     """The status to write, as JSON: the kind's own fields, conditions as kstatus reads them, and the last Operation.
 
-    drift: what differs and is left alone, None where nothing is."""
-    told = [*_conditions(verdict), *_drifted(resource, verdict, drift)]
+    drift: what differs and is left alone, None where nothing is; warning: what a person should mend."""
+    told = [*_conditions(verdict), *_drifted(resource, verdict, drift), *_warned(warning)]
     conditions = [_stamped(each, resource, now) for each in told]
     written = status.model_copy(
         update={
@@ -96,6 +99,10 @@ def _drifted(resource: Resource[Any, Any], verdict: Verdict, drift: tuple[str, .
     if told is None or told.observed_generation != resource.metadata.generation:
         return []
     return [_Told(told.type, told.status, told.reason, told.message)]
+
+
+def _warned(warning: Warned | None) -> list[_Told]:
+    return [_Told(WARNING, "True", warning.reason, warning.message[:MESSAGE])] if warning else []
 
 
 def _not_ready(reason: str, message: str, also: str) -> list[_Told]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tenantry.kinds.identity.decide import Observed, decide
 from tenantry.kinds.identity.observe import observe
 from tenantry.kinds.identity.spec import Identity
 from tenantry.model.changes import DeleteIdentity, PutIdentity
 from tenantry.model.claims import Claim
+from tenantry.model.decision import Warned
 from tenantry.model.facts import EngineIdentity, SecretFacts
 from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Ready
+from tenantry.runtime.summary import summarise
 from tests.unit.kinds.factories import (
     BORN,
     CHANGED,
@@ -25,11 +30,13 @@ from tests.unit.kinds.factories import (
     Engine,
     Outcome,
     Surroundings,
+    app,
     edited,
     environment,
     foreign_environment,
     identity,
     outcome,
+    package,
     rival,
     running_environment,
     table,
@@ -257,3 +264,38 @@ async def test_its_password_is_its_own_key_of_a_secret_for_identities() -> None:
     assert (await observe(identity(), world(around=around))).password == PRESENT
     others = Surroundings(secrets={("tenant-acme", "ann", "password", "user"): PRESENT})
     assert (await observe(identity(), world(around=others))).password == MISSING
+
+
+SELLER = {"roles": [{"app": "crm", "role": "seller"}]}
+READ = {"claimed": True, "roles": ["buyer", "seller"]}
+ROLES: dict[str, tuple[tuple[Any, ...], str]] = {
+    "declared by the installed version": ((app(), package(status=READ)), ""),
+    "declared by a shared package": ((app(), package(namespace="tenantry-system", status=READ)), ""),
+    "misspelt": (
+        (app(), package(status={"claimed": True, "roles": ["buyer", "sellr"]})),
+        "role seller of app crm: version 1.0.0 declares no such role, but buyer, sellr",
+    ),
+    "of a package without roles": (
+        (app(), package(status={"claimed": True, "roles": []})),
+        "role seller of app crm: version 1.0.0 declares no such role, but none",
+    ),
+    "declared by another version only": (
+        (app("2.0.0"), package(status=READ), package("2.0.0", status={"claimed": True, "roles": ["buyer"]})),
+        "role seller of app crm: version 2.0.0 declares no such role, but buyer",
+    ),
+    "of a package that was not read yet": ((app(), package()), ""),
+    "of an app that is not there": ((), "role seller of app crm: environment dev has no such app"),
+}
+
+
+@pytest.mark.parametrize(("there", "message"), ROLES.values(), ids=ROLES)
+async def test_a_role_that_no_package_declares_is_a_warning_on_an_identity_that_is_ready(
+    there: tuple[Any, ...], message: str
+) -> None:
+    looked = await observe(identity(spec=SELLER), world(environment(), *there))
+    assert looked.undeclared == ((message,) if message else ())
+    decided = decide(seen(KNOWN, held=THERE, undeclared=looked.undeclared), NOW)
+    assert isinstance(decided.verdict, Ready)
+    assert decided.warning == (Warned("RoleNotDeclared", message) if message else None)
+    told = summarise(KNOWN, decided.status, decided.verdict, None, NOW, warning=decided.warning)["conditions"]
+    assert [(each["type"], each["status"]) for each in told] == [("Ready", "True"), *([("Warning", "True")] if message else [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenantry.kinds.drift import settled
@@ -11,7 +11,7 @@ from tenantry.kinds.identity.spec import Identity, IdentityStatus
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
 from tenantry.model.claims import Claim, wins
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Warned
 from tenantry.model.facts import EngineEndpoint, EngineIdentity, SecretFacts
 from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import Ref
@@ -20,7 +20,8 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 @dataclass(frozen=True)
 class Observed:
-    """environment: `Missing`, `Deleting` or `Present`. engine: None while it does not run; held: the engine's user, or None."""
+    """environment: `Missing`, `Deleting` or `Present`. engine: None while it does not run; held: the engine's user, or None.
+    undeclared: what is wrong with roles that no package declares, as sentences."""
 
     identity: Identity
     environment: str
@@ -28,6 +29,7 @@ class Observed:
     held: EngineIdentity | None
     password: SecretFacts
     rivals: tuple[Claim, ...]
+    undeclared: tuple[str, ...] = ()
     drift_policy: str = "Correct"
 
 
@@ -35,6 +37,11 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     """The user in the engine, with the declared password and roles; at its end none."""
     if seen.identity.deleting:
         return _deletion(seen, now)
+    warning = Warned("RoleNotDeclared", "; ".join(seen.undeclared)) if seen.undeclared else None
+    return replace(_standing(seen, now), warning=warning)
+
+
+def _standing(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         return Decision(seen.identity.status, refusal or _engine_missing(seen))

@@ -6,6 +6,7 @@ from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.decide import Observed
 from tenantry.kinds.identity.spec import Identity
+from tenantry.kinds.roles import undeclared_roles
 from tenantry.kinds.tenancy import engine_of
 from tenantry.model.claims import Claim
 from tenantry.model.facts import EngineIdentity
@@ -30,4 +31,5 @@ async def observe(identity: Identity, world: World) -> Observed:
     )
     secret = spec.password_secret_ref
     password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
-    return Observed(identity, state, endpoint, held, password, rivals, policy_of(environment))
+    undeclared = undeclared_roles(spec.roles, environment, view)
+    return Observed(identity, state, endpoint, held, password, rivals, undeclared, policy_of(environment))

@@ -47,6 +47,7 @@ def decide(seen: Observed, now: datetime) -> Decision[PackageStatus]:
             "size": facts.size,
             "tables": facts.tables,
             "symbols": facts.symbols,
+            "roles": facts.roles,
         }
     return Decision(package.status.model_copy(update=update), verdict, changes=_fetch(seen, verdict))
 

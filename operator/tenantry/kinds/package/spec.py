@@ -101,6 +101,7 @@ class PackageStatus(Status):
     size: int | None = Field(default=None, description="The size of the package file in bytes.")
     tables: int | None = Field(default=None, description="The number of tables that the app declares.")
     symbols: bool | None = Field(default=None, description="If true, the package has a symbol file.")
+    roles: tuple[str, ...] | None = Field(default=None, description="The roles that the app declares.")
     claimed: bool = Field(default=False, description="If true, this is the Package that counts for its app and version.")
 
 
