@@ -185,7 +185,8 @@ def test_edits_are_followed_and_what_leaves_at_once_waits_for_approval(running: 
 def test_what_waits_for_a_namespace_is_told(running: Running, folder: Path) -> None:
     lost = folder / "platform" / "lost.yaml"
     lost.write_text(FREE.split("---")[1].replace("tenant-free", "tenant-nobody"))
-    told = "WRONG source: Environment/tenant-nobody/lab is not applied yet: namespace tenant-nobody does not exist yet"
+    missing = "namespace tenant-nobody does not exist yet, and no Tenant in sight owns it"
+    told = f"WRONG source: Environment/tenant-nobody/lab is not applied yet: {missing}"
     until(lambda: told in called("check", cwd=folder).stdout)
     lost.unlink()
     until(lambda: told not in called("check", cwd=folder).stdout)
@@ -256,6 +257,14 @@ def test_what_goes_wrong_is_one_sentence(running: Running, folder: Path, argumen
     known = {"address": address, "port": address.rpartition(":")[2], "pid": running.process.pid}
     done = called(*arguments.format(**known).split(), cwd=folder)
     assert (done.stdout, done.stderr, done.returncode) == ("", f"{sentence.format(**known)}\n", code)
+
+
+def test_validate_warns_of_a_namespace_that_nobody_owns(tmp_path: Path) -> None:
+    (tmp_path / "lost.yaml").write_text(FREE.split("---")[1].replace("tenant-free", "tenant-nobody"))
+    found = called("validate", "lost.yaml", cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (0, "lost.yaml: 1 document is valid\n")
+    assert found.stderr.startswith("warning: lost.yaml:")
+    assert "metadata.namespace: tenant-nobody: no Tenant in sight owns it" in found.stderr
 
 
 def test_validate_names_file_line_field_and_reason(folder: Path) -> None:

@@ -66,7 +66,8 @@ async def test_a_document_that_is_refused_is_told_with_its_place(tmp_path: Path)
         (source / "platform.yaml").write_text(declared)
         lost = await planned(world, "root", await bundle_of(source, tmp_path / "again"))
     verdicts = {each["object"]: each for each in lost["verdicts"]}
-    assert verdicts["Environment/tenant-nobody/lost"]["message"] == "namespace tenant-nobody does not exist yet"
+    missing = "namespace tenant-nobody does not exist yet, and no Tenant in sight owns it"
+    assert verdicts["Environment/tenant-nobody/lost"]["message"] == missing
 
 
 async def test_an_admin_plans_for_its_tenant_and_is_told_of_nothing_else(tmp_path: Path) -> None:

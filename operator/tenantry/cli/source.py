@@ -64,10 +64,14 @@ def located(source: str) -> str:
 
 
 def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)]) -> None:
-    """Checks declarations without applying them. Each finding is `file:line: field: reason`; exit code 2."""
+    """Checks declarations without applying them. Each finding is `file:line: field: reason`; exit code 2.
+
+    Warns of namespaces that no Tenant among them owns.
+    """
     import asyncio
 
     from tenantry.cli.reading import checked
+    from tenantry.runtime.ownership import warnings_of
 
     with given(path) as files:
         tree = asyncio.run(checked(files))
@@ -75,6 +79,8 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP
         write(str(problem))
     if tree.problems:
         raise typer.Exit(BAD_INPUT)
+    for warning in warnings_of(tree):
+        say(f"warning: {warning}")
     count = len(tree.documents)
     write(f"{path}: {count} {'document is' if count == 1 else 'documents are'} valid")
 

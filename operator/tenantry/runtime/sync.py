@@ -32,6 +32,7 @@ from tenantry.ports import Store
 from tenantry.runtime.declaring import Write, created, replaced, requester
 from tenantry.runtime.holding import Holding
 from tenantry.runtime.leaving import ORDER, doubt_of, engines_at_stake, gone_from, owned_in, rank
+from tenantry.runtime.ownership import Namespaces, namespaces_of
 from tenantry.runtime.pruning import Budget, EngineData, Kept, decide_pruning, protected_in, still_needed, still_used
 from tenantry.runtime.releasing import Handing, decide_handing, stays
 
@@ -104,8 +105,7 @@ def decide_sync(
     owned = owned_in(existing, source)
     if tree.broken and not (owned and tree.documents):
         return SyncPlan(problems=tree.problems)
-    declared = {each.ref for each in tree.documents}
-    namespaces = _namespaces(declared, existing)
+    namespaces = namespaces_of(tree, existing)
     decided = [
         _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place.file))
         for each in _in_order(tree.documents)
@@ -150,9 +150,7 @@ def _later(ref: Ref) -> str:
 _Decided = Write | tuple[Wait, Write | None] | SourceProblem | None
 
 
-def _decide(
-    declared: Declared, current: Document | None, source: str, namespaces: Container[str], origin: Origin | None
-) -> _Decided:
+def _decide(declared: Declared, current: Document | None, source: str, namespaces: Namespaces, origin: Origin | None) -> _Decided:
     """What becomes of one declared document; None when it is as declared."""
     try:
         return _wanted(declared, current, source, namespaces, origin)
@@ -161,17 +159,15 @@ def _decide(
         return _problem(declared, "", described(bug))
 
 
-def _wanted(
-    declared: Declared, current: Document | None, source: str, namespaces: Container[str], origin: Origin | None
-) -> _Decided:
+def _wanted(declared: Declared, current: Document | None, source: str, namespaces: Namespaces, origin: Origin | None) -> _Decided:
     ref = declared.ref
     if ref.kind not in ORDER:
         return _problem(declared, "kind", f"a source cannot declare objects of kind {ref.kind}")
     if current is None:
         write = Write(created(declared, source, origin), declared)
-        if not ref.namespace or ref.namespace in namespaces:
+        if not ref.namespace or ref.namespace in namespaces.there:
             return write
-        return Wait(ref, f"namespace {ref.namespace} does not exist yet", ref.namespace), write
+        return Wait(ref, namespaces.why_missing(ref.namespace), ref.namespace), write
     holder = _label(current, SOURCE)
     if holder not in ("", source):
         file = current["metadata"].get("annotations", {}).get(SOURCE_FILE, "")
@@ -179,13 +175,6 @@ def _wanted(
     if current["metadata"].get("deletionTimestamp"):
         return Wait(ref, "an object of that name is still being deleted"), None
     return replaced(declared, current, source, origin)
-
-
-def _namespaces(declared: Iterable[Ref], existing: Mapping[Ref, Document]) -> set[str]:
-    """The namespaces in which objects can be created: those that are there, and those that are declared."""
-    there = {ref.name for ref in existing if ref.kind == "Namespace"}
-    leaving = {name for name in there if existing[Ref("Namespace", "", name)]["metadata"].get("deletionTimestamp")}
-    return (there | {ref.name for ref in declared if ref.kind == "Namespace"}) - leaving
 
 
 def _label(document: Document, name: str) -> str:
