@@ -23,8 +23,10 @@ import pytest
 import sqlalchemy as sa
 
 from tenantry.adapters.local import engine_backups
-from tenantry.adapters.local.archives import Backup, read, unpack, write
+from tenantry.adapters.local.archives import Backup, protected, read, unpack, write
 from tenantry.adapters.local.engine_backups import back_up, is_restored, receive, restore, stream_back_up
+from tenantry.adapters.local.members import MANIFEST, MemberWriter
+from tenantry.adapters.store.state_folder import password_file
 from tenantry.engine.database import Database
 from tenantry.engine.logical.dump import dump as copy_of
 from tenantry.engine.records import OWNER
@@ -78,13 +80,15 @@ def files(data: Path) -> dict[str, bytes]:
 
 
 def rewritten(archive: Path, to: Path, change: Callable[[str, bytes], bytes | None]) -> Path:
-    """The archive with other members; None leaves one out."""
+    """The archive with other members, and a manifest that fits; None leaves one out."""
     with tarfile.open(archive) as source, tarfile.open(to, "w") as target:
+        writer = MemberWriter(target)
         for member in source:
             content = change(member.name, source.extractfile(member).read())  # type: ignore[union-attr]
-            if content is not None:
+            if content is not None and member.name != MANIFEST:
                 member.size = len(content)
-                target.addfile(member, io.BytesIO(content))
+                writer.member(member, io.BytesIO(content))
+        writer.end()
     return to
 
 
@@ -325,7 +329,7 @@ BROKEN: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
         lambda name, content: content if name != "backup.json" else content.replace(b"postgresql", b"sqlite"),
         "on sqlite",
     ),
-    "a format of the future": (lambda name, content: content.replace(b'"format": 1', b'"format": 2'), "format 2 is not known"),
+    "a format of the future": (lambda name, content: content.replace(b'"format": 2', b'"format": 3'), "format 3 is not known"),
     "no backup": (lambda name, content: None if name == "backup.json" else content, "is no backup"),
 }  # fmt: skip
 
@@ -357,6 +361,61 @@ def test_a_broken_archive_is_refused_and_leaves_nothing_in_the_database(
     with pytest.raises(Invalid, match=message):
         restore(rewritten(archives["postgresql"], tmp_path / "broken.tar", change), tmp_path / "data", empty)
     assert everything(tmp_path, empty) == []
+
+
+def flipped(archive: Path, to: Path, at: int) -> Path:
+    content = bytearray(archive.read_bytes())
+    content[at] ^= 1
+    to.write_bytes(content)
+    return to
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_flipped_bit_in_any_member_is_refused_before_anything_is_written(
+    archives: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    with tarfile.open(archives[kind]) as tar:
+        members = [(each.name, each.offset, each.offset_data, each.size) for each in tar]
+    assert [name for name, *_ in members][-1] == MANIFEST
+    for name, header, data, size in members:
+        for at in (header, *((data, data + size // 2, data + size - 1) if size else ())):
+            broken = flipped(archives[kind], tmp_path / "flipped.tar", at)
+            with pytest.raises(Invalid, match=r"flipped\.tar"):
+                restore(broken, tmp_path / "data", "postgresql://nowhere/x" if kind == "postgresql" else None)
+            assert not (tmp_path / "data").exists(), f"{name}, byte {at}"
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_member_that_is_there_twice_is_refused(archives: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    with tarfile.open(archives[kind]) as source, tarfile.open(tmp_path / "twice.tar", "w") as target:
+        for member in source:
+            for _ in range(2 if member.name == "backup.json" else 1):
+                target.addfile(member, source.extractfile(member))
+    with pytest.raises(Invalid, match=r"'backup\.json' is in it twice"):
+        restore(tmp_path / "twice.tar", tmp_path / "data", "postgresql://nowhere/x" if kind == "postgresql" else None)
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_archive_of_the_release_before_is_restored_only_when_that_is_said(archives: dict[str, Path], tmp_path: Path) -> None:
+    with tarfile.open(archives["sqlite"]) as source, tarfile.open(tmp_path / "old.tar", "w") as target:
+        for member in source:
+            content = source.extractfile(member).read().replace(b'"format": 2', b'"format": 1')  # type: ignore[union-attr]
+            if member.name != MANIFEST:
+                target.addfile(member, io.BytesIO(content))
+    with pytest.raises(Invalid, match=r"wrote no digests.*--unprotected"):
+        restore(tmp_path / "old.tar", tmp_path / "data", None)
+    protected(tmp_path / "old.tar", tmp_path / "new.tar")
+    restore(tmp_path / "new.tar", tmp_path / "new", None)
+    restore(tmp_path / "old.tar", tmp_path / "data", None, unprotected=True)
+    assert everything(tmp_path / "data", None) == everything(tmp_path / "new", None) != []
+
+
+async def test_the_password_of_admin_is_not_in_an_archive(new_url: Callable[[], str | None], tmp_path: Path) -> None:
+    url = new_url()
+    async with engine_with_app(tmp_path, url):
+        password = password_file(tmp_path / "data")
+        await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / "engine.tar")
+    assert password.encode() not in (tmp_path / "engine.tar").read_bytes()
 
 
 @pytest.mark.parametrize("kind", DATABASES)
@@ -524,6 +583,9 @@ def test_a_served_engine_is_backed_up_and_restored_by_the_command_line(server: s
     restored = called("engine", "restore", "engine.tar", "--data", "again", *again, cwd=tmp_path)
     assert (restored.returncode, restored.stdout, restored.stderr) == (0, "again  restored\n", "")
     with serving("engine", "--data", "again", "--listen", "127.0.0.1:0", *again, cwd=tmp_path) as running:
+        # The password of `admin` is made anew, and its old tokens end.
+        assert httpx.get(f"{running.url}/api/v1/auth/me", headers=token).status_code == 401
+        token = administrator(running.url, tmp_path / "again")
         assert httpx.get(f"{running.url}/api/v1/auth/me", headers=token).json()["username"] == "admin"
         assert administrator(running.url, tmp_path / "data")
 

@@ -76,6 +76,9 @@ async def _backups(console: Console, output: Format) -> None:
 def restore(
     archive: Annotated[str, typer.Argument(metavar="FILE|ID", help="A backup, or the id of a removed environment.")],
     as_: Annotated[str, typer.Option("--as", metavar="NAMESPACE/NAME", help="What it is called; as it was where absent.")] = "",
+    unprotected: Annotated[
+        bool, typer.Option("--unprotected", help="Take a FILE of a release that wrote no digests: damage is not noticed.")
+    ] = False,
     state: State = STATE,
 ) -> None:
     """Makes an environment again, with its id, its data and what was declared in it."""
@@ -86,7 +89,16 @@ def restore(
         raise Failure(f"--as: {as_!r} is no name; write NAMESPACE/NAME", BAD_INPUT)
     # The platform may run in another folder than this command.
     place = str(Path(archive).absolute()) if Path(archive).is_file() else archive
-    with_console(state, lambda console: _restore(console, place, namespace, name))
+    if not unprotected:
+        return with_console(state, lambda console: _restore(console, place, namespace, name))
+    from tenantry.adapters.local.archives import protected
+    from tenantry.adapters.local.members import scratch_folder
+
+    if not Path(archive).is_file():
+        raise Failure("--unprotected needs the file of the backup; `tenantry backups -o wide` shows it", BAD_INPUT)
+    with scratch_folder(Path(place).parent) as folder:
+        protected(Path(place), folder / "archive.tar")
+        return with_console(state, lambda console: _restore(console, str(folder / "archive.tar"), namespace, name))
 
 
 async def _restore(console: Console, archive: str, namespace: str, name: str) -> None:

@@ -17,6 +17,9 @@ Database = Annotated[str | None, typer.Option("--database", help="URL of a datab
 Scratch = Annotated[
     Path | None, typer.Option("--scratch", help="With -: where a copy is kept meanwhile; the system's temporary folder.")
 ]
+Unprotected = Annotated[
+    bool, typer.Option("--unprotected", help="Take a backup of a release that wrote no digests: damage is not noticed.")
+]
 PIPE = "-"
 AGAIN_S = 0.5
 TELLS_WITHIN_S = 2.0
@@ -89,6 +92,7 @@ def restore(
     data: Data,
     database: Database = None,
     scratch: Scratch = None,
+    unprotected: Unprotected = False,
 ) -> None:
     """Puts a backup into an empty folder, and an empty database; run again when it was interrupted."""
     from tenantry.adapters.local.engine_backups import receive
@@ -98,9 +102,9 @@ def restore(
 
     url = database or database_of(load().managed)
     if str(archive) == PIPE:
-        receive(sys.stdin.buffer, data, url, scratch or Path(tempfile.gettempdir()))
+        receive(sys.stdin.buffer, data, url, scratch or Path(tempfile.gettempdir()), unprotected=unprotected)
     else:
-        restore_engine(archive, data, url)
+        restore_engine(archive, data, url, unprotected=unprotected)
     write(f"{data}  restored")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,8 +14,9 @@ from tenantry.adapters.kubernetes.kept import KeptVolume, kept_volumes
 from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.wire import object_path
 from tenantry.adapters.kubernetes.workload import DATA_PATH, NAME, POD, RESTORE, covers, labels_of, namespace_of
-from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, complete, mark_of, read
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, check, complete, mark_of, read
 from tenantry.adapters.local.backups import facts_of
+from tenantry.adapters.local.members import scratch_folder
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
@@ -49,8 +49,8 @@ class ClusterBackups:
             name = f"{ref.namespace}/{ref.name}"
             raise NotFound(f"environment {name} has no engine on this cluster, so there is nothing to back up")
         documents = await self._declared(ref)
-        with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
-            engine = Path(folder) / "engine.tar"
+        with scratch_folder(target.parent) as folder:
+            engine = folder / "engine.tar"
             with engine.open("wb") as told:
                 await execute(self._client, Container(namespace_of(ref.id), POD, NAME), BACK_UP, told=told)
             await asyncio.to_thread(complete, engine, ref, documents, target)
@@ -81,6 +81,7 @@ class ClusterBackups:
         """Looks whether the archive fits its Environment; all else is the operator's, once that is made. Raises Invalid, Halt."""
         if isinstance(archive, KeptVolume):
             return
+        await asyncio.to_thread(check, archive)
         backup = await self.read(archive)
         reason = _misfit(backup) or await self._far(backup)
         if reason:

@@ -1,17 +1,15 @@
 """A backup as one tar file: what it is of, what was declared, and the engine's files, databases as consistent copies.
 
 `backup.json`, `resources.yaml` (of an environment), `database/...` (a logical copy, of an engine on PostgreSQL), `engine/...`.
-The declarations hold no secret; the engine's files and its database do, as they always have.
+The last is `manifest.json`, the SHA-256 of each. The declarations hold no secret; the engine's files and its database do.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import sqlite3
 import tarfile
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,8 @@ from typing import Any, BinaryIO, cast
 import orjson
 import yaml
 
+from tenantry.adapters.local.members import MANIFEST, MemberWriter, broken_member, scratch_folder
+from tenantry.adapters.store.state_folder import PASSWORD_FILE
 from tenantry.engine.ownership import ID_FILE
 from tenantry.engine.records import OWNER
 from tenantry.model.facts import EngineRef
@@ -29,7 +29,9 @@ from tenantry.model.resource import Document, format_time, parse_time, ref_of
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 from tenantry.rest.disk import make_durable
 
-FORMAT = 1
+FORMAT = 2
+UNPROTECTED = 1
+"""The format of archives without digests."""
 ABOUT = "backup.json"
 RESOURCES = "resources.yaml"
 ENGINE = "engine"
@@ -43,8 +45,8 @@ DEEPEST = 64
 """Folders of a member's name at most; a package of ours has fewer."""
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
-OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE)
-"""What a folder holds beside an engine: for the process that serves it, for the file system, or to know its database by."""
+OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE, PASSWORD_FILE)
+"""What a folder holds beside an engine: for the process that serves it, the file system, its database and its `admin`."""
 Members = Callable[[Path], Generator[str]]
 """Writes one member of the logical copy of a database after the other to that file, and tells its name."""
 
@@ -87,10 +89,10 @@ def stream(texts: Mapping[str, bytes], folder: Path, out: BinaryIO, scratch: Pat
 
     scratch: a folder with room for the largest database or table once more.
     """
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=scratch) as inner:
+    with scratch_folder(scratch) as inner:
         tar = tarfile.open(fileobj=out, mode="w|")  # noqa: SIM115 - closed, it would get its end though it is none
         try:
-            _write(texts, folder, tar, Path(inner) / "database", database)
+            _write(texts, folder, tar, inner / "database", database)
         except _Moved as error:
             raise _busy(folder) from error
         tar.close()
@@ -100,24 +102,54 @@ def complete(engine: Path, ref: EngineRef, documents: Sequence[Document], target
     """Makes an engine's archive that of its environment, by one rename; it is durable on return. Blocks.
 
     Raises Invalid, OSError."""
+    check(engine, unprotected=True)  # an engine of the release before has just written it
     with appearing(target) as unfinished, _opened(engine) as (source, about), _durable(unfinished) as file:
         taken, database = parse_time(about["takenAt"]), str(about.get("database", SQLITE))
         with tarfile.open(fileobj=file, mode="w") as tar:
-            _add(tar, ABOUT, _about(Backup(ref, taken, (), database)))
-            _add(tar, RESOURCES, to_yaml(documents))
+            writer = MemberWriter(tar)
+            writer.text(ABOUT, _about(Backup(ref, taken, (), database)))
+            writer.text(RESOURCES, to_yaml(documents))
             for member in source:
-                if member.name not in (ABOUT, RESOURCES):
-                    tar.addfile(member, source.extractfile(member))
+                if member.name not in (ABOUT, RESOURCES, MANIFEST):
+                    writer.member(member, _member(source, member.name))
+            writer.end()
 
 
 @contextmanager
 def appearing(target: Path) -> Iterator[Path]:
     """A file, in a folder of its own beside the target, which becomes the target by one rename when the block ends well."""
-    with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as scratch:
-        unfinished = Path(scratch) / "archive.tar"
+    with scratch_folder(target.parent) as scratch:
+        unfinished = scratch / "archive.tar"
         yield unfinished
         unfinished.rename(target)
         make_durable(target.parent)
+
+
+def check(path: Path, *, unprotected: bool = False) -> None:
+    """Compares every member with its digest, before anything is written. Blocks. Raises Invalid, OSError.
+
+    unprotected: an archive of a release that wrote no digests is taken as it is.
+    """
+    with _opened(path) as (tar, about):
+        if about["format"] == UNPROTECTED:
+            if not unprotected:
+                raise _refused(path, "is of a release that wrote no digests: a damaged one is not noticed; use --unprotected")
+            return
+        reason = broken_member(tar)
+    if reason:
+        raise _refused(path, reason)
+
+
+def protected(path: Path, target: Path) -> None:
+    """Writes an archive without digests anew, with those of what it holds now. Blocks. Raises Invalid, OSError."""
+    with _opened(path) as (source, about), _durable(target) as file, tarfile.open(fileobj=file, mode="w") as tar:
+        writer = MemberWriter(tar)
+        for member in source:
+            if member.name == ABOUT:
+                writer.text(ABOUT, orjson.dumps({**about, "format": FORMAT}, option=orjson.OPT_INDENT_2))
+            elif member.name != MANIFEST:
+                writer.member(member, _member(source, member.name))
+        writer.end()
 
 
 def read(path: Path) -> Backup:
@@ -158,7 +190,7 @@ def unpack(path: Path, folder: Path, *, database: str = SQLITE) -> None:
         with tarfile.open(path) as tar:
             for member in tar:
                 beside = database != SQLITE and member.name.startswith(f"{DATABASE}/")
-                if not beside and member.name not in (ABOUT, RESOURCES):
+                if not beside and member.name not in (ABOUT, RESOURCES, MANIFEST):
                     _unpack(path, tar, member, folder)
     except tarfile.TarError as error:
         raise _refused(path, f"is broken: {error}") from error
@@ -198,17 +230,23 @@ def _said(path: Path, tar: tarfile.TarFile) -> Mapping[str, Any]:
         format_ = about["format"]
     except (KeyError, TypeError, ValueError) as error:
         raise _refused(path, f"is no backup: {_first_line(error)}") from error
-    if format_ != FORMAT:
+    if format_ not in (UNPROTECTED, FORMAT):
         raise _refused(path, f"format {format_} is not known to this release")
     if not _ends(tar):
         raise _refused(path, "is broken: its end is missing")
+    names = tar.getnames()
+    if len(names) != len(set(names)):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _refused(path, f"{twice[:100]!r} is in it twice")
     return about
 
 
 def _write(texts: Mapping[str, bytes], folder: Path, tar: tarfile.TarFile, copy: Path, database: Members | None) -> None:
+    writer = MemberWriter(tar)
     for name, content in texts.items():
-        _add(tar, name, content)
-    _add_engine(tar, folder, copy, database)
+        writer.text(name, content)
+    _add_engine(writer, folder, copy, database)
+    writer.end()
 
 
 @contextmanager
@@ -224,7 +262,7 @@ def _busy(folder: Path) -> Halt:
     return Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
 
 
-def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Members | None) -> None:
+def _add_engine(writer: MemberWriter, folder: Path, copy: Path, database: Members | None) -> None:
     """The databases first: their records name files, which are there before the record is, and go after it.
 
     So it is whole unless a file went in between. Raises _Moved then.
@@ -233,7 +271,7 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Member
     if database is not None:
         with closing(database(copy)) as names:
             for name in names:
-                tar.add(copy, arcname=f"{DATABASE}/{name}", recursive=False)
+                writer.file(copy, f"{DATABASE}/{name}")
     databases = [path for path in sorted(before) if path.parent == folder and _is_database(path)]
     for path in databases:
         copy.unlink(missing_ok=True)
@@ -241,11 +279,11 @@ def _add_engine(tar: tarfile.TarFile, folder: Path, copy: Path, database: Member
             source.backup(target)
             # What is restored is the database of the engine that starts with it.
             target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
-        tar.add(copy, arcname=_inside(path, folder), recursive=False)
+        writer.file(copy, _inside(path, folder))
     copied = set(_files(folder))
     for path in sorted(copied.difference(databases)):
         try:
-            tar.add(path, arcname=_inside(path, folder), recursive=False)
+            writer.file(path, _inside(path, folder))
         except FileNotFoundError as error:
             raise _Moved from error
     if (before | copied) - set(_files(folder)):
@@ -278,12 +316,6 @@ def _about(backup: Backup) -> bytes:
     about = {"format": FORMAT, "id": ref.id, "namespace": ref.namespace, "name": ref.name}
     about |= {"takenAt": format_time(backup.taken), "database": backup.database}
     return orjson.dumps(about, option=orjson.OPT_INDENT_2)
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    info = tarfile.TarInfo(name)
-    info.size, info.mode = len(content), 0o600
-    tar.addfile(info, io.BytesIO(content))
 
 
 def _text(tar: tarfile.TarFile, name: str) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 import yaml
 
-from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, database_of, joined, mark_of, read, to_yaml, write
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, check, database_of, joined, mark_of, read, to_yaml, write
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.staging import Staging
 from tenantry.model.facts import BackupFacts, EngineRef
@@ -86,6 +86,7 @@ class Backups:
         if await asyncio.to_thread(database_of, archive) != SQLITE:
             problem = f"is of an engine on {POSTGRESQL}; engines of this host are on {SQLITE}: restore it on a cluster"
             raise Invalid((Problem(str(archive), problem),))
+        await asyncio.to_thread(check, archive)
         await asyncio.to_thread(self.staging.put, archive, ref)
 
     def mark(self, archive: Path, backup: Backup) -> str:

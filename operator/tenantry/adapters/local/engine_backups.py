@@ -21,6 +21,7 @@ from tenantry.adapters.local.archives import (
     POSTGRESQL,
     SQLITE,
     Members,
+    check,
     database_of,
     members,
     pack,
@@ -55,14 +56,16 @@ def stream_back_up(data: Path, url: str | None, out: BinaryIO, scratch: Path) ->
     stream(_about(data, url), data, out, scratch, _copied(url))
 
 
-def restore(archive: Path, data: Path, url: str | None) -> None:
+def restore(archive: Path, data: Path, url: str | None, *, unprotected: bool = False) -> None:
     """Puts an engine into an empty folder, and an empty database where it is on one. Blocks. Raises Invalid, Halt, OSError.
 
     Killed at any point, it can be run again, with the same archive, and no engine starts there before.
+    unprotected: see archives.check.
     """
     kind, wanted = database_of(archive), POSTGRESQL if is_postgresql(url) else SQLITE
     if kind != wanted:
         raise _refused(archive, f"is of an engine on {kind} and can be restored on {kind} alone, not on {wanted}")
+    check(archive, unprotected=unprotected)
     lock = FolderLock(data)
     try:
         _restore(archive, data, url)
@@ -70,13 +73,13 @@ def restore(archive: Path, data: Path, url: str | None) -> None:
         lock.release()
 
 
-def receive(archive: BinaryIO, data: Path, url: str | None, scratch: Path) -> None:
+def receive(archive: BinaryIO, data: Path, url: str | None, scratch: Path, *, unprotected: bool = False) -> None:
     """The same out of a pipe. scratch: a folder with room for the archive, which is made."""
     scratch.mkdir(mode=0o700, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=scratch, prefix="restore-", suffix=".tar") as held:
         shutil.copyfileobj(archive, held)
         held.flush()
-        restore(Path(held.name), data, url)
+        restore(Path(held.name), data, url, unprotected=unprotected)
 
 
 def database_size(data: Path) -> int:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tenantry.adapters.local.archives import Backup, read, unpack, write
+from tenantry.adapters.local.members import MemberWriter, scratch_folder
 from tenantry.model.facts import EngineRef
 from tenantry.model.verdicts import Halt, Invalid
 
@@ -83,17 +84,26 @@ def test_a_copy_of_a_database_that_is_written_all_the_time_is_one_moment_of_it(f
 def test_a_file_that_goes_again_and_again_ends_the_backup_and_leaves_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = tarfile.TarFile.add
+    whole = MemberWriter.file
 
-    def losing(tar: tarfile.TarFile, name: Path, arcname: str, recursive: bool) -> None:
-        name.unlink()
-        (folder / "packages" / f"{arcname.count('x')}{name.stem}x.tapp").write_bytes(b"zip")
-        whole(tar, name, arcname=arcname, recursive=recursive)
+    def losing(writer: MemberWriter, path: Path, name: str) -> None:
+        path.unlink()
+        (folder / "packages" / f"{name.count('x')}{path.stem}x.tapp").write_bytes(b"zip")
+        whole(writer, path, name)
 
-    monkeypatch.setattr(tarfile.TarFile, "add", losing)
+    monkeypatch.setattr(MemberWriter, "file", losing)
     with pytest.raises(Halt, match="change all the time"):
         write(BACKUP, folder, tmp_path / "dev.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["engine"]
+
+
+def test_the_folder_of_a_killed_backup_is_removed_by_the_next_one(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / ".tenantry-backup-killed").mkdir()
+    (tmp_path / ".tenantry-backup-killed" / "archive.tar").write_bytes(b"half")
+    with scratch_folder(tmp_path) as running:
+        write(BACKUP, folder, tmp_path / "dev.tar")
+        assert running.is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tar", "engine"]
 
 
 def about(**changed: object) -> bytes:
@@ -103,7 +113,7 @@ def about(**changed: object) -> bytes:
 
 RESOURCES = yaml.safe_dump(ENVIRONMENT).encode()
 BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
-    "another format": ({"backup.json": about(format=2), "resources.yaml": RESOURCES}, "format 2 is not known"),
+    "another format": ({"backup.json": about(format=3), "resources.yaml": RESOURCES}, "format 3 is not known"),
     "no declarations": ({"backup.json": about()}, "resources.yaml"),
     "no time": ({"backup.json": about(takenAt="soon"), "resources.yaml": RESOURCES}, "is no backup: Invalid isoformat"),
     "no JSON": ({"backup.json": b"{", "resources.yaml": RESOURCES}, "is no backup"),
