@@ -97,6 +97,37 @@ async def test_an_app_is_uploaded_installed_upgraded_uninstalled_and_removed(tmp
         ) == 2
 
 
+async def share(world: World, version: str, *columns: str) -> None:
+    """Declares a package for every tenant, and stores its bytes."""
+    _, content, _ = package(version, *columns)["files"]["file"]
+    sha256 = hashlib.sha256(content).hexdigest()
+    stored = await world("root", "PUT", f"/packages/{sha256}", content=content)
+    assert stored.status_code in (200, 201), stored.text
+    spec = {"app": "crm", "version": version, "sha256": sha256, "shared": True}
+    await declare(world.platform, "Package", f"crm-{version.replace('.', '-')}", spec, "tenantry-system")
+    await world.platform.converged()
+
+
+async def test_a_shared_package_is_seen_and_installed_by_every_tenant(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        await share(world, "1.0.0", FAX)
+        engine = await engine_in(world)
+        app = (await engine.apps())["crm"]
+        assert (app["name"], app["availableVersions"], app["installed"]) == ("CRM", "1.0.0", False)
+        planned = await engine("POST", "/apps/crm/install/1.0.0?dryRun=true")
+        assert (planned.status_code, world.platform.cache.count("App")) == (200, 0)
+        installed = await engine("POST", "/apps/crm/install/1.0.0")
+        assert installed.status_code == 200, installed.text
+        await share(world, "2.0.0")
+        app = (await engine.apps())["crm"]
+        assert (app["version"], app["availableVersions"]) == ("1.0.0", "1.0.0,2.0.0")
+        refused = await engine("POST", "/apps/crm/install/2.0.0")
+        assert (refused.status_code, "fax" in refused.json()["error"]) == (400, True), "it loses data, as any other"
+        assert (await engine("POST", "/apps/crm/install/2.0.0?allow_drops=true")).status_code == 200
+        assert (await engine.apps())["crm"]["version"] == "2.0.0"
+        assert (await engine("POST", "/apps/crm/install/3.0.0")).status_code == 404
+
+
 async def test_the_engine_itself_holds_what_the_facade_says(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)

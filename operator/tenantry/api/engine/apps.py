@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from tenantry.api.engine.shared_packages import SharedPackages
 from tenantry.api.engine.site import Site, Written, nothing
 from tenantry.api.preconditions import Marks, check_match
 from tenantry.api.waiting import until
@@ -47,11 +48,15 @@ class Apps:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._shared = SharedPackages(site)
 
     def list(self) -> tuple[EngineApp, ...]:
-        """What the engine was seen to hold."""
-        cache = self._site.front.cache
-        apps = (cast(App, one) for one in cache.resources(App.KIND, self._site.namespace, self._site.by))
+        """What the engine was seen to hold, and what the platform shares with every tenant."""
+        return self._shared.beside(self._held())
+
+    def _held(self) -> tuple[EngineApp, ...]:
+        site = self._site
+        apps = (cast(App, one) for one in site.front.cache.resources(App.KIND, site.namespace, site.by))
         return tuple(_facts(app) for app in apps if app.status.available_versions or app.status.persisted)
 
     async def with_rows(self) -> frozenset[str]:
@@ -59,10 +64,12 @@ class Apps:
         engine = self._site.engine()
         if engine is not None:
             return await engine.apps_with_rows()
-        return frozenset(app.id for app in self.list() if app.persisted)
+        return frozenset(app.id for app in self._held() if app.persisted)
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         """What the engine says; nothing while it does not run."""
+        if (shared := await self._offered(app, version)) is not None:
+            return await self.preview(await self._shared.fetch(shared))
         self._version(app, version)
         engine = self._site.engine()
         return await engine.steps(app, version) if engine is not None else ()
@@ -94,6 +101,9 @@ class Apps:
         return facts
 
     async def install(self, app: str, version: str, allow_drops: bool) -> None:
+        if (shared := await self._offered(app, version)) is not None:
+            await self._install_shared(shared, allow_drops)
+            return
         held = self._version(app, version)
         if held.status.installed_version != version:
             self._check_signed(await self._facts(app, version))
@@ -102,6 +112,23 @@ class Apps:
             leave = _leave(version, await self.steps(app, version), allow_drops)
         change = partial(_installing, version=version, leave=leave)
         await self._edit(held, change, "INSTALL_APP", version, str(allow_drops))
+
+    async def _offered(self, app: str, version: str) -> PackageFacts | None:
+        """The shared package of a version that the environment does not hold yet."""
+        held = self._find(app)
+        if held is not None and (held.deleting or self._holds(held, version)):
+            return None
+        return await self._shared.facts(app, version)
+
+    async def _install_shared(self, facts: PackageFacts, allow_drops: bool) -> None:
+        self._check_signed(facts)
+        leave = _leave(facts.version, await self.preview(await self._shared.fetch(facts)), allow_drops)
+        change = partial(_installing, version=facts.version, leave=leave)
+
+        async def write(desk: Desk, marks: Marks | None) -> Written:
+            return await self._put_app(desk, facts, change, "INSTALL_APP")
+
+        await self._site.perform(write, "INSTALL_APP", facts.app, facts.version, str(allow_drops))
 
     async def uninstall(self, app: str) -> None:
         held = self._require(app)
@@ -165,9 +192,12 @@ class Apps:
 
     def _version(self, app: str, version: str) -> App:
         found = self._require(app)
-        if version not in (*wanted_versions(found), *found.status.available_versions):
+        if not self._holds(found, version):
             raise NotFound(f"no version {version} of {app}")
         return found
+
+    def _holds(self, app: App, version: str) -> bool:
+        return version in (*wanted_versions(app), *app.status.available_versions)
 
     def _document(self, app: App) -> Document:
         return cast(Document, self._site.front.cache.document(app.ref))
