@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from tenantry.model.facts import EngineEndpoint, Password
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, Document, Ref
 from tenantry.model.verdicts import Halt
 from tests.crash.campaign import copy_of
+from tests.scenario.cli import called
 from tests.scenario.test_plan_is_apply import apply, base, edited, platform_on, write
 
 __all__ = ["base"]
@@ -120,3 +122,21 @@ async def test_an_accepted_empty_engine_is_filled_as_declared_and_the_rest_of_th
         assert [each.name.startswith(id_) for each in (state / "lost").iterdir()] == [True]
         database_of(state, id_).unlink()
         assert await settled(platform) == "DataMissing", "it was accepted once"
+
+
+async def test_the_command_accepts_an_empty_engine_only_where_data_is_missing(base: Path, tmp_path: Path) -> None:
+    state = copy_of(base, tmp_path / "state")
+    command = ("accept-empty", "tenant-acme/dev", "--state", state)
+    refused = await asyncio.to_thread(called, *command, cwd=tmp_path)
+    assert (refused.returncode, "misses no data" in refused.stderr) == (1, True), refused.stderr
+    async with platform_on(state) as platform:
+        id_ = (await environment(platform)).id
+        assert await settled(platform) == "Succeeded", "a refused request has no effect"
+        database_of(state, id_).unlink()
+        assert await settled(platform) == "DataMissing"
+    accepted = await asyncio.to_thread(called, *command, cwd=tmp_path)
+    assert (accepted.returncode, accepted.stderr) == (0, "")
+    async with platform_on(state) as platform:
+        assert await settled(platform) == "Succeeded"
+        assert await settled(platform, CRM) == "Succeeded"
+        assert [each.name.startswith(id_) for each in (state / "lost").iterdir()] == [True]
