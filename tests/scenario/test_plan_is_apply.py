@@ -376,3 +376,16 @@ async def test_a_plan_that_is_made_again_has_the_same_digest(base: Path, tmp_pat
     async with platform_on(copy_of(base, tmp_path / "other")) as platform:
         elsewhere = await platform.plan_source(source, SOURCE_NAME)
     assert first.digest == again.digest == elsewhere.digest
+
+
+async def test_a_plan_prints_what_applying_releases(base: Path, tmp_path: Path) -> None:
+    held = {**BASE, "umbra": object_("Tenant", "umbra", "{}").replace("{name: umbra", KEPT, 1)}
+    async with platform_on(copy_of(base, tmp_path / "state")) as platform:
+        await apply(platform, write(tmp_path / "source", held))
+        plan = await platform.plan_source(write(tmp_path / "next", BASE), SOURCE_NAME)
+        assert [str(step) for step in plan.steps] == ['~ Tenant/umbra (source: "default" -> (none))']
+        released = (await platform.attach(tmp_path / "next", SOURCE_NAME).sync()).released
+        assert released == (Ref("Tenant", "", "umbra"),)
+
+
+KEPT = "{name: umbra, annotations: {tenantry.dev/prune: disabled}"

@@ -159,6 +159,17 @@ async def test_a_deleted_one_leaves_its_objects_or_takes_them_along(world: World
         assert "tenantry.dev/source-file" not in region["metadata"]["annotations"]
 
 
+async def test_the_status_says_what_was_released(world: World, remote: Remote, url: str) -> None:
+    region = f"{API}kind: Region\nmetadata: {{name: eu, annotations: {{tenantry.dev/prune: disabled}}}}\nspec: {{}}\n"
+    remote.commit({"c/region.yaml": region})
+    await world.source(url)
+    await world.until("platform", SYSTEM)
+    remote.commit({"c/region.yaml": None})
+    status = await world.synced()
+    assert (reason(status), status["released"], status["kept"]) == ("Succeeded", ["Region/eu"], [])
+    assert (await world.synced())["released"] == ["Region/eu"], "a sync that releases nothing does not forget it"
+
+
 @pytest.mark.slow
 async def test_what_another_source_has_stays_there(world: World, remote: Remote, url: str) -> None:
     await world.source(url)

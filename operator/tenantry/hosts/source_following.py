@@ -74,6 +74,7 @@ class _One:
     reading: SyncOrder
     settled: str
     objects: tuple[str, int] = ("", 0)
+    released: tuple[str, ...] = ()
     task: asyncio.Task[None] | None = None
     feed: SourceFeed | None = None
     declarations: Declarations | None = None
@@ -248,6 +249,7 @@ class SourceFollowing:
         tree, last, revision = feed.tree, feed.last, feed.tree.revision
         if revision is not None and not last.kept and not tree.problems:
             one.settled = revision.commit
+        one.released = tuple(map(str, last.released)) or one.released
         waits = (w for w in last.waiting if not w.namespace or w.namespace in feed.syncer.waits_for)
         facts = Followed(
             order=one.reading,
@@ -260,6 +262,7 @@ class SourceFollowing:
             refusal=tree.refusal,
             problems=tuple(map(str, last.problems)),
             kept=_kept(last.kept),
+            released=one.released,
             waiting=tuple(f"{wait.ref}: {wait.reason}" for wait in waits),
         )
         if not _is_news(self._facts.get(one.order.source), facts):

@@ -96,7 +96,8 @@ class Followed:
     refusal: the reason of a remote that answers and lets nobody in, `""` of one that cannot be reached.
 
     revision: the commit that is applied; documents: how many it declares; objects: how many are the Source's. problems: why
-    newer commits, or some of the objects, are not applied, as sentences that name file and line; waiting: what is tried again.
+    newer commits, or some of the objects, are not applied, as sentences that name file and line; waiting: what is tried again;
+    released: what left the repository last, stays, and is nobody's.
     """
 
     order: SyncOrder
@@ -110,6 +111,7 @@ class Followed:
     refusal: str = ""
     problems: tuple[str, ...] = ()
     kept: tuple[KeptBack, ...] = ()
+    released: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tenantry.model.changes import Change
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Ref, source_of
 from tenantry.model.verdicts import Gone, Ready, Verdict, Waiting
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
@@ -124,4 +124,6 @@ def _edit_of(change: Seen) -> Edited | None:
     secret = change.ref.kind == "Secret"
     parts = ("spec", "data")
     fields = tuple(each for part in parts for each in differing(before.get(part, {}), after.get(part, {}), part, secret))
+    if source_of(before) and not source_of(after):  # it stays, and is nobody's
+        fields = (*fields, *differing(source_of(before), None, "source", secret=False))
     return Edited("~", change.ref, fields) if fields else None

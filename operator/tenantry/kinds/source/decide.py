@@ -185,6 +185,8 @@ def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
         update["last_sync"] = followed.ended
     if followed.revision:
         update |= {"revision": followed.revision, "documents": followed.documents}
+    if followed.released:
+        update["released"] = followed.released[:MOST_TOLD]
     if followed.settled:
         update["settled_revision"] = followed.settled
     return status.model_copy(update=update)

@@ -189,6 +189,9 @@ class SourceStatus(Status):
     kept: tuple[KeptObject, ...] = Field(
         default=(), description="Objects that left the repository and stay until somebody approves their deletion."
     )
+    released: tuple[str, ...] = Field(
+        default=(), description="Objects that left the repository last, were not to be pruned, and are nobody's now."
+    )
     approval: str | None = Field(default=None, description="What an approval of the kept objects names.")
 
 
