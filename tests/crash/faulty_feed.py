@@ -37,6 +37,8 @@ class FaultyFeed:
     fault: WatchFault = WatchFault.CUT
     lag_s: float = 0.0
     stall_s: float = 0.3
+    only: str = ""
+    """The kind whose events count; `""`: all."""
     stale: dict[str, tuple[Sequence[Document], str]] = field(default_factory=dict)
     events: int = 0
     struck: bool = False
@@ -53,8 +55,9 @@ class FaultyFeed:
         before: list[Event] = []
         async with aclosing(self._late(kind, version)) as events:
             async for event in events:
-                self.events += 1
-                fault = self.fault if self.events == self.at else None
+                self.events += not self.only or kind == self.only
+                counts = self.events == self.at and (not self.only or kind == self.only)
+                fault = self.fault if counts else None
                 self.struck |= fault is not None
                 if fault is WatchFault.CUT:
                     return

@@ -73,7 +73,7 @@ async def test_r4_without_a_new_list_a_watch_that_expired_ends_it(tmp_path: Path
     monkeypatch.setattr(standalone, "Expired", NeverError)
     monkeypatch.setattr(watched_platform, "SETTLES_S", SOON_S)
     with pytest.raises(TimeoutError):
-        await test_watches.tell(tmp_path, lambda store: FaultyFeed(store, 1, WatchFault.EXPIRED))
+        await test_watches.tell(tmp_path, lambda store: FaultyFeed(store, 1, WatchFault.EXPIRED, only="Tenant"))
 
 
 async def test_r4_without_following_again_a_watch_that_was_cut_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ async def test_r4_without_following_again_a_watch_that_was_cut_ends_it(tmp_path:
     monkeypatch.setattr(standalone, "follow", once)
     monkeypatch.setattr(watched_platform, "SETTLES_S", SOON_S)
     with pytest.raises(TimeoutError):
-        await test_watches.tell(tmp_path, lambda store: FaultyFeed(store, 1, WatchFault.CUT))
+        await test_watches.tell(tmp_path, lambda store: FaultyFeed(store, 1, WatchFault.CUT, only="Tenant"))
 
 
 async def test_r8_without_one_transaction_a_migration_stops_in_between(tmp_path: Path) -> None:
