@@ -19,6 +19,7 @@ from tenantry.cli.serving import serving
 from tenantry.cli.signals import signalled
 from tenantry.cli.sockets import listening, url_of
 from tenantry.engine.access import Served
+from tenantry.engine.logical.session import is_postgresql
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
@@ -36,13 +37,15 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         host, port = parse_address(listen)
     except ValueError as error:
         raise Failure(f"--listen: {error}", BAD_INPUT) from None
+    managed = settings.managed
+    url = database or await asyncio.to_thread(database_of, managed)
+    is_postgresql(url)  # raises Invalid before anything is made
     configure(say)
     lock = await asyncio.to_thread(FolderLock, data)
     await asyncio.to_thread(refuse_half_restored, data)
     bound = listening(host, port)
     public_url = settings.public_url.rstrip("/")
-    managed, limits = settings.managed, Checking.of(settings).limits
-    url = database or await asyncio.to_thread(database_of, managed)
+    limits = Checking.of(settings).limits
     engine = await Engine.open(data, database_url=url, limits=limits, owner=managed.uid)
     try:
         outbound = settings.outbound

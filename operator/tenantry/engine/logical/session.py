@@ -13,6 +13,7 @@ from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed, pin_
 from tenantry.model.verdicts import Invalid, Problem
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+_DRIVERS = ("postgresql", "postgresql+psycopg")
 
 
 def is_postgresql(url: str | None) -> bool:
@@ -20,8 +21,8 @@ def is_postgresql(url: str | None) -> bool:
     if url is None:
         return False
     try:
-        known = parsed(url).get_backend_name() == "postgresql"
-    except ArgumentError:
+        known = parsed(url).drivername in _DRIVERS
+    except (ArgumentError, ValueError):  # the latter for a port that is no number
         known = False
     if not known:
         raise Invalid((Problem("database", "must be a URL that begins with postgresql://, or absent for SQLite in the folder"),))
