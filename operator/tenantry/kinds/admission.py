@@ -100,7 +100,7 @@ def _ours(kind: crds.Kind) -> _Admitted:
 
 
 def _core(schema: Mapping[str, Any], *, namespaced: bool, secret: bool = False) -> _Admitted:
-    structural = Structural(core.with_metadata(schema, namespaced=namespaced), secret=secret)
+    structural = Structural(core.with_metadata(schema, namespaced=namespaced), secret=secret, core=True)
     return _Admitted("v1", namespaced, not secret, structural)
 
 

@@ -70,11 +70,11 @@ def field_name(path: Path) -> str:
 
 
 class Structural:
-    """One compiled schema. secret: values are never shown in reasons."""
+    """One compiled schema. secret: values are never shown in reasons. core: a kind that the API server decodes itself."""
 
-    def __init__(self, schema: Schema, *, secret: bool = False) -> None:
+    def __init__(self, schema: Schema, *, secret: bool = False, core: bool = False) -> None:
         self._filler = _filler(schema) or _Filler(frozenset(), {}, None, {})
-        self._secret = secret
+        self._secret, self._core = secret, core
         strict = closed(schema)
         self._required = frozenset(strict.get("required", ()))
         self._validator = jsonschema_rs.validator_for(strict, validate_formats=True)
@@ -110,10 +110,18 @@ class Structural:
                 yield Finding((*path, field), f'unknown field "{field_name((*path, field))}"')
         elif name == "required":
             yield Finding((*path, facts["property"]), "Required value", blocking=True)
+        elif name in ("type", "enum") and (unknown := self._unknown_fields(path, error.instance)):
+            for field in unknown if name == "type" else ():
+                reason = f'unknown field "{field_name((*path, field))}": its parent must be of type {" or ".join(facts["types"])}'
+                yield Finding((*path, field), reason, blocking=True)
         elif name == "propertyNames":
             yield Finding(path, f"key {self._reason_of(facts['error'])}")
         else:
             yield Finding(path, self._reason_of(error), name in _BLOCKING)
+
+    def _unknown_fields(self, path: Path, value: Any) -> tuple[str, ...]:
+        """The keys of a map in the place of another type: the API server refuses them as unknown, save where it decodes."""
+        return tuple(value) if isinstance(value, Mapping) and not self._core and path[:1] != ("metadata",) else ()
 
     def _reason_of(self, error: jsonschema_rs.ValidationError) -> str:
         name, facts = error.kind.name, error.kind.as_dict()

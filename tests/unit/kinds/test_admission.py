@@ -194,3 +194,12 @@ def test_a_rule_that_cannot_be_evaluated_refuses() -> None:
     (finding,) = Structural(schema).findings({}, None)
 
     assert "could not be evaluated" in finding.reason
+
+
+@pytest.mark.parametrize("field", ["region", "deletionPolicy", "packageKeys", "suspend"])
+def test_a_map_in_the_place_of_another_type_has_unknown_fields(admission: Admission, field: str) -> None:
+    assert refusals(admission, environment(**{field: {"a": 1, "b": 2}})).keys() == {f"spec.{field}.a", f"spec.{field}.b"}
+
+
+def test_an_empty_map_in_the_place_of_another_type_is_refused_itself(admission: Admission) -> None:
+    assert refusals(admission, environment(region={})).keys() == {"spec.region"}

@@ -60,7 +60,7 @@ REFERENCE = {
 
 
 def _fields(error: jsonschema.ValidationError) -> Iterator[str]:
-    """The fields that an error is about: an unknown or missing one is named itself, not its parent."""
+    """The fields that an error is about: an unknown or missing one is named itself, not its parent; a map has unknown ones."""
     path = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         unknown = error.instance.keys() - error.schema.get("properties", {}).keys()
@@ -68,6 +68,14 @@ def _fields(error: jsonschema.ValidationError) -> Iterator[str]:
     elif error.validator == "required":
         missing = [name for name in error.validator_value if name not in error.instance]
         yield from (field_name((*path, name)) for name in missing)
+    elif (
+        error.validator in ("type", "enum")
+        and isinstance(error.instance, Mapping)
+        and error.instance
+        and path[:1] != ("metadata",)
+    ):
+        # Both keywords fail at a map in the place of text; its keys are named, once.
+        yield from (field_name((*path, name)) for name in error.instance)
     else:
         yield field_name(path)
 
@@ -152,7 +160,8 @@ def _object(draw: st.DrawFn, schema: Schema) -> dict[str, Any]:
     for name, each in schema.get("properties", {}).items():
         if draw(OFTEN) if name not in required else not draw(RARELY):
             made[name] = draw(_value(each))
-    keys = _string(schema.get("propertyNames", {}))
+    # jsonschema_rs drops an empty key from a path, and names the map instead: both refuse it.
+    keys = _string(schema.get("propertyNames", {})).filter(bool)
     if isinstance(others := schema.get("additionalProperties"), Mapping):
         made |= {draw(keys): draw(_value(others)) for _ in range(draw(st.integers(0, 2)))}
     elif draw(RARELY):

@@ -28,8 +28,9 @@ from tenantry.model.verdicts import (
 )
 
 _STRICT = re.compile(r'(?:unknown|duplicate) field "((?:[^"\\]|\\.)*)"')
-_DECODING = re.compile(r"json: cannot unmarshal (\w+) into Go struct field (\w+)\.([\w.]+) of type ([\w.]+)")
-_OTHER_VERSION = "the API version in the data"
+_DECODING = re.compile(r"json: cannot unmarshal (\w+) into Go struct field (\w*)\.([\w.]+) of type ([\w.]+)")
+_OTHER_VERSION = re.compile(r'^the API version in the data|in version "(?!v1"|v1alpha1")[^"]*" cannot be handled')
+_NOT_CHECKED = "some validation rules were not checked"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,10 @@ def _problems(message: str, causes: Any) -> tuple[Problem, ...]:
     """The fields that a refusal names. What cannot even be decoded has no causes: there the message alone tells."""
     named = tuple(Problem(_field(cause.get("field", "")), cause.get("message", message)) for cause in causes)
     if named:
-        return tuple(dict.fromkeys(named))
+        # That rules were not checked is no fault of its own: it goes with the faults because of which they were not.
+        return tuple(dict.fromkeys(each for each in named if _NOT_CHECKED not in each.reason)) or named
+    if _OTHER_VERSION.search(message):
+        return (Problem("apiVersion", message),)
     strict = _STRICT.findall(message)
     if strict:
         return tuple(Problem(field, f'unknown field "{field}"') for field in strict)
@@ -149,7 +153,7 @@ def _problems(message: str, causes: Any) -> tuple[Problem, ...]:
         got, struct, field, wanted = decoding.groups()
         inside = "metadata." if struct == "ObjectMeta" and not field.startswith("metadata.") else ""
         return (Problem(inside + field, f"Invalid value: must be of type {wanted}, not {got}"),)
-    return (Problem("apiVersion" if message.startswith(_OTHER_VERSION) else "", message),)
+    return (Problem("", message),)
 
 
 def _field(field: str) -> str:

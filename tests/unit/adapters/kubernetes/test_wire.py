@@ -79,6 +79,25 @@ FIELDS = {
         {"message": "the API version in the data () does not match the expected API version (v1)"},
         ["apiVersion"],
     ),
+    "a version that is not served": (
+        {"message": 'Package in version "v9" cannot be handled as a Package: strict decoding error: unknown field "spec"'},
+        ["apiVersion"],
+    ),
+    "a version that is a number": (
+        {"message": "json parse error: json: cannot unmarshal number into Go struct field .apiVersion of type string"},
+        ["apiVersion"],
+    ),
+    "rules that were not checked": (
+        {
+            "details": {
+                "causes": [
+                    {"field": "spec.slug", "message": "bad"},
+                    {"field": "<nil>", "message": "some validation rules were not checked because the object was invalid"},
+                ]
+            }
+        },
+        ["spec.slug"],
+    ),
     "no field at all": ({"message": "illegal base64 data"}, [""]),
 }
 
