@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_network
@@ -31,7 +31,10 @@ ROOT = "/e/acme/dev"
 
 
 class World(NamedTuple):
-    """An engine, its URL, its provider, a clock that only `later` moves, the provider's process, and how it is served."""
+    """An engine, its URL, its provider, a clock that only `later` moves, the provider's process, and how it is served.
+
+    `restart` opens the engine anew: `engine` and `served` are the ones of before.
+    """
 
     engine: Engine
     url: str
@@ -39,6 +42,7 @@ class World(NamedTuple):
     later: Callable[[float], None]
     process: IdentityProvider
     served: Served
+    restart: Callable[[], Awaitable[None]]
 
     async def edit(self, **changes: object) -> None:
         settings = replace(self.provider.settings, **changes)  # type: ignore[arg-type]
@@ -71,11 +75,18 @@ async def sign_in_world(tmp_path: Path, database_url: str | None = None) -> Asyn
         settings = IdentityProviderSettings("corp", process.url, "tenantry-dev", "openid profile email phone", True, True, roles)
         provider = await engine.add_identity_provider(settings, Password(clear="s3cret/+"))
         tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
-        served = Served(engine, tmp_path / "data" / "key.jwk", foreign=tokens)
-        app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
+        running, key = [engine], tmp_path / "data" / "key.jwk"
+        served = [Served(engine, key, foreign=tokens)]
+
+        async def restart() -> None:
+            await running.pop().close()
+            running.append(await Engine.open(tmp_path / "data", database_url=database_url))
+            served[:] = [Served(running[0], key, foreign=tokens)]
+
+        app = engine_app(lambda request: served[0], Uploads(tmp_path / "incoming"))
         url = await stack.enter_async_context(serving(_below(app)))
-        yield World(engine, url, provider, later, process, served)
-        await engine.close()
+        yield World(engine, url, provider, later, process, served[0], restart)
+        await running[0].close()
 
 
 def _below(app: ASGIApp) -> ASGIApp:

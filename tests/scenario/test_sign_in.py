@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +13,7 @@ import orjson
 import pytest
 
 from tenantry.engine.oidc.issuers import PAUSE_S
+from tenantry.model.verdicts import Unauthorized
 from tests.scenario.data_world import DATA
 from tests.scenario.identity_provider import authorized
 from tests.scenario.postgres import database_url, server
@@ -63,6 +65,34 @@ async def test_a_browser_signs_in_and_reads_and_writes_within_the_default_role(w
         assert len((await browser.get(CONTACTS)).json()) == 1
         assert (await browser.post("/auth/logout", headers={"Origin": world.url})).status_code == 204
         assert (await browser.get(CONTACTS)).status_code == 401
+
+
+async def test_a_session_that_was_signed_out_is_refused_also_after_a_restart(world: World) -> None:
+    async with world.browser() as browser, world.browser() as elsewhere, world.browser() as thief:
+        await _sign_in(world, browser)
+        await _sign_in(world, elsewhere)
+        copied = browser.cookies["tenantry_session"]
+        thief.cookies.set("tenantry_session", copied)
+        assert (await thief.get(CONTACTS)).status_code == 200
+        own = {"Origin": world.url}
+        assert (await browser.post("/auth/logout", headers=own)).status_code == 204
+        for _ in range(2):
+            for path in (CONTACTS, "/api/v1/auth/me"):
+                assert (await thief.get(path)).status_code == 401
+                assert (await elsewhere.get(path)).status_code == 200
+            assert (await thief.post(CONTACTS, json={"email": "t@x"}, headers=own)).status_code == 401
+            assert (await browser.post("/auth/logout", headers=own)).status_code == 204
+            await world.restart()
+
+
+async def test_ended_sessions_are_kept_until_their_cookies_expire(world: World) -> None:
+    now = int(datetime.now(UTC).timestamp())
+    for session, until in (("old", now - 1), ("ended", now + 60), ("ended", now + 60), ("last", now + 60)):
+        await world.engine.end_session(session, until)
+    assert await world.engine.signed_in("nobody", "old") is None
+    for session in ("ended", "last"):
+        with pytest.raises(Unauthorized, match="signed out"):
+            await world.engine.signed_in("nobody", session)
 
 
 async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_declared(world: World) -> None:

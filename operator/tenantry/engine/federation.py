@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.records import CLAIMED_ROLES, FEDERATED, PROVIDERS
+from tenantry.engine.records import CLAIMED_ROLES, ENDED_SESSIONS, FEDERATED, PROVIDERS
 from tenantry.engine.sealing import Sealing
 from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, Password
-from tenantry.model.verdicts import Halt, NotFound, Stalled
+from tenantry.model.verdicts import Halt, NotFound, Stalled, Unauthorized
 from tenantry.rest.bodies import invalid
 
 LONGEST_NAME = 255
@@ -50,6 +50,24 @@ def federated_with(connection: sa.Connection, id_: str) -> FederatedIdentity | N
         return None
     roles = connection.execute(sa.select(CLAIMED_ROLES.c.roles).where(CLAIMED_ROLES.c.identity == id_)).scalar()
     return replace(found, roles=json.loads(roles)) if roles else found
+
+
+def signed_in(connection: sa.Connection, id_: str, session: str) -> FederatedIdentity | None:
+    """The identity of a browser's session. Raises Unauthorized for a session that was signed out."""
+    if connection.execute(sa.select(ENDED_SESSIONS.c.id).where(ENDED_SESSIONS.c.id == session)).first() is not None:
+        raise Unauthorized("the session has ended: its browser signed out")
+    return federated_with(connection, id_)
+
+
+def end_session(connection: sa.Connection, session: str, until: int) -> None:
+    """Signs a session out. until: when its cookie expires, in seconds since the epoch; older rows are removed here."""
+    connection.execute(ENDED_SESSIONS.delete().where(ENDED_SESSIONS.c.until < int(datetime.now(UTC).timestamp())))
+    connection.execute(
+        sa.text(
+            f"INSERT INTO {ENDED_SESSIONS.name} (id, until) VALUES (:id, :until) ON CONFLICT (id) DO NOTHING"  # noqa: S608 - a constant
+        ),
+        {"id": session, "until": until},
+    )
 
 
 def claim_roles(connection: sa.Connection, id_: str, roles: Mapping[str, str]) -> None:

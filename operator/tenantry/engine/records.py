@@ -74,6 +74,12 @@ CLAIMED_ROLES = sa.Table(
     sa.Column("identity", sa.String(36), primary_key=True),
     sa.Column("roles", sa.Text, nullable=False),
 )
+ENDED_SESSIONS = sa.Table(
+    "_tenantry_ended_sessions",
+    _METADATA,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("until", sa.BigInteger, nullable=False),
+)
 TOLD = sa.Table(
     "_tenantry_told",
     _METADATA,

@@ -267,20 +267,22 @@ class Engine:
 
     async def client_secret(self, provider: str) -> str:
         """The secret that is declared for an identity provider, `""` for none. Raises a Stalled Halt when it cannot be read."""
-        return await self._transactions.read(
-            lambda connection: federation.client_secret(connection, self._sealing, provider), str
-        )
+        return await self._transactions.read(lambda c: federation.client_secret(c, self._sealing, provider), str)
 
     async def federated(self, issuer: str, subject: str, username: str, provision: bool) -> FederatedIdentity | None:
         """The identity of that issuer and `sub`, made where `provision` says so."""
-        found = await self._transactions.read(lambda connection: federation.find_federated(connection, issuer, subject), _no_user)
+        found = await self._transactions.read(lambda c: federation.find_federated(c, issuer, subject), lambda: None)
         if found is not None or not provision:
             return found
         return await self._transactions.write(lambda connection: federation.add_federated(connection, issuer, subject, username))
 
-    async def federated_with(self, id_: str) -> FederatedIdentity | None:
-        """The identity that an external identity provider signed in, by its id."""
-        return await self._transactions.read(lambda connection: federation.federated_with(connection, id_), _no_user)
+    async def signed_in(self, id_: str, session: str) -> FederatedIdentity | None:
+        """The identity of a browser's session. Raises Unauthorized once it is signed out."""
+        return await self._transactions.read(lambda connection: federation.signed_in(connection, id_, session), lambda: None)
+
+    async def end_session(self, session: str, until: int) -> None:
+        """Signs a session out for good."""
+        await self._transactions.write(lambda connection: federation.end_session(connection, session, until))
 
     async def claim_roles(self, id_: str, roles: Mapping[str, str]) -> None:
         """Keeps the roles that an identity provider claims for one of its users."""
@@ -386,10 +388,6 @@ class Engine:
 
 def _not_installed(app: str) -> NotFound:
     return NotFound(f"no app {app} is installed")
-
-
-def _no_user() -> FederatedIdentity | None:
-    return None
 
 
 def _nobody() -> StoredIdentity | None:

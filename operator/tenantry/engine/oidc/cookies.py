@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from tenantry.engine.oidc.flow import Attempt
 from tenantry.model.verdicts import Forbidden, Unauthorized
-from tenantry.rest.tokens import Claims, sign, verify
+from tenantry.rest.tokens import LEEWAY, Claims, sign, verify
 
 SESSION, LOGIN = "tenantry_session", "tenantry_login"
 SESSION_TTL, LOGIN_TTL = timedelta(hours=8), timedelta(minutes=10)
@@ -45,16 +46,24 @@ def set_session(
     response: Response, request: Request, identity: str, provider: str, key: OKPKey, uid: str, *, secure: bool
 ) -> None:
     """Signs the browser in, and ends the attempt."""
-    _set(response, request, SESSION, f"session:{uid}", {"sub": identity, "provider": provider}, SESSION_TTL, key, secure=secure)
+    claims = {"sub": identity, "provider": provider, "jti": secrets.token_urlsafe(24)}
+    _set(response, request, SESSION, f"session:{uid}", claims, SESSION_TTL, key, secure=secure)
     clear(response, request, LOGIN)
 
 
 def session_of(request: Request, key: OKPKey, uid: str) -> Claims:
-    """The session of this browser: `sub` and `provider`. Raises Unauthorized, Forbidden for a write from a foreign page."""
+    """The session of this browser: `sub`, `provider`, `jti`. Raises Unauthorized, Forbidden for a write from a foreign page."""
     claims = _read(request, SESSION, f"session:{uid}", key)
+    if not isinstance(claims.get("jti"), str):
+        raise Unauthorized("the session was made by an older version: sign in again")
     if request.method not in SAFE:
         check_origin(request)
     return claims
+
+
+def end_of(session: Claims) -> int:
+    """When a session's cookie is refused as expired, in seconds since the epoch."""
+    return int(session["exp"] + LEEWAY.total_seconds()) + 1
 
 
 def check_origin(request: Request) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from joserfc.jwk import OKPKey
@@ -36,8 +37,11 @@ class Federation(Protocol):
     async def federated(self, issuer: str, subject: str, username: str, provision: bool) -> FederatedIdentity | None:
         """The identity of that issuer and `sub`, made where `provision` says so."""
 
-    async def federated_with(self, id_: str) -> FederatedIdentity | None:
-        """The identity with that id, and its claimed roles."""
+    async def signed_in(self, id_: str, session: str) -> FederatedIdentity | None:
+        """The identity of a browser's session, and its claimed roles. Raises Unauthorized once it is signed out."""
+
+    async def end_session(self, session: str, until: int) -> None:
+        """Signs a session out for good. until: when its cookie expires, in seconds since the epoch."""
 
     async def claim_roles(self, id_: str, roles: Mapping[str, str]) -> None:
         """Keeps the roles that were claimed for it."""
@@ -77,7 +81,7 @@ class ExternalSignIn:
         """Whose browser it is. Raises Unauthorized, also once its provider is inactive; Forbidden for a foreign page's write."""
         session = cookies.session_of(request, await self._key(), self._uid)
         provider = next((one for one in await self._active() if one.id == session["provider"]), None)
-        identity = await self._engine.federated_with(session["sub"])
+        identity = await self._engine.signed_in(session["sub"], session["jti"])
         if provider is None or identity is None or identity.issuer.rstrip("/") != provider.settings.issuer_url.rstrip("/"):
             raise Unauthorized("the session has ended: its identity provider signs nobody in any more")
         return _principal(provider, identity, identity.roles if provider.settings.roles_claim else {})
@@ -129,8 +133,11 @@ class ExternalSignIn:
         return response
 
     async def end(self, request: Request) -> Response:
-        """Sign the browser out."""
+        """Sign the browser out: its session ends here too, so a copy of its cookie is refused from now on."""
         cookies.check_origin(request)
+        with suppress(Unauthorized):  # a browser without a session is signed out already
+            session = cookies.session_of(request, await self._key(), self._uid)
+            await self._engine.end_session(session["jti"], cookies.end_of(session))
         response = Response(None, 204)
         cookies.clear(response, request, cookies.SESSION)
         return response
