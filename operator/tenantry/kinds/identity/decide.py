@@ -29,8 +29,8 @@ class Observed:
     held: EngineIdentity | None
     password: SecretFacts
     rivals: tuple[Claim, ...]
-    undeclared: tuple[str, ...] = ()
     drift_policy: str = "Correct"
+    undeclared: tuple[str, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:

@@ -32,4 +32,4 @@ async def observe(identity: Identity, world: World) -> Observed:
     secret = spec.password_secret_ref
     password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
     undeclared = undeclared_roles(spec.roles, environment, view)
-    return Observed(identity, state, endpoint, held, password, rivals, undeclared, policy_of(environment))
+    return Observed(identity, state, endpoint, held, password, rivals, policy_of(environment), undeclared)
