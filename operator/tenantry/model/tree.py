@@ -72,13 +72,21 @@ class SourceProblem:
 
 
 class Origin(NamedTuple):
-    """The commit that last changed a file. author: `Name <address>`, `""` where that is older than the history that is known."""
+    """The commit that last changed a document. author: `Name <address>`, `""` where that is older than the known history.
+
+    line: of the document in that commit's file, 0 where it is the present one.
+    """
 
     commit: str
     author: str = ""
+    line: int = 0
 
 
-def _no_origin(file: str) -> None:
+def _no_origin(place: Place) -> None:
+    return None
+
+
+def _no_removal(file: str, ref: Ref) -> None:
     return None
 
 
@@ -88,8 +96,10 @@ class Revision:
 
     commit: str
     rewrote: str = ""
-    origin: Callable[[str], Origin | None] = field(default=_no_origin, compare=False, repr=False)
-    """Where a file of the tree, or one that has left it, was last changed."""
+    origin: Callable[[Place], Origin | None] = field(default=_no_origin, compare=False, repr=False)
+    """The commit that wrote the document at a place of the tree."""
+    removal: Callable[[str, Ref], Origin | None] = field(default=_no_removal, compare=False, repr=False)
+    """The commit that took an object's document out of a file, which may be gone."""
 
 
 def _first_line(place: Place, field_: str) -> int:
@@ -124,6 +134,10 @@ class Tree:
             return ()
         return tuple(each for each in self.documents if each.ref.kind == "Secret" and not each.sealed)
 
-    def origin(self, file: str) -> Origin | None:
-        """Where a file was last changed; None where no repository tells."""
-        return self.revision.origin(file) if self.revision else None
+    def origin(self, place: Place) -> Origin | None:
+        """The commit that wrote a document; None without a repository."""
+        return self.revision.origin(place) if self.revision else None
+
+    def removal(self, file: str, ref: Ref) -> Origin | None:
+        """The commit that removed an object's document; None without a repository."""
+        return self.revision.removal(file, ref) if self.revision else None

@@ -23,7 +23,7 @@ from tenantry.model.resource import (
     SUSPEND,
     Document,
 )
-from tenantry.model.tree import Declared, Origin
+from tenantry.model.tree import Declared, Origin, Place
 
 _OURS = (
     PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND, RELEASED_FROM,
@@ -48,8 +48,13 @@ def created(declared: Declared, source: str, origin: Origin | None) -> Document:
     given = document["metadata"]
     metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
     metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
-    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: str(declared.place), **_told(origin)}
+    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: _stands_at(declared.place, origin), **_told(origin)}
     return {**_head(document), "metadata": metadata, **_body(document)}
+
+
+def _stands_at(place: Place, origin: Origin | None) -> str:
+    """File and line, in the commit that is named beside it."""
+    return str(place._replace(line=origin.line) if origin is not None and origin.line else place)
 
 
 def _told(origin: Origin | None) -> dict[str, str]:

@@ -107,8 +107,7 @@ def decide_sync(
         return SyncPlan(problems=tree.problems)
     namespaces = namespaces_of(tree, existing)
     decided = [
-        _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place.file))
-        for each in _in_order(tree.documents)
+        _decide(each, existing.get(each.ref), source, namespaces, tree.origin(each.place)) for each in _in_order(tree.documents)
     ]
     handing, deletes, kept = _decide_leaving(tree, existing, source, approvals, budget or Budget(), data)
     needed = still_needed(deletes, existing)
@@ -349,7 +348,7 @@ class Syncer:
         document = await self._store.get(held.ref)
         metadata = document["metadata"]
         annotations = metadata.get("annotations", {})
-        origin = self._tree.origin(annotations.get(SOURCE_FILE, "").rpartition(":")[0])
+        origin = self._tree.removal(annotations.get(SOURCE_FILE, "").rpartition(":")[0], held.ref)
         by = requester(origin) if origin else annotations.get(REQUESTED_BY)
         if held_of(document) != held or annotations.get(REQUESTED_BY) == by:
             return held  # what has changed meanwhile is refused by the deletion itself

@@ -715,7 +715,10 @@ ADA = "Ada <ada@example.com>"
 def revision(*documents: Document, commit: str = "c2", author: str = "Ben <ben@example.com>", rewrote: str = "") -> Tree:
     """A tree of a repository in which every file was last changed by that commit."""
     made = tree(*documents)
-    return Tree(made.documents, revision=Revision(commit, rewrote, lambda file: Origin(commit, author)))
+    return Tree(
+        made.documents,
+        revision=Revision(commit, rewrote, lambda place: Origin(commit, author), lambda file, ref: Origin(commit, author)),
+    )
 
 
 def from_commit(*documents: Document, commit: str = "c1", author: str = ADA) -> dict[Ref, Document]:

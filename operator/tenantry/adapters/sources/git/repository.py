@@ -7,14 +7,20 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from tenantry.adapters.sources.git.command import MOST_OUTPUT, Git, GitFailed, GitLimits
 from tenantry.adapters.sources.git.entering import Enter, as_configured
+from tenantry.adapters.sources.git.provenance import (
+    History,
+    Version,
+    parse_log,
+    parse_version,
+    several_times_changed,
+    within_bytes,
+)
 from tenantry.adapters.sources.git.url import GitUrl
-from tenantry.model.tree import Origin
 
 READ = "refs/tenantry/read"
 """The last revision that could be read as a whole."""
@@ -27,7 +33,6 @@ ASK_S = 30.0
 MOST_PACKS = 40
 _LEFT = ("*.lock", "tmp_*", ".tmp-*")
 _ENTRY = re.compile(rb"([0-7]{6}) (blob|tree|commit) ([0-9a-f]{40,64}) +(-|[0-9]+)\t(.+)", re.S)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 class Entry(NamedTuple):
@@ -156,16 +161,38 @@ class Repository:
         """Writes a file's bytes to an open one."""
         await self._git.run("cat-file", "blob", oid, into=file, within_s=self._limits.fetch_s)
 
-    async def origins(self, commit: str, path: str) -> dict[bytes, Origin]:
-        """Which commit last changed a file below `path`, as far as history is known; files that are gone are there too."""
+    async def history(self, commit: str, path: str) -> History:
+        """Which commits changed the documents below `path`, as far as history is known; files that are gone are there too."""
         printed = await self._git.run(
-            *("log", f"--max-count={self._limits.depth}", "--name-only", "--no-renames", "-z", "--no-show-signature"),
-            *("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--encoding=UTF-8"),
-            *("--format=%x00%H%x00%an <%ae>", commit, "--", *([path] if path else [])),
+            *("log", f"--max-count={4 * self._limits.depth}", "--parents", "--full-history", "-c", "--name-only", "--no-renames"),
+            *("-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--encoding=UTF-8"),
+            *("--format=%x00%x00%x00%H %P%x00%an <%ae>", commit, "--", *([path] if path else [])),
             most=min(MOST_OUTPUT, 4 * self._limits.entries * _LARGEST_ENTRY),
         )
+        commits = await asyncio.to_thread(parse_log, printed)
         edges = await asyncio.to_thread(self._edges)
-        return await asyncio.to_thread(_origins, printed, edges)
+        files = several_times_changed(commits)
+        tip = next(iter(commits), commit)
+        found = await self._versions(files, list(commits)) if files else {}
+        for versions in found.values():
+            if tip in versions:
+                versions[commit] = versions[tip]
+        return History(commit, commits, edges, found)
+
+    async def _versions(self, files: list[bytes], commits: list[str]) -> dict[bytes, dict[str, Version]]:
+        """The documents of files in each of the commits that have them, by two processes in all."""
+        asked = [(file, commit) for file in files for commit in commits]
+        given = b"".join(commit.encode() + b":" + file + b"\n" for file, commit in asked)
+        printed = await self._git.run("cat-file", "--batch-check", given=given)
+        found: dict[bytes, dict[str, tuple[str, int]]] = {file: {} for file in files}
+        for (file, commit), line in zip(asked, printed.split(b"\n"), strict=False):
+            oid, kind, size = line.split()[-3:] if line.count(b" ") == 2 else (b"", b"", b"0")
+            if kind == b"blob":
+                found[file][commit] = (oid.decode(), int(size))
+        kept = within_bytes(found.items())
+        blobs = await self.blobs(dict(version for versions in kept.values() for version in versions.values()))
+        parsed = await asyncio.to_thread(lambda: {oid: parse_version(content) for oid, content in blobs.items()})
+        return {file: {commit: parsed[oid] for commit, (oid, _) in versions.items()} for file, versions in kept.items()}
 
     async def sound(self) -> bool:
         """Is nothing of it missing or damaged?"""
@@ -247,23 +274,3 @@ def _batch(printed: bytes, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]
         size = int(head[2])
         yield oid, printed[end + 1 : end + 1 + size]
         position = end + size + 2
-
-
-def _origins(printed: bytes, edges: frozenset[str]) -> dict[bytes, Origin]:
-    """The newest commit is told first. Those at which history ends tell nothing.
-
-    An empty part goes before each commit, which is its id, its author and its files; the first file after a newline.
-    """
-    found: dict[bytes, Origin] = {}
-    for begins, parts in groupby(printed.split(b"\0"), key=bool):
-        if not begins:
-            continue
-        commit, author, *files = parts
-        if commit.decode() in edges:
-            continue
-        origin = Origin(commit.decode(), _CONTROL.sub(" ", author.decode(errors="replace")).strip()[:200])
-        for file in files[:1]:
-            found.setdefault(file.removeprefix(b"\n"), origin)
-        for file in files[1:]:
-            found.setdefault(file, origin)
-    return found

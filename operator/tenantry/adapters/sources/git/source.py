@@ -27,7 +27,7 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document, format_time
-from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
+from tenantry.model.tree import Declared, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import Halt
 
 READ_ATTEMPTS = 3
@@ -299,8 +299,8 @@ class GitSource:
     async def _revision(self, commit: str) -> Revision:
         applied = await self._remembered.last() or await self._repository.noted(APPLIED)
         rewrote = bool(applied) and applied != commit and not await self._repository.follows(commit, applied)
-        origins = await self._repository.origins(commit, self._url.path)
-        return Revision(commit, applied if rewrote else "", partial(_origin, origins, commit))
+        history = await self._repository.history(commit, self._url.path)
+        return Revision(commit, applied if rewrote else "", history.origin, history.removal)
 
     async def _read_files(self, root: _Root, found: Listed) -> None:
         """Reads the files that are new or changed, and forgets those that are gone."""
@@ -355,10 +355,6 @@ def _locate(contents: Mapping[str, bytes], place: Place, field: str) -> int:
         return line_of(contents[place.file], place, field)
     except Unreadable:
         return place.line
-
-
-def _origin(origins: Mapping[bytes, Origin], commit: str, file: str) -> Origin:
-    return origins.get(file.encode()) or Origin(commit)
 
 
 def _bounded(problems: Iterable[SourceProblem]) -> tuple[SourceProblem, ...]:
