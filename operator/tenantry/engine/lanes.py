@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from tenantry.model.verdicts import Halt, Transient
 
 T = TypeVar("T")
+IDLE_S = 5.0
+"""How long a thread waits for a call before it ends."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Lanes:
         self._changed = threading.Condition()
         self._threads = 0
         self._idle = 0
+        self._waiting = 0
 
     def lane(self, tenant: str, engine: str) -> Lane:
         """The lane of one engine of a tenant."""
@@ -99,19 +102,15 @@ class Lanes:
             if line.waiting >= self._sharing.waiting:
                 raise Overloaded(line.waiting)
             (line.bulk if bulk else line.urgent).append(job)
-            if not self._idle and self._threads < self._sharing.threads:
+            self._waiting += 1
+            if self._waiting > self._idle and self._threads < self._sharing.threads:
                 self._threads += 1
                 threading.Thread(target=self._serve, name=f"{self._name}-{self._threads}", daemon=True).start()
             self._changed.notify()
         return job.future
 
     def _serve(self) -> None:
-        while True:
-            with self._changed:
-                while (turn := self._next()) is None:
-                    self._idle += 1
-                    self._changed.wait()
-                    self._idle -= 1
+        while (turn := self._turn()) is not None:
             key, job = turn
             try:
                 if job.future.set_running_or_notify_cancel():
@@ -120,6 +119,19 @@ class Lanes:
                 with self._changed:
                     self._release(key, job)
                     self._changed.notify()
+
+    def _turn(self) -> tuple[tuple[str, str], _Job] | None:
+        """Waits for a call that this thread may make. None when none came for IDLE_S: the thread then ends."""
+        with self._changed:
+            while (turn := self._next()) is None:
+                self._idle += 1
+                called = self._changed.wait(IDLE_S)
+                self._idle -= 1
+                if not called:
+                    if (turn := self._next()) is None:
+                        self._threads -= 1
+                    return turn
+            return turn
 
     def _next(self) -> tuple[tuple[str, str], _Job] | None:
         """The next call whose tenant and lane have a thread left. Its tenant and its lane go to the end of the round."""
@@ -130,6 +142,7 @@ class Lanes:
                 job = self._of_line(line)
                 if job is not None:
                     held.running += 1
+                    self._waiting -= 1
                     self._tenants.move_to_end(tenant)
                     held.lines.move_to_end(engine)
                     return (tenant, engine), job

@@ -105,3 +105,21 @@ async def test_a_call_that_is_given_up_while_it_waits_is_not_made() -> None:
 async def test_an_error_of_the_work_is_the_callers() -> None:
     with pytest.raises(ZeroDivisionError):
         await Lanes(SHARING, "t").lane("a", "1").run(lambda: 1 // 0)
+
+
+async def test_calls_of_one_moment_run_beside_each_other_although_a_thread_is_idle() -> None:
+    lanes, gate = Lanes(SHARING, "t"), Gate()
+    await lanes.lane("a", "1").run(lambda: None)  # its thread is idle now, and not yet awake when the second call comes
+    both = [asyncio.ensure_future(lanes.lane(tenant, "1").run(gate.work(tenant))) for tenant in ("a", "b")]
+    await until(lambda: gate.standing == 2)
+    gate.open.set()
+    await asyncio.gather(*both)
+
+
+async def test_threads_that_nobody_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenantry.engine.lanes.IDLE_S", 0.05)
+    before = threading.active_count()
+    lanes = Lanes(SHARING, "t")
+    await asyncio.gather(*(lanes.lane(f"{number}", "1").run(lambda: None) for number in range(20)))
+    await until(lambda: threading.active_count() <= before)
+    assert await lanes.lane("a", "1").run(lambda: "again") == "again"
