@@ -45,11 +45,11 @@ class CountingDeployer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
 
-    async def deploy(self, spec: EngineSpec, admin_secret: Ref) -> None:
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
         """Count it when there was none."""
         fresh = await self._port.engine(spec.ref) is None
         try:
-            await self._port.deploy(spec, admin_secret)
+            await self._port.deploy(spec, admin_secret, keeps_pod)
         finally:  # a process that dies right after has made it, too
             if fresh and await self._port.engine(spec.ref) is not None:
                 self._made[spec.ref.id] += 1
