@@ -142,7 +142,7 @@ def test_a_backup_of_a_running_environment_is_refused_while_that_lives_and_resto
     with tarfile.open(folder / "dev.tar") as tar:
         about = json.loads(tar.extractfile("backup.json").read())  # type: ignore[union-attr]
         resources = tar.extractfile("resources.yaml").read()  # type: ignore[union-attr]
-    assert (about["format"], about["id"], about["name"]) == (1, environment_id(folder), "dev")
+    assert (about["format"], about["id"], about["name"]) == (2, environment_id(folder), "dev")
     assert [each["kind"] for each in yaml.safe_load_all(resources)] == ["Environment", "App", "Identity", "IdentityProvider"]
     assert PASSWORD.encode() not in resources
     add_email(url, "third@x")

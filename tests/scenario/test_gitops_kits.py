@@ -203,7 +203,7 @@ def test_through_a_whole_life_the_kits_agree_with_kstatus(life: tuple[dict[str, 
     assert {kind for kind in states if "Failed" in states[kind]} >= {"Tenant", "App", "Identity", "User", "Operation"}, dict(
         states
     )
-    assert {kind for kind in states if "Terminating" in states[kind]} >= {"Region", "Environment"}, dict(states)
+    assert {kind for kind in states if "Terminating" in states[kind]} >= {"App", "Environment"}, dict(states)
 
 
 def test_argo_cd_shows_why(life: tuple[dict[str, Json], list[Json]]) -> None:

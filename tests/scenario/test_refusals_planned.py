@@ -140,7 +140,9 @@ def engine(ids: dict[str, str]) -> Iterator[Refused]:
     yield Refused("loses data, installed", ADMIN, "POST", f"{apps}/crm/install/2.0.0", "drops column contacts.fax")
     yield Refused("rows do not fit", ADMIN, "POST", f"{apps}/crm/install/3.0.0?allow_drops=true", "impossible for the rows")
     yield Refused("no package", ADMIN, "POST", f"{apps}/upload", "", {"files": {"file": ("x", b"no zip")}})
-    yield Refused("other bytes", ADMIN, "POST", f"{apps}/upload", "other bytes", package("1.0.0", FAX, MUST))
+    yield Refused(
+        "other bytes", ADMIN, "POST", f"{apps}/upload", "other bytes", package("1.0.0", FAX, "{name: other, type: text}")
+    )
     yield Refused("no version", ADMIN, "POST", f"{apps}/crm/install/9.9.9", "no version", {}, 404)
     yield Refused("no app", ADMIN, "POST", f"{apps}/other/uninstall", "no application", {}, 404)
     yield Refused("not installed", ADMIN, "POST", f"{ids['bare']}/apps/crm/uninstall", "is not installed")

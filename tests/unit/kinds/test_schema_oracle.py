@@ -181,7 +181,7 @@ def test_both_implementations_refuse_the_same_fields(kind: str, data: st.DataObj
 def test_documents_of_both_verdicts_are_drawn() -> None:
     verdicts = set()
 
-    @settings(DRAWN, max_examples=60, derandomize=True, database=None)
+    @settings(DRAWN, max_examples=400, derandomize=True, database=None)
     @given(_object(SCHEMAS["User"]))
     def draw(document: dict[str, Any]) -> None:
         verdicts.add(REFERENCE["User"].is_valid(document))

@@ -19,7 +19,7 @@ from tenantry.model.verdicts import Invalid, Problem
 LARGEST = 1 << 20
 """Bytes of an app.yaml at most."""
 DEEPEST = 32
-LONGEST_NUMBER = 100
+LONGEST_NUMBER = 4300
 """Characters of a number: reading `1:1:1:...`, a number to the base of 60, takes a time that grows with their square."""
 
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")]

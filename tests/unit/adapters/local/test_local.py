@@ -270,7 +270,13 @@ async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_wri
     (archive,) = (tmp_path / "backups").iterdir()
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "out", filter="data")
-        assert sorted(tar.getnames()) == ["backup.json", "engine/data.db", "engine/packages/a.tapp", "resources.yaml"]
+        assert sorted(tar.getnames()) == [
+            "backup.json",
+            "engine/data.db",
+            "engine/packages/a.tapp",
+            "manifest.json",
+            "resources.yaml",
+        ]
     with closing(sqlite3.connect(tmp_path / "out" / "engine" / "data.db")) as copy:
         assert copy.execute("SELECT sum(x) FROM t").fetchone() == (3,)
 
