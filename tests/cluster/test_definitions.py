@@ -103,7 +103,7 @@ async def test_get_shows_ready_reason_and_a_column_of_the_kind(cluster: Cluster,
     created = await made(cluster, environment(namespace))
     await write_status(cluster, created, status_of(1, "False", "Progressing"))
     header, row = kubectl("get", "tenv", "-n", namespace).stdout.splitlines()
-    assert header.split() == ["NAME", "READY", "REASON", "URL", "AGE"]
+    assert header.split() == ["NAME", "READY", "REASON", "URL", "VERSION", "WAITS", "FOR", "AGE"]
     assert row.split()[:4] == ["dev", "False", "Progressing", "https://dev"]
 
 
