@@ -5,6 +5,7 @@ A control is switched off in the test, by a patch; no setting of the product doe
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlalchemy import event
 
 from tenantry.adapters.store.faults import Fault
 from tenantry.engine.service import Engine
-from tenantry.hosts import standalone
+from tenantry.hosts import standalone, supervision
 from tenantry.model.resource import Resource
 from tenantry.model.verdicts import Halt
 from tenantry.runtime.cycle import _Pass
@@ -70,7 +71,13 @@ async def test_r4_without_a_new_list_a_watch_that_expired_ends_it(tmp_path: Path
     class NeverError(Exception):
         """Raised by nothing."""
 
+    async def unsupervised(self: object, work: Any, name: str) -> None:
+        with suppress(Exception):
+            await work()
+
     monkeypatch.setattr(standalone, "Expired", NeverError)
+    # A supervisor starts the watch again with a new list: the control behind this one.
+    monkeypatch.setattr(supervision.Supervisor, "_keep", unsupervised)
     monkeypatch.setattr(watched_platform, "SETTLES_S", SOON_S)
     with pytest.raises(TimeoutError):
         await test_watches.tell(tmp_path, lambda store: FaultyFeed(store, 1, WatchFault.EXPIRED, only="Tenant"))
