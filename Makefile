@@ -3,45 +3,82 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# The stamps of an installation carry the content of what it is made from, so a checkout of other locks installs anew.
+READY := $(VENV)/.ready-$(shell cat pyproject.toml requirements-build.lock requirements-dev.lock | cksum | tr ' ' '-')
+RUNS := $(VENV)/.runs-$(shell cat pyproject.toml requirements-build.lock requirements.lock | cksum | tr ' ' '-')
+# An environment with the tools of development has what running needs.
+RUNS := $(or $(wildcard $(READY)),$(RUNS))
 IMAGE := tenantry:$(shell awk '/^appVersion:/ {print $$2}' charts/tenantry/Chart.yaml)
 KIND ?= tenantry
 # Tests wait more than they compute: two workers a core keep the cores busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
   --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+# For a tier: TESTS=@FILE takes the ids of tests from a file, REPORT=FILE writes what became of each test, as lines of JSON.
+TESTS ?= tests
+PYTEST = $(BIN)/pytest $(if $(REPORT),--report-log=$(REPORT))
 
-.PHONY: help up test slow campaigns cluster node processes lint types bench bench-cluster crds lock image kind-up clean
+# Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile all anew.
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: help ready up test slow campaigns cluster node processes lint types bench bench-cluster crds lock newest image kind-up clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable . --group dev
-	@touch $@
+# uv installs in seconds what takes pip a minute. Where it cannot reach the index that pip is configured for, pip does it.
+define tools
+@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
+@# venv brings one that no lock names.
+@$(BIN)/python -m pip uninstall --quiet --yes setuptools
+endef
+define project
+@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . || \
+  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+@rm -f $(VENV)/.runs* $(VENV)/.ready* && touch $@
+endef
 
-up: $(READY) ## Run the platform of examples/02 on this machine, at http://127.0.0.1:8080
-	$(BIN)/tenantry up examples/02-music-company
+ifneq ($(RUNS),$(READY))
+$(RUNS):
+	@echo "Installing into $(VENV) what Tenantry needs to run, as requirements.lock says."
+	$(tools)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock || \
+	  $(BIN)/python -m pip install --require-hashes -r requirements.lock
+	$(project)
+endif
 
-test: $(READY) ## Run the tests that a change must pass, under five minutes
-	$(BIN)/pytest -n $(WORKERS) -m 'not slow' tests
+$(READY):
+	@echo "Installing into $(VENV) what Tenantry and its tests need, as requirements-dev.lock says."
+	$(tools)
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements-dev.lock || \
+	  $(BIN)/python -m pip install --require-hashes -r requirements-dev.lock
+	$(project)
+
+ready: $(READY) ## Install what tests and checks need
+
+up: $(RUNS) ## Run the platform of examples/02 on this machine, at http://127.0.0.1:8080
+	@echo "Starting the platform that examples/02-music-company declares. Ctrl-C ends it."
+	@$(BIN)/tenantry up examples/02-music-company
+
+test: $(READY) ## Run the tests that a change must pass
+	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 300 -m 'not slow' $(TESTS)
 
 slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, the suites on PostgreSQL
-	$(BIN)/pytest -n $(WORKERS) -m 'slow and not campaign and not cluster and not node' tests
+	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'slow and not campaign and not cluster and not node' $(TESTS)
 
 campaigns: $(READY) ## Run the fault and attack campaigns at full count (ROWS="R3 S8": only some); write docs/reliability.md
 	$(BIN)/python -m tests.campaigns $(ROWS)
 
+cluster: WORKERS := 2
 cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
-	$(BIN)/pytest -n 2 -m 'cluster and not processes' tests
+	$(PYTEST) -n $(WORKERS) --timeout 900 -m 'cluster and not processes' $(TESTS)
 
 processes: $(READY) ## Run the operator and the api on a real API server, killed, robbed and cut off
-	$(BIN)/pytest -m processes tests
+	$(PYTEST) -m processes $(TESTS)
 
 node: $(READY) ## Run the whole way on a node of its own: image, chart, examples, upgrade, uninstall
-	$(BIN)/pytest -m node tests
+	$(PYTEST) --timeout 1800 -m node $(TESTS)
 
 lint: $(READY) types ## Check style, layers and types
 	$(BIN)/ruff check operator tests
@@ -61,9 +98,17 @@ crds: $(READY) ## Write crds/, and the chart's copy of it, anew from the typed s
 	$(BIN)/tenantry crds --out crds
 	$(BIN)/tenantry crds --out charts/tenantry/files/crds
 
-lock: ## Write the image's locked requirements anew; needs uv
-	$(LOCK) pyproject.toml -o requirements.lock
-	echo 'hatchling>=1.27' | $(LOCK) - -o requirements-build.lock
+# The lock of development resolves everything at once, so that the image and `make up` run the versions that were tested.
+lock: ## Write the locks anew, with the newest versions; needs uv
+	$(LOCK) --upgrade pyproject.toml --group dev --group build -o requirements-dev.lock
+	$(LOCK) --upgrade pyproject.toml -c requirements-dev.lock -o requirements.lock
+	$(LOCK) --upgrade --group build -c requirements-dev.lock -o requirements-build.lock
+
+newest: ## Run the fast and the slow tier with the newest version of every package, in .venv-newest
+	rm -rf .venv-newest && $(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python --upgrade --editable . --group dev --group build
+	.venv-newest/bin/pytest -n $(WORKERS) --dist worksteal --timeout 900 -m 'not campaign and not cluster and not node' tests
 
 image: ## Build the image of the operator, the api and the engines; needs docker
 	docker build --tag $(IMAGE) .
@@ -76,4 +121,4 @@ kind-up: image ## Install the chart on a kind cluster of its own; needs docker, 
 	kubectl --context kind-$(KIND) get pods --namespace tenantry-system
 
 clean: ## Remove the virtual environment and the state of `make up`
-	rm -rf $(VENV) .tenantry
+	rm -rf $(VENV) .venv-newest .tenantry

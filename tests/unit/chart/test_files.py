@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +63,3 @@ def test_the_charts_version_is_the_release() -> None:
 def test_processes_are_set_up_by_settings_that_exist() -> None:
     template = (CHART / "templates" / "_helpers.tpl").read_text()
     assert set(re.findall(r"name: (TENANTRY_[A-Z_]+)", template)) - set(variables()) == set()
-
-
-def test_the_images_requirements_are_locked_with_hashes_and_name_no_registry() -> None:
-    for name in ("requirements.lock", "requirements-build.lock"):
-        text = (ROOT / name).read_text()
-        pins = re.findall(r"^[a-z0-9][^\s]*==[^\s]+.*(?:\n    --hash=sha256:[0-9a-f]{64}.*)+", text, re.MULTILINE)
-        assert len(pins) == len(re.findall(r"^[a-z0-9]", text, re.MULTILINE)) > 0
-        assert "://" not in text
-
-
-def test_every_dependency_is_locked() -> None:
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    names = {re.split(r"[\[<>=~!]", each)[0].replace(".", "-") for each in declared}
-    locked = set(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
-    assert names - locked == set()
