@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tenantry.adapters.kubernetes.client import APPLY_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.applying import apply_object
+from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.database_url import checked
 from tenantry.adapters.kubernetes.engine_objects import EngineObjects, FollowedObjects, ReadObjects
 from tenantry.adapters.kubernetes.engine_state import awaits, state_of, stuck_pods
@@ -40,9 +41,6 @@ from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, volume_of
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, parse_time
 from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound, Stalled
-
-_SHARED = frozenset({"Namespace", "PersistentVolumeClaim"})
-"""Others write what they need into these, too: they are never replaced as a whole."""
 
 
 @dataclass(frozen=True)
@@ -296,28 +294,7 @@ class KubernetesDeployer:
             if kept is not None and wanted["kind"] == "StatefulSet" and spec_of(real) == kept:
                 wanted = keeping_pod(wanted, real)
         if real is None or not covers(real, wanted):
-            at.objects.absorb(await self._apply(at.client, wanted, real))
-
-    async def _apply(self, client: Client, wanted: Document, real: Document | None) -> Document:
-        """What stands there then. What others put where it changes the meaning goes: server-side apply would leave it."""
-        shared = wanted["kind"] in _SHARED
-        query = {**WRITE, "force": "true"}
-        try:
-            applied = await client.request("PATCH", reference(wanted), query=query, body=wanted, content_type=APPLY_PATCH)
-        except Invalid as refused:
-            if real is None or shared:
-                raise refused_object(wanted, refused) from refused
-            return await self._replace(client, wanted, real)
-        return applied if shared or covers(applied, wanted) else await self._replace(client, wanted, applied)
-
-    async def _replace(self, client: Client, wanted: Document, real: Document) -> Document:
-        metadata = {key: value for key, value in real["metadata"].items() if key != "managedFields"}
-        for key in ("labels", "annotations"):
-            metadata[key] = {**(metadata.get(key) or {}), **wanted["metadata"].get(key, {})}
-        try:
-            return await client.request("PUT", reference(wanted), query=WRITE, body={**wanted, "metadata": metadata})
-        except Invalid as refused:
-            raise refused_object(wanted, refused) from refused
+            at.objects.absorb(await apply_object(at.client, wanted, real, ref))
 
     async def _remove(self, client: Client, unwanted: Document, ref: EngineRef) -> None:
         real = await ReadObjects(client).find(unwanted)
