@@ -11,9 +11,9 @@ KILLS = ("kill-before", "kill-after")
 _SCRIPT = """#!/bin/sh
 test -e "{folder}/plan" || exec {git} "$@"
 read -r at mode < "{folder}/plan"
-count=$(($(cat "{folder}/count" 2>/dev/null || echo 0) + 1))
-echo "$count" > "{folder}/count"
-test "$count" -eq "$at" || exec {git} "$@"
+echo $$ >> "{folder}/commands"
+count=$(grep -n -x -m 1 $$ "{folder}/commands")
+test "${{count%%:*}}" = "$at" || exec {git} "$@"
 case "$mode" in
 fail) echo "fatal: out of order" >&2; exit 1 ;;
 lose) {git} "$@" > /dev/null 2>&1; echo "fatal: the connection broke" >&2; exit 1 ;;
@@ -25,7 +25,11 @@ esac
 
 @dataclass(frozen=True)
 class FailingGit:
-    """A folder to put before all others into PATH. Its `git` is the real one until it is armed."""
+    """A folder to put before all others into PATH. Its `git` is the real one until it is armed.
+
+    Each command appends its process id to a file, and its number is the line of that id. A sync in the background runs commands
+    at any time, so several may run at once: a file that holds a number would lose some of them, and be empty for a moment.
+    """
 
     folder: Path
 
@@ -39,10 +43,11 @@ class FailingGit:
 
     def arm(self, at: int, mode: str = "none") -> None:
         """Strikes at the command of that number, from 1; 0 only counts."""
-        (self.folder / "count").write_text("0")
-        (self.folder / "plan").write_text(f"{at} {mode}\n")
+        (self.folder / "commands").write_text("")
+        (self.folder / "plan.new").write_text(f"{at} {mode}\n")
+        (self.folder / "plan.new").replace(self.folder / "plan")
 
     def disarm(self) -> int:
         """How many commands there were since it was armed."""
         (self.folder / "plan").unlink()
-        return int((self.folder / "count").read_text() or 0)
+        return len((self.folder / "commands").read_text().splitlines())
