@@ -13,12 +13,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tenantry.cli.serving import serving
+from tenantry.cli import patience
+from tenantry.cli.serving import KEEP_ALIVE_S, serving
 from tenantry.cli.sockets import listening
 from tenantry.settings import Http
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+NEVER_S = KEEP_ALIVE_S - 15.0
+"""What has not happened after this time never will. Idle connections end by themselves only later."""
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture(autouse=True)
+def heads_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is closed has made room: its head was not late."""
+    monkeypatch.setattr(patience, "HEAD_S", 3600.0)
 
 
 async def seen(request: Request) -> Response:
@@ -40,13 +49,13 @@ async def connected(port: int, address: str) -> Streams:
 async def asked(streams: Streams) -> bytes:
     reader, writer = streams
     writer.write(GET)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(NEVER_S):
         return await reader.read(12)
 
 
 async def is_closed(streams: Streams) -> bool:
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(NEVER_S):
             return await streams[0].read() == b""
     except ConnectionError:
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,12 +24,15 @@ from tenantry.rest import bodies
 from tenantry.rest.uploads import Uploads
 from tests.campaigns.tried import Tried
 from tests.scenario.data_world import MANIFEST
+from tests.security.working_time import working_time
 
 Plan = Callable[[str], Iterator[bytes]]
 """What a client sends, piece by piece, one each PACE_S; it reads nothing. Given the headers of a signed-in client."""
 CLIENTS = 200
 PACE_S = 0.05
 MEMORY = 96 << 20
+NEVER_S = 120.0
+"""What has not happened after this time on the wall never will. Bounds are held by `working_time`."""
 HEAD = "Host: engine\r\n"
 FORM = "Content-Type: application/x-www-form-urlencoded\r\n"
 PARTS = "Content-Type: multipart/form-data; boundary=B\r\n"
@@ -100,10 +102,10 @@ class World:
         self.incoming = incoming
 
     async def dawdle(self, plan: Plan) -> float:
-        """Seconds until the server ends the connection."""
+        """Return the seconds of working time until the server ends the connection: it runs in this thread, too."""
         _, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1024)
         writer.transport.set_write_buffer_limits(1 << 16)
-        began = time.monotonic()
+        began = working_time()
         sending = asyncio.create_task(_send(writer, plan(self.signed)))
         try:
             while _established(writer):  # noqa: ASYNC110 - the kernel sets no event
@@ -111,7 +113,7 @@ class World:
         finally:
             sending.cancel()
             writer.transport.abort()
-        return time.monotonic() - began
+        return working_time() - began
 
 
 def _established(writer: asyncio.StreamWriter) -> bool:
@@ -156,25 +158,35 @@ def _resident() -> int:
 
 
 async def late(folder: Path, within: float) -> dict[str, float]:
-    """All plans at once, and beside them one who behaves: which are not closed within so many seconds."""
+    """Run all plans at once, and a client that behaves beside them.
+
+    Return those that are not closed within so many seconds of working time, each with its seconds.
+    """
     plans = [(name, plan) for _, (name, plan) in zip(range(CLIENTS), list(PLANS.items()) * 10, strict=False)]
-    async with engine_in(folder) as world, httpx.AsyncClient(base_url=f"http://127.0.0.1:{world.port}", timeout=30) as client:
+    # It connects before the others begin, and keeps its connection: on a busy machine the loop that it shares with the server may
+    # take longer than the patience between a connection and its head.
+    keeping = httpx.Limits(keepalive_expiry=None)
+    async with (
+        engine_in(folder) as world,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{world.port}", timeout=NEVER_S, limits=keeping) as client,
+    ):
+        assert (await client.get("/api/v1/admin/apps", headers=_header(world))).status_code == 200
         waits: list[float] = []
         before = _resident()
-        working = asyncio.gather(*(asyncio.wait_for(world.dawdle(plan), 3 * within) for _, plan in plans), return_exceptions=True)
+        working = asyncio.gather(*(asyncio.wait_for(world.dawdle(plan), NEVER_S) for _, plan in plans), return_exceptions=True)
         grown = 0
         while not working.done():
-            began = time.monotonic()
+            began = working_time()
             assert (await client.get("/api/v1/admin/apps", headers=_header(world))).status_code == 200
-            waits.append(time.monotonic() - began)
+            waits.append(working_time() - began)
             grown = max(grown, _resident() - before)
             await asyncio.sleep(PACE_S)
         slowest: dict[str, float] = {}
         for (name, _), seconds in zip(plans, await working, strict=True):
-            slowest[name] = max(slowest.get(name, 0.0), seconds if isinstance(seconds, float) else 3 * within)
+            slowest[name] = max(slowest.get(name, 0.0), seconds if isinstance(seconds, float) else NEVER_S)
         assert sorted(waits)[int(len(waits) * 0.9)] < 1.0
         assert grown < MEMORY
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(NEVER_S):
             while [*world.incoming.iterdir()]:  # noqa: ASYNC110 - a folder sets no event
                 await asyncio.sleep(PACE_S)
     return {name: seconds for name, seconds in slowest.items() if seconds > within}
@@ -195,19 +207,22 @@ async def test_two_hundred_dawdlers_are_closed_and_nobody_notices(tmp_path: Path
 
 @pytest.mark.slow
 async def test_two_hundred_dawdlers_are_closed_within_fifteen_seconds_as_it_is_shipped(tmp_path: Path, tried: Tried) -> None:
+    """The patience is time on the wall. What is left for the server's work is working time."""
+    assert max(patience.HEAD_S, patience.WRITE_S, bodies.PATIENCE_SECONDS) <= 10.0
     assert await late(tmp_path, within=15.0) == {}
     tried(CLIENTS)
 
 
 async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "WRITE_S", 0.5)
+    """All of it takes longer than the patience. Its pauses are so short that a busy machine does not make it one that dawdles."""
+    monkeypatch.setattr(patience, "WRITE_S", 2.0)
     async with engine_in(tmp_path) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
         writer.write(f"GET /apps/crm/large.bin HTTP/1.1\r\n{HEAD}\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
         for _ in range(12):
             await reader.readexactly(2 << 20)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.25)
         writer.close()
 
 
@@ -215,7 +230,7 @@ async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypa
     "head", [f"GET / HTTP/1.1\r\n{HEAD}X: {'a' * 400_000}", f"GET / HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 70_000]
 )
 async def test_a_head_that_is_too_long_is_refused_before_it_ends(tmp_path: Path, head: str) -> None:
-    async with engine_in(tmp_path) as world, asyncio.timeout(10):
+    async with engine_in(tmp_path) as world, asyncio.timeout(NEVER_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
         writer.write(head.encode())
         assert (await reader.readline()).startswith(b"HTTP/1.1 431")
