@@ -154,7 +154,7 @@ def _read(file: Path) -> Approved:
 
     try:
         body: Any = json.loads(file.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _no_plan(file) from None
     if not isinstance(body, dict) or body.get("apiVersion") != PLAN_VERSION:
         raise _no_plan(file)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import orjson
@@ -20,8 +22,13 @@ from tenantry.rest.problems import problems_of
 
 JSON_LIMIT = 256 * 1024
 """Bytes of a JSON or form body."""
+DEEPEST_JSON = 1024
+"""Levels that orjson reads at most."""
 PATIENCE_SECONDS = 10.0
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
+_JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_JSON_LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_LEVEL = bytes({*range(256)} - {*_JSON_LEVEL})
 
 
 class Body(BaseModel):
@@ -90,10 +97,7 @@ async def read_json(request: Request, model: type[M]) -> M:
 
 def parse_json(raw: bytes, model: type[M]) -> M:
     """A JSON object as `model`. Raises Invalid naming field and reason."""
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise invalid("body", f"is not JSON: {error}") from None
+    value = load_json(raw)
     if not isinstance(value, dict):
         raise invalid("body", "must be a JSON object")
     try:
@@ -103,6 +107,20 @@ def parse_json(raw: bytes, model: type[M]) -> M:
     if isinstance(body, EditBody) and all(getattr(body, name) is None for name in body.carried()):
         raise invalid("body", f"must carry at least one of {', '.join(body.carried().values())}")
     return body
+
+
+def load_json(raw: bytes) -> Any:
+    """The value of a JSON body. Raises Invalid."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        deep = _levels(raw) > DEEPEST_JSON
+        raise invalid("body", f"is nested deeper than {DEEPEST_JSON} levels" if deep else f"is not JSON: {error}") from None
+
+
+def _levels(raw: bytes) -> int:
+    """How deep JSON is nested, also where it is broken."""
+    return max(accumulate(map(_JSON_LEVEL.__getitem__, _JSON_TEXT.sub(b"", raw).translate(None, _NO_LEVEL))), default=0)
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

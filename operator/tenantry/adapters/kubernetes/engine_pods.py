@@ -65,7 +65,7 @@ def parse_engine_pods(text: str, ca_bundle: str = "") -> EnginePods:
         sizes = {**SIZES, **{name: _size(name, size) for name, size in body.get("sizes", {}).items()}}
         env, volumes, mounts = (tuple(body.get(key, ())) for key in ("env", "volumes", "volumeMounts"))
         return EnginePods(sizes, env, volumes, mounts, ca_bundle)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Invalid((Problem("engines", f"is not what the chart writes: {error}"),), by="Operator") from error
 
 

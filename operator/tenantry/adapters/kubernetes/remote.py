@@ -19,7 +19,9 @@ from tenantry.adapters.kubernetes.client import Client
 from tenantry.adapters.kubernetes.credentials import Access, Credentials
 from tenantry.model.facts import Password
 from tenantry.model.verdicts import Halt, Stalled
+from tenantry.rest.yaml_depth import deep_line
 
+DEEPEST = 64
 _USER_FIELDS = frozenset({"token", "client-certificate-data", "client-key-data"})
 _CLUSTER_FIELDS = frozenset({"server", "certificate-authority-data", "tls-server-name"})
 
@@ -53,6 +55,8 @@ class Clusters:
 
 def access_of(kubeconfig: str) -> Access:
     """What the current context of a kubeconfig gives access to. Raises a Stalled Halt (KubeconfigRefused) naming the field."""
+    if line := deep_line(kubeconfig, DEEPEST):
+        raise _refused(f"line {line} is nested deeper than {DEEPEST} levels")
     try:
         config = yaml.safe_load(kubeconfig)
         context = _named(config, "contexts", config["current-context"])["context"]

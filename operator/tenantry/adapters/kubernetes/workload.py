@@ -208,7 +208,7 @@ def spec_of(stateful_set: Document) -> EngineSpec | None:
     try:
         value = json.loads(written) if written else None
         return EngineSpec(**{**value, "ref": EngineRef(**value["ref"])}) if value else None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

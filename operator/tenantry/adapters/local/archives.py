@@ -28,6 +28,7 @@ from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document, format_time, parse_time, ref_of
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
 from tenantry.rest.disk import make_durable
+from tenantry.rest.yaml_depth import deep_line
 
 FORMAT = 2
 UNPROTECTED = 1
@@ -43,6 +44,8 @@ LARGEST_TEXT = 16 << 20
 ATTEMPTS = 5
 DEEPEST = 64
 """Folders of a member's name at most; a package of ours has fewer."""
+MOST_LEVELS = 128
+"""Levels of what is declared; PyYAML's own loader recurses, and what a Source declares has half of them at most."""
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
 OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE, PASSWORD_FILE)
@@ -156,7 +159,7 @@ def read(path: Path) -> Backup:
     """What the archive says of itself. Blocks. Raises Invalid for what is no archive of ours, OSError."""
     try:
         with _opened(path) as (tar, about):
-            documents = tuple(yaml.safe_load_all(_text(tar, RESOURCES)))
+            documents = _declared(path, _text(tar, RESOURCES))
             ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
             backup = Backup(ref, parse_time(about["takenAt"]), documents, str(about.get("database", SQLITE)))
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -165,6 +168,12 @@ def read(path: Path) -> Backup:
     if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
         raise _refused(path, f"is no backup: {RESOURCES} must hold an Environment and its contents")
     return backup
+
+
+def _declared(path: Path, text: bytes) -> tuple[Document, ...]:
+    if line := deep_line(text, MOST_LEVELS):
+        raise _refused(path, f"{RESOURCES}:{line} is nested deeper than {MOST_LEVELS} levels")
+    return tuple(yaml.safe_load_all(text))
 
 
 def database_of(path: Path) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tenantry.adapters.sources.scalars import resolve
+from tenantry.rest.yaml_depth import deep_line_before
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST = 64
@@ -26,6 +27,7 @@ MOST_ALIASED = 100_000
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _MERGE = "<<"
 _NONE = object()
+_TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 
 
 class Unreadable(Exception):  # noqa: N818 - it says what is wrong with the input
@@ -50,11 +52,13 @@ def read(data: bytes) -> list[Raw]:
         raise Unreadable(1, f"the file is larger than {LARGEST_FILE // 2**20} MiB")
     try:
         text = data.decode("utf-8-sig")
-        return list(_documents(text))
     except UnicodeDecodeError as error:
         raise Unreadable(data.count(b"\n", 0, error.start) + 1, "the file is not UTF-8") from error
+    try:
+        return list(_documents(text))
     except yaml.YAMLError as error:
-        raise _unreadable(error) from error
+        line = deep_line_before(error, text, DEEPEST)
+        raise Unreadable(line, _TOO_DEEP) if line else _unreadable(error) from error
 
 
 class Lines:
@@ -181,7 +185,7 @@ class _Builder:
         if event.tag is not None:
             raise _refused(event, f"the tag {event.tag} is not allowed")
         if len(self._stack) >= DEEPEST:
-            raise _refused(event, f"nested deeper than {DEEPEST} levels")
+            raise _refused(event, _TOO_DEEP)
         self._stack.append(_Frame(container, event.anchor, self._count))
         self._count += 1
         return _NONE

@@ -17,7 +17,7 @@ from tenantry.engine.data.exposure import Exposed, Exposure
 from tenantry.engine.data.query import LONGEST_QUERY, ListQuery, parse_query, parse_select
 from tenantry.engine.data.rows import MOST_ROWS, RowPage, Rows, Tagged
 from tenantry.engine.packages.manifest import Grant
-from tenantry.rest.bodies import invalid, names_tag, read_bytes
+from tenantry.rest.bodies import invalid, load_json, names_tag, read_bytes
 from tenantry.rest.engine_routes import Row
 from tenantry.rest.leaving import while_connected
 from tenantry.rest.paging import next_link
@@ -193,10 +193,7 @@ def _key(request: Request, exposed: Exposed) -> list[str]:
 def _parsed(raw: bytes) -> Any:
     if raw.count(b"[") + raw.count(b"{") > MOST_CONTAINERS:
         raise invalid("body", f"holds more than {MOST_CONTAINERS} arrays and objects")
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise invalid("body", f"is not JSON: {error}") from None
+    return load_json(raw)
 
 
 def _row_response(found: Tagged) -> Response:

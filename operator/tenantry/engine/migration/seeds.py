@@ -54,4 +54,6 @@ def _misfit(table: Table, number: int, reason: str) -> Invalid:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
     return f"no column {error}" if isinstance(error, KeyError) else str(error)

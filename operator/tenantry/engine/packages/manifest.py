@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from tenantry.engine.packages.defaults import check_default
 from tenantry.model.fields import AppId, AppVersion
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.rest.yaml_depth import deep_line_before
 
 LARGEST = 1 << 20
 """Bytes of an app.yaml at most."""
@@ -220,8 +221,18 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _refuse_bombs(raw: bytes) -> None:
-    """An app.yaml has no use for aliases, nor for depth, which kills libyaml's composer. Raises ValueError."""
+    """An app.yaml has no use for aliases, nor for depth, which kills libyaml's composer. Raises ValueError, yaml.YAMLError."""
+    try:
+        _check_events(raw)
+    except yaml.YAMLError as error:
+        if line := deep_line_before(error, raw, DEEPEST):
+            raise _too_deep(line) from error
+        raise
+
+
+def _check_events(raw: bytes) -> None:
     depth = 0
+    event: Any
     for event in yaml.parse(raw, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise ValueError("aliases are not allowed")
@@ -230,7 +241,11 @@ def _refuse_bombs(raw: bytes) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            raise ValueError(f"is nested deeper than {DEEPEST}")
+            raise _too_deep(event.start_mark.line + 1)
+
+
+def _too_deep(line: int) -> ValueError:
+    return ValueError(f"line {line} is nested deeper than {DEEPEST} levels")
 
 
 def _check_key(table: str, key: tuple[str, ...], names: list[str]) -> None:
