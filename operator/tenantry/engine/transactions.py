@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock, Thread
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
 from typing import Any, TypeVar
 
+import psycopg
 import sqlalchemy as sa
 
 from tenantry.engine import records
@@ -22,6 +23,8 @@ WRITE_S = 30.0
 _AGAIN_S = 0.05
 """How often a statement that goes on after its deadline is interrupted again, and a lock is asked for at first."""
 _PAUSE_S = 0.5
+_CANCEL_S = 5.0
+"""How long one request to a server may take to cancel a statement."""
 
 
 class Transactions:
@@ -119,13 +122,21 @@ class Deadline:
 
     def __init__(self, end: float) -> None:
         self.end = end
-        self._connection: Any = None
         self.given_up = False
-        self._held = Lock()
+        self._connection: Any = None
+        self._asking = False
+        self._asked = False
+        self._left = Event()
+        self._held = Lock()  # of the fields above; never while a server is waited for, because the event loop takes it
+        self._in_flight = Lock()  # of a request to cancel
 
     @contextmanager
     def over(self, connection: sa.Connection) -> Iterator[None]:
-        """The statements of the block are those that can be interrupted."""
+        """The statements of the block are those that can be interrupted.
+
+        No request to cancel is under way when it ends. A server or a proxy may act on one later still, so a connection for
+        which one was sent goes back to no pool.
+        """
         with self._held:
             self._connection = connection.connection.driver_connection
         try:
@@ -136,14 +147,37 @@ class Deadline:
         finally:
             with self._held:
                 self._connection = None
+            self._left.set()
+            with self._in_flight:
+                if self._asked and not connection.invalidated:
+                    connection.detach()
 
     def interrupt(self) -> None:
-        """Ends the statement that runs, if one does."""
+        """End the statement that runs, if one does. Does not wait for it."""
         with self._held:
             connection = self._connection
             if hasattr(connection, "interrupt"):
                 connection.interrupt()
-            elif connection is not None and self.given_up:
-                # The server ends late statements by itself; to ask it takes a connection of its own, once.
-                self._connection = None
-                Thread(target=connection.cancel, daemon=True).start()
+            elif connection is not None and self.given_up and not self._asking:
+                # The server ends late statements by itself. To ask it takes a connection of its own, so another thread does.
+                self._asking = True
+                Thread(target=self._ask, name="cancel", daemon=True).start()
+
+    def _ask(self) -> None:
+        """Ask the server to cancel until the block is left: it ignores a request while no statement runs."""
+        pause = _AGAIN_S
+        while self._cancel():
+            self._left.wait(pause)
+            pause = min(2 * pause, _PAUSE_S)
+
+    def _cancel(self) -> bool:
+        """Ask the server once. False when the block was left."""
+        with self._in_flight:
+            with self._held:
+                connection = self._connection
+            if connection is None:
+                return False
+            self._asked = True
+            with suppress(psycopg.Error, OSError):  # such as of a server without a free connection: it is asked again
+                connection.cancel_safe(timeout=_CANCEL_S)
+            return True
