@@ -549,9 +549,8 @@ async def test_a_region_that_is_no_longer_published_takes_the_ingress_away(kit: 
     assert await kit.names("Ingress") == ["engine"]
     kit.declared.settle()
     assert (await kit.engine()).spec is None
-    await kit.deploy()
+    await kit.settled()  # the URL of the engine is a setting of its pod, which may have to go first
     assert await kit.names("Ingress") == []
-    assert (await kit.engine()).spec == kit.spec
     assert kit.deployer.preview("home", "acme", "dev") == ""
 
 
