@@ -21,7 +21,8 @@ PYTEST = $(BIN)/pytest $(if $(REPORT),--report-log=$(REPORT))
 # Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help ready up test slow campaigns cluster node processes lint types bench bench-cluster crds lock newest image kind-up clean
+.PHONY: help ready up test slow campaigns cluster node processes lint types bench bench-cluster screenshots docs release crds lock newest \
+  image kind-up clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,27 +58,27 @@ $(READY):
 
 ready: $(READY) ## Install what tests and checks need
 
-up: $(RUNS) ## Run the platform of examples/02 on this machine, at http://127.0.0.1:8080
+up: $(RUNS) ## Run examples/02 on this machine, at http://127.0.0.1:8080
 	@echo "Starting the platform that examples/02-music-company declares. Ctrl-C ends it."
 	@$(BIN)/tenantry up examples/02-music-company
 
 test: $(READY) ## Run the tests that a change must pass
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 300 -m 'not slow' $(TESTS)
 
-slow: $(READY) ## Run the slow tier: every crash point, real SIGKILLs, the suites on PostgreSQL
+slow: $(READY) ## Run the slow tier: crash points, SIGKILLs, PostgreSQL
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'slow and not campaign and not cluster and not node' $(TESTS)
 
-campaigns: $(READY) ## Run the fault and attack campaigns at full count (ROWS="R3 S8": only some); write docs/reliability.md
+campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs only these
 	$(BIN)/python -m tests.campaigns $(ROWS)
 
 cluster: WORKERS := 2
-cluster: $(READY) ## Run the tests on a real API server: KUBECONFIG's, KUBEBUILDER_ASSETS', or one built with Go
+cluster: $(READY) ## Run the tests on a real API server: yours, or one built with Go
 	$(PYTEST) -n $(WORKERS) --timeout 900 -m 'cluster and not processes' $(TESTS)
 
-processes: $(READY) ## Run the operator and the api on a real API server, killed, robbed and cut off
+processes: $(READY) ## Run the operator and the api on an API server, and kill them
 	$(PYTEST) -m processes $(TESTS)
 
-node: $(READY) ## Run the whole way on a node of its own: image, chart, examples, upgrade, uninstall
+node: $(READY) ## Run image, chart, upgrade and uninstallation on a node of its own
 	$(PYTEST) --timeout 1800 -m node $(TESTS)
 
 lint: $(READY) types ## Check style, layers and types
@@ -91,29 +92,44 @@ types: $(READY) ## Check types, strictly
 bench: $(READY) ## Measure, as ratios in one run, and print the table
 	$(BIN)/python -m tests.bench
 
-bench-cluster: $(READY) ## Measure the platform on a real API server of its own, built with Go
+bench-cluster: $(READY) ## Measure the platform on an API server that is built with Go
 	$(BIN)/python -m tests.bench.cluster
 
-crds: $(READY) ## Write crds/, and the chart's copy of it, anew from the typed specs
+screenshots: $(READY) ## Take pictures of the console's pages, in build/; needs chromium
+	$(BIN)/python -m tests.screens
+
+docs: $(READY) ## Build the documentation that a platform serves at /docs/
+	PYTHONPATH=. $(BIN)/python -m tests.docs.site
+
+release: $(READY) ## Build all artifacts of a release from the newest commit, in dist/
+	PYTHONPATH=.:operator $(BIN)/python -m tests.release
+
+crds: $(READY) ## Write crds/, the lists of kinds and generated pages anew
 	$(BIN)/tenantry crds --out crds
 	$(BIN)/tenantry crds --out charts/tenantry/files/crds
+	$(BIN)/python -m tenantry.cli.arguments.known_kinds
+	PYTHONPATH=. $(BIN)/python -m tests.docs.app_yaml
+	PYTHONPATH=. $(BIN)/python -m tests.docs.reasons
+	PYTHONPATH=. $(BIN)/python -m tests.docs.kind_lists
+	PYTHONPATH=. $(BIN)/python -m tests.docs.dashboards
+	PYTHONPATH=. $(BIN)/python -m tests.docs.state_metrics
 
 # The lock of development resolves everything at once, so that the image and `make up` run the versions that were tested.
 lock: ## Write the locks anew, with the newest versions; needs uv
-	$(LOCK) --upgrade pyproject.toml --group dev --group build -o requirements-dev.lock
-	$(LOCK) --upgrade pyproject.toml -c requirements-dev.lock -o requirements.lock
+	$(LOCK) --upgrade --extra otel pyproject.toml --group dev --group build -o requirements-dev.lock
+	$(LOCK) --upgrade --extra otel pyproject.toml -c requirements-dev.lock -o requirements.lock
 	$(LOCK) --upgrade --group build -c requirements-dev.lock -o requirements-build.lock
 
-newest: ## Run the fast and the slow tier with the newest version of every package, in .venv-newest
+newest: ## Run the fast and slow tiers with the newest of every package
 	rm -rf .venv-newest && $(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python --upgrade --editable . --group dev --group build
+	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python --upgrade --editable '.[otel]' --group dev --group build
 	.venv-newest/bin/pytest -n $(WORKERS) --dist worksteal --timeout 900 -m 'not campaign and not cluster and not node' tests
 
-image: ## Build the image of the operator, the api and the engines; needs docker
+image: docs ## Build the image of all processes; needs docker
 	docker build --tag $(IMAGE) .
 
-kind-up: image ## Install the chart on a kind cluster of its own; needs docker, kind, helm and kubectl
+kind-up: image ## Install the chart on kind; needs docker, kind, helm and kubectl
 	kind get clusters | grep -qx $(KIND) || kind create cluster --name $(KIND)
 	kind load docker-image --name $(KIND) $(IMAGE)
 	helm upgrade --install tenantry charts/tenantry --kube-context kind-$(KIND) \

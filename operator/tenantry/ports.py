@@ -1,4 +1,4 @@
-"""Protocols and nothing else: what the core needs of stores, deployers, engines, packages and secrets.
+"""Protocols and nothing else: the core's view of stores, deployers, engines, packages and secrets.
 
 Every failure is a Halt (model/verdicts.py): NotFound, AlreadyExists, Conflict, Invalid, Unauthorized, Forbidden, Expired, or
 a bare Halt with a Transient verdict. Ports are async, save what reads the cache (View, SecretView), which is synchronous.
@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
+    Download,
     EngineApp,
     EngineEndpoint,
     EngineFacts,
@@ -26,9 +27,11 @@ from tenantry.model.facts import (
     MigrationStep,
     PackageFacts,
     Password,
+    RegionFacts,
     SecretFacts,
     TenantAccess,
 )
+from tenantry.model.quotas import UNLIMITED, Quotas
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
 from tenantry.model.syncing import Followed, SyncOrder
@@ -36,7 +39,6 @@ from tenantry.model.tree import Tree
 
 R = TypeVar("R", bound=Resource[Any, Any])
 O = TypeVar("O")  # noqa: E741 - Observed
-K = TypeVar("K", bound=Resource[Any, Any])
 
 
 class Store(Protocol):
@@ -49,8 +51,7 @@ class Store(Protocol):
         """Raises AlreadyExists, Invalid, NotFound (the namespace), Forbidden (it is being deleted)."""
 
     async def replace(self, document: Document, version: str) -> Document:
-        """Replaces metadata (labels, annotations) and spec; status and finalizers stay. Bumps generation when spec changes.
-        Raises NotFound, Conflict (another version or uid), Invalid."""
+        """Replaces metadata and spec. Bumps generation when spec changes. Raises NotFound, Conflict (version or uid), Invalid."""
 
     async def set_status(self, held: Held, status: Document) -> Document:
         """Replaces the status alone. Raises NotFound, Conflict (another incarnation, or a newer generation)."""
@@ -59,8 +60,8 @@ class Store(Protocol):
         """Replaces the finalizers; with none left on a deleting object the object goes. Raises NotFound, Conflict."""
 
     async def delete(self, held: Held) -> Document:
-        """Marks for deletion, or removes at once without finalizers. Idempotent on a deleting object.
-        `held.version` `""` deletes whatever version of that uid is there. Raises NotFound, Conflict, Forbidden (protected)."""
+        """Marks for deletion, or removes at once without finalizers. Idempotent. `held.version` `""` deletes any version of the
+        uid. Raises NotFound, Conflict, Forbidden (protected)."""
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
@@ -70,15 +71,15 @@ class Store(Protocol):
 
 
 class Declarations(Protocol):
-    """Where a source keeps what it declares, for writing."""
+    """The writable place of a source's declarations."""
 
     async def write(self, change: Redeclaration) -> Committed:
-        """Declares it so, by one commit that the remote has when the call returns; nothing of it is there when it raises.
-        Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and a
-        Halt when the remote refuses or cannot be reached; the Halt says so where the remote may have taken it after all."""
+        """Declare the change in one commit that the remote has when the call returns; if it raises, nothing of it is there.
+        Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and
+        a Halt when the remote refuses or cannot be reached. The Halt says so if the remote may have taken it after all."""
 
     async def tree(self) -> Tree:
-        """What it declares now. Raises Invalid where it is broken, and a Halt when it cannot be read."""
+        """Return its present declarations. Raises Invalid if it is broken, and a Halt when it cannot be read."""
 
 
 class Event(NamedTuple):
@@ -113,8 +114,10 @@ class Tenancy(Protocol):
     """Namespaces, roles and quota of a tenant."""
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
-        """Idempotent. The namespace carries the access's mark once it is whole.
-        Raises a Stalled Halt (NamespaceTaken) for a foreign namespace without consent."""
+        """Idempotent; last, marks the namespace with the access. Raises a Stalled Halt (NamespaceTaken) for a foreign one."""
+
+    async def publish(self, namespace: str, tenant: str, regions: Sequence[RegionFacts]) -> None:
+        """Shows the namespace's people the Regions that they can use. Idempotent. Raises a Stalled Halt (ObjectTaken)."""
 
     async def remove(self, namespace: str, uid: str) -> None:
         """Deletes what we made, releases what we adopted. Idempotent."""
@@ -130,17 +133,17 @@ class View(Protocol):
         """In one namespace, or all (None); `by` is an index key such as `environment=dev`."""
 
     def count(self, kind: type[R], namespace: str | None = None, by: str = "") -> int:
-        """How many `list` would return, without building them."""
+        """Return the length of `list` without building it."""
 
     def names(self, kind: type[R], by: str) -> tuple[tuple[str, str], ...]:
         """The namespaces and names of what `list` would return of all namespaces, without building them."""
 
     def complete(self) -> bool:
-        """Has every object had a pass since the start?"""
+        """Return True if every object had a pass since the start."""
 
 
 class SecretView(Protocol):
-    """What a pass may know of Secrets. Only those labelled `tenantry.dev/credential: <for_kind>` are looked at; tracked."""
+    """A pass's view of Secrets. It reads only those labelled `tenantry.dev/credential: <for_kind>`; tracked."""
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
         """State and keyed fingerprint, never the value."""
@@ -160,14 +163,14 @@ class Secrets(SecretView, Protocol):
 
 
 class DeployerView(Protocol):
-    """What observe may ask of where engines run."""
+    """The view of engine hosts for observe."""
 
     @property
     def provider(self) -> str:
-        """What this host runs engines on: `Local` or `Kubernetes`."""
+        """Return the provider of this host's engines: `Local` or `Kubernetes`."""
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
-        """What really runs, or None."""
+        """Return the running engine, or None."""
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """The URL that an environment of those slugs has or would have; `""` when none can be built."""
@@ -185,17 +188,11 @@ class Deployer(DeployerView, Protocol):
     async def undeploy(self, ref: EngineRef) -> None:
         """Idempotent: nothing of the engine is left, save snapshots."""
 
+    async def withdraw(self, ref: EngineRef) -> None:
+        """Idempotent: no host leads to the engine until the next `deploy`."""
+
     def changes(self) -> AsyncIterator[EngineRef]:
         """Engines that changed by themselves."""
-
-
-class Download(NamedTuple):
-    """A file to serve. size in bytes; sha256 as hex."""
-
-    path: Path
-    filename: str
-    size: int
-    sha256: str
 
 
 class EngineView(Protocol):
@@ -205,10 +202,10 @@ class EngineView(Protocol):
         """Apps with a stored version or data."""
 
     async def apps_with_rows(self) -> frozenset[str]:
-        """The ids of the apps whose tables hold rows; of an engine that does not count them, those that have tables."""
+        """Ids of the apps whose tables hold rows; of an engine that does not count them, those that have tables."""
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
-        """What installing that stored version would do now; empty when nothing. Raises NotFound."""
+        """Return the steps of an install of that stored version now; empty when there are none. Raises NotFound."""
 
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
         """The same for a package file that is not stored yet. Raises Invalid."""
@@ -223,8 +220,7 @@ class EngineView(Protocol):
 class EngineAdmin(EngineView, Protocol):
     """The engine management interface: implemented by the engine itself, by the facade over the store, and over HTTP.
 
-    Every call may raise NotFound (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503).
-    """
+    Every call may raise NotFound (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503)."""
 
     async def upload(self, package: Path) -> PackageFacts:
         """Stores a package file. The same bytes again change nothing; other bytes for a stored version are Invalid."""
@@ -291,17 +287,17 @@ class Engines(Protocol):
 
 
 class PackageView(Protocol):
-    """What observe may know of package bytes. Addressed per tenant: another tenant's bytes count as absent."""
+    """The view of package bytes for observe. By tenant: another tenant's bytes count as absent."""
 
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
-        """What the stored package says of itself, or None when its bytes are not there. `tenant` `""`: shared."""
+        """Return the facts of the stored package, or None when its bytes are missing. `tenant` `""`: shared."""
 
 
 class Packages(PackageView, Protocol):
     """Package bytes."""
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
-        """Checks and stores a file by one rename; identical bytes are kept once. checked: what a check told. Raises Invalid."""
+        """Store a file by one rename; identical bytes are kept once. checked: facts of an earlier check. Raises Invalid."""
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         """A local file with those bytes. Raises NotFound."""
@@ -317,21 +313,23 @@ class Fetcher(Protocol):
     """Brings package bytes from where they are declared to be, beside the passes: a slow host holds up none."""
 
     async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
-        """Has them fetched and stored, and the package looked at again then. Returns at once; a fetch under way goes on.
-        Raises, once, what the fetch before came to: Stalled (FetchRefused, PackageDiffers, PackageRefused), or Transient."""
+        """Start to fetch and store the bytes, and reconcile the package afterwards. Returns at once; a running fetch continues.
+
+        Raises, once, the failure of the previous fetch: Stalled (FetchRefused, PackageDiffers, PackageRefused), or Transient.
+        """
 
     async def cancel(self, tenant: str, sha256: str) -> None:
         """Nothing fetches those bytes for that tenant any more. Idempotent."""
 
 
 class SourceView(Protocol):
-    """What observe may know of the repositories of Sources."""
+    """The view of the repositories of Sources for observe."""
 
     def look(self, source: Ref, uid: str) -> Followed | None:
-        """What came of following it in this process, None while nothing did."""
+        """Return the result of following it in this process, None while there is none."""
 
     def owned(self, source: Ref) -> int:
-        """How many objects are its own and are not being deleted."""
+        """Return the number of its own objects that are not being deleted."""
 
     def unready(self, source: Ref) -> tuple[str, ...]:
         """Its own objects that are not Ready, itself aside, each with the reason."""
@@ -347,12 +345,12 @@ class Sources(SourceView, Protocol):
         """Follows it no longer; what was applied stays as it is. Idempotent."""
 
     async def leave(self, order: SyncOrder, prune: bool) -> None:
-        """Follows it no longer, and lets go what was applied, or deletes it; `look` tells what is kept. Raises Conflict."""
+        """Stop following it, and release or delete its objects; `look` shows those that are kept. Raises Conflict."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What observe may see."""
+    """The ports for observe. quotas: for a Tenant that declares none. default_pool: for Regions that declare no pool."""
 
     resources: View
     secrets: SecretView
@@ -360,11 +358,13 @@ class World:
     engines: EngineViews
     packages: PackageView
     sources: SourceView
+    quotas: Quotas = UNLIMITED
+    default_pool: bool = False
 
 
 @dataclass(frozen=True)
 class Hands:
-    """What apply may touch."""
+    """The ports for apply."""
 
     store: Store
     tenancy: Tenancy
@@ -378,13 +378,13 @@ class Hands:
 
 
 @dataclass(frozen=True)
-class Kind(Generic[K, O]):
+class Kind(Generic[R, O]):
     """One row of the table of kinds. standing: of an Operation's action and subject, by the object as it is now."""
 
-    type: type[K]
-    observe: Callable[[K, World], Awaitable[O]]
+    type: type[R]
+    observe: Callable[[R, World], Awaitable[O]]
     decide: Callable[[O, datetime], Decision[Any]]
-    standing: Callable[[K, str, str], Standing] = lambda resource, action, subject: "Overtaken"
+    standing: Callable[[R, str, str], Standing] = lambda resource, action, subject: "Overtaken"
 
 
 class OperationLogs(Protocol):

@@ -13,4 +13,4 @@ def test_crds_are_what_the_specs_generate(tmp_path: Path) -> None:
     fresh = {path.name: path.read_text() for path in crds.write(tmp_path)}
     stored = {path.name: path.read_text() for path in FOLDER.glob("*.yaml")}
 
-    assert stored == fresh, "run `tenantry crds`"
+    assert stored == fresh, "run `make crds`: it writes crds/ and the chart's copy"

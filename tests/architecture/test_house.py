@@ -1,4 +1,4 @@
-"""What can be measured of the house rules: sizes, names, docstrings, purity, and that nothing of a machine is in the tree."""
+"""The measurable house rules: sizes, names, docstrings, purity, and a tree without anything of one machine."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
 import pytest
 
+from tests.support.parsed_code import tree_of
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "operator" / "tenantry"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DECISIONS = sorted(PACKAGE.glob("kinds/*/decide.py"))
+OF_PASSES = [PACKAGE / "runtime" / "operations" / "deciding.py"]
 PURE = frozenset(
-    {"__future__", "collections", "dataclasses", "datetime", "enum", "functools", "itertools", "re", "typing", "uuid"}
+    {"__future__", "collections", "dataclasses", "datetime", "enum", "functools", "hashlib", "itertools", "re", "typing", "uuid"}
 )
-"""What a decision may import besides values of ours."""
+"""The modules that a decision may import besides our own values."""
+SAME_IN_EVERY_FOLDER = {"Observed": "each kind's decide.py decides by what its observe.py observed"}
+"""Names of classes that several modules define, with the reason."""
 # The path of somebody's folder, as it gets into a file by accident; a container's own /tmp or /var is none.
 MACHINE_PATH = re.compile(r"(?<![\w.$~}])/(?:work|home|Users|root)/[\w.]")
 REGISTRY = re.compile(r"https?://[\w.-]*(?:pypi|proxy\.golang|artifactory|nexus|jfrog)[\w.-]*", re.IGNORECASE)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def tree_of(module: Path) -> ast.Module:
-    return ast.parse(module.read_text("utf-8"))
 
 
 def functions_of(module: Path) -> Iterator[Function]:
@@ -67,10 +69,74 @@ def test_a_function_has_at_most_40_lines() -> None:
     assert long == {}
 
 
+def test_a_folder_has_at_most_16_modules() -> None:
+    folders = Counter(one.parent for one in MODULES)
+    assert {named(folder): n for folder, n in folders.items() if n > 16} == {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """A name that two modules define is looked up twice. Their roles are the same in every folder: only those share names."""
+    classes = Counter(
+        node.name for one in MODULES for node in tree_of(one).body if isinstance(node, ast.ClassDef) and node.name[0] != "_"
+    )
+    assert {name for name, n in classes.items() if n > 1} == set(SAME_IN_EVERY_FOLDER)
+
+
+def test_unit_tests_mirror_the_folders_of_the_product() -> None:
+    unit = ROOT / "tests" / "unit"
+    of_others = {"bench", "campaigns", "chart", "ci", "support"}
+    folders = {str(one.parent.relative_to(unit)) for one in unit.rglob("test_*.py")}
+    stale = {one for one in folders if one.partition("/")[0] not in of_others and not (PACKAGE / one).is_dir()}
+    assert stale == set()
+
+
 def test_functions_are_short() -> None:
     lengths = sorted(lines_of(each) for one in MODULES for each in functions_of(one))
     assert median(lengths) <= 8
     assert lengths[len(lengths) * 9 // 10] <= 30
+
+
+def test_names_are_guessed_in_one_place() -> None:
+    guessing = {named(module) for module in MODULES if "get_close_matches" in module.read_text("utf-8")}
+    assert guessing == {"model/wording.py"}, "use did_you_mean or nearest of model/wording.py"
+
+
+def test_a_write_is_planned_in_one_place() -> None:
+    """Every door of the facade answers `?dryRun=true` and holds `If-Plan` by the same call."""
+    asking = {
+        named(one) for one in MODULES if re.search(r"facade\.plan\(|raise PlanAnswered|check_plan\(", one.read_text("utf-8"))
+    }
+    # A backup writes nothing: its plan is always empty.
+    assert asking - {"api/writing/preconditions.py", "api/platform/backups.py"} == {"api/facade_context.py"}
+
+
+def test_no_class_only_forwards() -> None:
+    """A class of many methods that each call one of the same arguments is a second name for somebody else's work."""
+    classes = ((module, node) for module in MODULES for node in ast.walk(tree_of(module)) if isinstance(node, ast.ClassDef))
+    methods = {
+        f"{named(module)}: {node.name}": [forwards(each) for each in node.body if isinstance(each, Function)]
+        for module, node in classes
+    }
+    assert {name: len(all_) for name, all_ in methods.items() if sum(all_) > 6 and sum(all_) * 2 > len(all_)} == {}
+
+
+def forwards(method: Function) -> bool:
+    """Return True if a method only calls a method of an attribute with its own parameters."""
+    match [each for each in method.body if not is_docstring(each)]:
+        case [ast.Return(value=called) | ast.Expr(value=called)]:
+            called = called.value if isinstance(called, ast.Await) else called
+        case _:
+            return False
+    match called:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")))):
+            given = [*called.args, *(each.value for each in called.keywords)]
+            return all(isinstance(each, ast.Name | ast.Constant) for each in given)
+        case _:
+            return False
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def test_no_module_is_a_drawer() -> None:
@@ -82,7 +148,7 @@ def test_what_is_public_tells_what_it_is() -> None:
 
 
 def _untold(module: Path) -> Iterator[str]:
-    """Public modules, classes and functions without a docstring. What a Protocol tells, its implementations need not repeat."""
+    """Public modules, classes and functions without a docstring. Methods of implementations need none: their Protocol has it."""
     tree = tree_of(module)
     if tree.body and not ast.get_docstring(tree):
         yield named(module)
@@ -97,7 +163,7 @@ def test_a_package_s_front_door_holds_no_code() -> None:
     assert [named(one) for one in doors if not all(isinstance(node, allowed) for node in tree_of(one).body)] == []
 
 
-@pytest.mark.parametrize("module", DECISIONS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("module", [*DECISIONS, *OF_PASSES], ids=lambda path: path.parent.name)
 def test_a_decision_is_pure(module: Path) -> None:
     tree = tree_of(module)
     waits = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
@@ -128,6 +194,13 @@ def test_the_source_root_does_not_shadow_the_standard_library() -> None:
 
 def test_no_file_tells_of_somebody_s_machine() -> None:
     assert [(name, found[0]) for name, text in texts() if (found := MACHINE_PATH.search(text))] == []
+
+
+def test_callers_are_told_messages_without_paths() -> None:
+    """Callers get `told` of a Halt. The message of its verdict may name a file of the server."""
+    edges = ("rest", "api", "console", "adapters/local/hosting.py")
+    places = tuple(f"operator/tenantry/{edge}" for edge in edges)
+    assert [name for name, text in texts() if str(name).startswith(places) and re.search(r"\w\.verdict\.message", text)] == []
 
 
 def test_no_file_names_a_package_registry() -> None:

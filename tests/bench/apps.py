@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zipfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,12 @@ def _table(number: int) -> dict[str, Any]:
     return {"name": f"t{number}", "primaryKey": ["id"], "columns": columns, "indexes": indexes, "foreignKeys": [key]}
 
 
-def write_package(path: Path, described: Manifest) -> Path:
+def write_package(path: Path, described: Manifest, files: Mapping[str, str] | None = None) -> Path:
+    """files: the contents of further members by name."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("app.yaml", yaml.safe_dump(described, sort_keys=False))
+        for name, content in (files or {}).items():
+            archive.writestr(name, content)
     return path
 
 

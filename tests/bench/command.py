@@ -1,4 +1,4 @@
-"""What a benchmarks' command line takes and prints."""
+"""The arguments and the output of a benchmark's command line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tenantry.cli.serving import tune_collector
+from tenantry.cli.processes.serving import tune_collector
 from tests.bench.row import Row, Scale
 from tests.bench.table import markdown, show
+from tests.support.built_programs import MissingProgram
 
 Benchmarks = Mapping[str, Callable[[Scale], Sequence[Row]]]
 
@@ -26,10 +27,14 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
     # A real disk: what a memory file system calls durable costs nothing.
     work = Path("build")
     work.mkdir(exist_ok=True)
+    only = frozenset(filter(None, asked.only.split(",")))
     with tempfile.TemporaryDirectory(prefix="bench-", dir=work) as folder:
         for name in asked.names or benchmarks:
             with console.status(f"measuring {name}"):
-                rows += benchmarks[name](Scale(Path(folder).absolute(), asked.share, asked.repetitions))
+                try:
+                    rows += benchmarks[name](Scale(Path(folder).absolute(), asked.share, asked.repetitions, only))
+                except MissingProgram as missing:
+                    console.print(f"{name} is skipped: {missing}")
     if asked.json:
         asked.json.write_text(json.dumps([row.to_json() for row in rows], indent=2) + "\n")
     if asked.markdown:
@@ -45,4 +50,5 @@ def _arguments(benchmarks: Benchmarks, prog: str, repetitions: int) -> argparse.
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--repetitions", type=int, default=repetitions, metavar="N")
     parser.add_argument("--share", type=float, default=1.0, metavar="PART", help="of the full size, such as 0.1")
+    parser.add_argument("--only", default="", metavar="PARTS", help="parts of p25 and p25-apart by name: reads,writes")
     return parser.parse_args()

@@ -24,12 +24,12 @@ from tenantry.adapters.sources.git.source import GitSource
 from tenantry.adapters.sources.git.url import GitUrl, parse_git_url
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.bootstrap.embedded import Platform
-from tenantry.cli.serving import loop_factory, tune_collector
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
-from tenantry.hosts.standalone import SourceFeed
+from tenantry.cli.processes.serving import loop_factory, tune_collector
 from tenantry.kinds.admission import Admission
-from tenantry.settings import Git, Settings
+from tenantry.packages.build import build
+from tenantry.packages.check import inspect
+from tenantry.runtime.following.feed import SourceFeed
+from tenantry.settings import GitRepositorySettings, Settings
 from tests.bench.p16 import TENANTS, bare, to_ready, write_source
 from tests.bench.row import Row, Scale, Took, interleaved, row, stopwatch
 from tests.bench.start import resident
@@ -108,7 +108,7 @@ def _unchanged(scale: Scale, work: Path, url: GitUrl, count: int) -> Row:
 
 
 async def _following(state: Path, url: GitUrl) -> tuple[Platform, SourceFeed]:
-    settings = Settings(state=state, git=Git(interval=timedelta(hours=1)))
+    settings = Settings(state=state, git=GitRepositorySettings(interval=timedelta(hours=1)))
     platform = await Platform.open(state, "http://127.0.0.1:8080", settings=settings)
     feed = platform.attach(url, "default")
     await platform.start()

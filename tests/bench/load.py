@@ -1,6 +1,7 @@
 """A client of its own process: COUNT requests over CLIENTS connections, the next as soon as the last is answered.
 
-python -m tests.bench.load PORT PATH TOKEN COUNT CLIENTS prints the seconds from the first to the last.
+python -m tests.bench.load PORT PATH TOKEN COUNT CLIENTS prints the seconds from the first to the last. Pages of the console get
+the token as a browser sends it: in the cookie of a session, at localhost.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Client(asyncio.Protocol):
 
 
 async def run(port: int, path: str, token: str, count: int, clients: int) -> float:
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    request = _request(port, path, token).encode()
     loop = asyncio.get_running_loop()
     left: list[None] = [None] * count
     ended: list[asyncio.Future[None]] = [loop.create_future() for _ in range(clients)]
@@ -62,6 +63,14 @@ async def run(port: int, path: str, token: str, count: int, clients: int) -> flo
         await loop.create_connection(lambda each=each: Client(request, left, each), "127.0.0.1", port)  # type: ignore[misc]
     await asyncio.gather(*ended)
     return time.perf_counter() - start
+
+
+def _request(port: int, path: str, token: str) -> str:
+    if path.startswith("/console"):
+        sent = f"Host: localhost:{port}\r\nCookie: tenantry-console-{port}={token}\r\nAccept-Encoding: gzip"
+    else:
+        sent = f"Host: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}"
+    return f"GET {path} HTTP/1.1\r\n{sent}\r\n\r\n"
 
 
 if __name__ == "__main__":

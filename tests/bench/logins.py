@@ -1,7 +1,7 @@
 """P11: sign-ins at once beside reads, against a bare loop of argon2 in two threads.
 
 The platform serves in this process; the clients are a process of their own: `python -m tests.bench.logins PORT TOKEN LOGINS RATE`
-tells the seconds from the first sign-in to the last, and of each read.
+prints the seconds from the first sign-in to the last, and of each read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import httpx
 from argon2 import PasswordHasher
 
-from tenantry.cli.serving import loop_factory
+from tenantry.cli.processes.serving import loop_factory
 from tests.bench.row import Row, Scale, Took, interleaved, row, told
 from tests.bench.served import Served, platform
 from tests.scenario.rest_world import PASSWORD, declare_user

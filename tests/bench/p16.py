@@ -15,7 +15,7 @@ import yaml
 
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.bootstrap.embedded import Platform
-from tenantry.cli.serving import loop_factory
+from tenantry.cli.processes.serving import loop_factory
 from tests.bench.row import Row, Scale, Took, interleaved, row, stopwatch
 
 TENANTS = 1000
@@ -76,9 +76,9 @@ async def to_ready(state: Path, source: Path | GitUrl, count: int) -> tuple[Took
     with stopwatch(children=isinstance(source, GitUrl)) as took:
         await platform.start()
         await platform.converged()
-    ready = sum(each.ready for kind in ("Tenant", "Environment") for each in platform.cache.resources(kind))
+    ready = sum(each.ready for kind in ("Tenant", "Environment") for each in platform.state.cache.resources(kind))
     assert ready == 2 * count, f"{ready} of {2 * count} are Ready"
-    _, version = await platform.store.list("Region")
+    _, version = await platform.state.store.list("Region")
     await platform.close()
     return took, int(version)
 

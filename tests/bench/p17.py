@@ -47,7 +47,7 @@ def document(name: str) -> dict[str, Any]:
 
 
 async def subject(folder: Path, admission: Admission, each: int) -> tuple[Took, list[dict[str, Any]]]:
-    """What all clients' writes through the store took, validation included, and the documents that it stored."""
+    """The time of all clients' writes through the store, validation included, and the documents that it stored."""
     store = await SqliteStore.open(folder, admission)
 
     async def client(number: int) -> None:
@@ -63,7 +63,7 @@ async def subject(folder: Path, admission: Admission, each: int) -> tuple[Took, 
 
 
 class BareStore:
-    """What a durable write costs at least: the clients' rows in one transaction on one thread, and nothing but that."""
+    """The least cost of a durable write: the clients' rows in one transaction on one thread, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -94,7 +94,7 @@ class BareStore:
 
 
 async def reference(folder: Path, documents: Sequence[dict[str, Any]]) -> Took:
-    """What it took to store the same documents twice, by as many clients as the store had."""
+    """The time to store the same documents twice, by as many clients as the store had."""
     bare = BareStore(folder)
     each = len(documents) // CLIENTS
 

@@ -16,11 +16,15 @@ Better = Literal["lower", "higher"]
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of the full size is measured, how often, and the folder (on a disk) to do it in."""
+    """The part of the full size that is measured, the repetitions, and the folder (on a disk) to do it in.
+
+    only: the parts of a benchmark that are measured, such as attacks; all of them where empty.
+    """
 
     folder: Path
     share: float = 1.0
     repetitions: int = 7
+    only: frozenset[str] = frozenset()
 
     def of(self, full: int) -> int:
         """The part of a full size that is measured; at least 1."""
@@ -54,7 +58,7 @@ Work = Callable[[], Took]
 
 @dataclass(frozen=True)
 class Times:
-    """What both sides took, repetition by repetition."""
+    """The times of both sides, repetition by repetition."""
 
     subject: Sequence[Took]
     reference: Sequence[Took]
@@ -90,6 +94,7 @@ class Row:
 
     ratio: subject to reference, of times where lower is better, of rates where higher is. spread: the least and the
     greatest ratio of single repetitions. gate: None for a figure that is only reported. beside: further figures by name.
+    held: False where another bound than the gate is missed.
     """
 
     id: str
@@ -101,12 +106,13 @@ class Row:
     gate: float | None = None
     figures: tuple[str, str] = ("", "")
     beside: dict[str, str] = field(default_factory=dict)
+    held: bool = True
 
     @property
     def passed(self) -> bool:
-        """Is the gate kept?"""
-        if self.gate is None:
-            return True
+        """The verdict: is the gate kept, and every other bound?"""
+        if self.gate is None or not self.held:
+            return self.held
         return self.ratio <= self.gate if self.better == "lower" else self.ratio >= self.gate
 
     def to_json(self) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from tenantry.bootstrap.embedded import Platform
-from tenantry.cli.issuing import issuer
-from tenantry.cli.serving import serving
-from tenantry.cli.sockets import listening, url_of
+from tenantry.cli.clients.issuing import issuer
+from tenantry.cli.clients.sockets import listening, url_of
+from tenantry.cli.processes.serving import serving
 from tests.scenario.rest_world import declare, declare_user
 
 TENANT = "acme"
@@ -47,7 +47,7 @@ async def platform(state: Path, environments: int) -> AsyncIterator[Served]:
         namespace = f"tenant-{TENANT}"
         await asyncio.gather(*(declare(running, "Environment", name, spec | {"displayName": name}, namespace) for name in names))
         await running.converged()
-        ids = tuple(each.id for each in running.cache.resources("Environment") if each.ready)
+        ids = tuple(each.id for each in running.state.cache.resources("Environment") if each.ready)
         assert len(ids) == environments
         token = await issuer(running)("ann", timedelta(hours=1))
         async with serving(running.http, bound):

@@ -1,6 +1,6 @@
 """P18 and the start: the memory of a platform with many environments, and how long it takes to be Ready again.
 
-Each start is a process of its own: `python -m tests.bench.start STATE URL SINCE` tells its figures when all is Ready.
+Each start is a process of its own: `python -m tests.bench.start STATE URL SINCE` prints its figures when all is Ready.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from statistics import median
 from typing import Any
 
 from tenantry.bootstrap.embedded import Platform
-from tenantry.bootstrap.seat import FOLLOWED
-from tenantry.cli.serving import loop_factory, tune_collector
+from tenantry.cli.processes.serving import loop_factory, tune_collector
+from tenantry.kinds.registry import FOLLOWED
 from tests.bench.row import Row, Scale, told
 from tests.bench.served import platform
 
@@ -86,7 +86,7 @@ async def _start_here(state: Path, url: str, since: float) -> dict[str, Any]:
     await running.start()
     await running.converged()
     seconds = time.time() - since
-    sizes = [len(entry.raw) for kind in FOLLOWED for _, entry in running.cache.entries(kind)]
+    sizes = [len(entry.raw) for kind in FOLLOWED for _, entry in running.state.cache.entries(kind)]
     writes = await _version(running) - before
     gc.collect()
     figures = {
@@ -102,7 +102,7 @@ async def _start_here(state: Path, url: str, since: float) -> dict[str, Any]:
 
 
 async def _version(running: Platform) -> int:
-    return int((await running.store.list("Region"))[1])
+    return int((await running.state.store.list("Region"))[1])
 
 
 def resident() -> int:

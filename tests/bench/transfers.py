@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from tenantry.cli.serving import loop_factory
+from tenantry.cli.processes.serving import loop_factory
 from tests.bench.apps import manifest
 from tests.bench.row import Row, Scale, Took, interleaved, row
 from tests.bench.served import Served, platform

@@ -1,4 +1,4 @@
-"""What the last run of each row measured, kept in measured.json beside this module."""
+"""The figures of the last run of each row, kept in measured.json beside this module."""
 
 from __future__ import annotations
 

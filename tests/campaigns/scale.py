@@ -1,4 +1,4 @@
-"""How large a test runs: small in the fast tiers, at the campaign's count when the campaign runs it."""
+"""The size of a test's run: small in the fast tiers, the campaign's count when the campaign runs it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import time
@@ -20,7 +19,9 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-READY_S = 60.0
+from tests.support.ports import free_port
+
+READY_S = 300.0
 CONTROLLER_MANAGER = "kube-controller-manager"
 CONTROLLERS = (
     "clusterrole-aggregation-controller",
@@ -75,7 +76,7 @@ class ControlPlane:
     def prepare(self) -> None:
         """Keys, tokens, ports and the kubeconfig."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.ports = dict(zip(("etcd", "api", "controllers"), _free_ports(3), strict=True))
+        self.ports = {name: free_port() for name in ("etcd", "api", "controllers")}
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         _private(self.folder / "sa.key", key.private_bytes(*pem))
@@ -215,18 +216,6 @@ def control_plane(programs: Path, folder: Path, *, bare: bool = False) -> Iterat
         yield Cluster(plane.kubeconfig, kubectl if kubectl.exists() else None, controllers, audit, plane)
     finally:
         plane.stop()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Held all at once, so that they differ."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def _private(path: Path, content: bytes) -> None:

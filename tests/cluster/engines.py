@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
-from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.model.verdicts import Halt, NotFound
 from tests.cluster.control_plane import Cluster
 from tests.cluster.threads import Beside, beside
@@ -167,7 +167,7 @@ class Node(Beside):
     async def _prepare(self, pod: Object, played: Pod) -> None:
         """The pod's own variables; what they say of mounted files is brought to folders."""
         container = pod["spec"]["containers"][0]
-        mounted = await self._mounted(pod["metadata"]["namespace"], pod)
+        mounted = await self._mounted(pod["metadata"]["namespace"], pod, played)
         played.mounted = {mount["mountPath"]: mounted[mount["name"]] for mount in container["volumeMounts"]}
         played.variables = {each["name"]: played.here(each["value"]) for each in container["env"]}
 
@@ -182,13 +182,15 @@ class Node(Beside):
         await self._tell(pod, "Pending", ready=False, first=[{**told, "ready": True, "state": done}])
         return True
 
-    async def spawn(self, namespace: str, played: Pod, arguments: Sequence[str], **streams: int) -> asyncio.subprocess.Process:
-        """`tenantry` with those arguments, as it would be in that pod."""
+    async def spawn(
+        self, namespace: str, played: Pod, arguments: Sequence[str], settings: Mapping[str, str] | None = None, **streams: int
+    ) -> asyncio.subprocess.Process:
+        """`tenantry` with those arguments, as it would be in that pod. settings: beside those of the pod."""
         with (self._folder / f"{namespace}.log").open("ab") as errors:
             return await asyncio.create_subprocess_exec(
                 *COMMAND,
                 *map(played.here, arguments),
-                env=environment() | played.variables,
+                env=environment() | played.variables | (settings or {}),
                 **{"stderr": errors, "stdout": asyncio.subprocess.PIPE, **streams},
             )
 
@@ -198,7 +200,8 @@ class Node(Beside):
 
     async def _start_engine(self, pod: Object, played: Pod) -> None:
         namespace = pod["metadata"]["namespace"]
-        arguments = ("engine", "--data", "/data", "--listen", "127.0.0.1:0")
+        command = pod["spec"]["containers"][0]["args"][0]  # an engine, or a pool of them
+        arguments = (command, "--data", "/data", "--listen", "127.0.0.1:0")
         played.process = await self.spawn(namespace, played, arguments)
         if played.ended:  # meanwhile
             await played.end()
@@ -210,13 +213,23 @@ class Node(Beside):
                 return
         raise AssertionError(f"the engine of {namespace} did not start")
 
-    async def _mounted(self, namespace: str, pod: Object) -> dict[str, Path]:
-        """Where each volume of the pod is; a claim keeps its folder."""
+    async def _claim(self, path: str, played: Pod) -> Object:
+        """The claim of a pod, which waits for it as for a scheduler. Raises NotFound once the pod is ended."""
+        while True:
+            try:
+                return await self._client.request("GET", path)
+            except NotFound:
+                if played.ended:
+                    raise
+                await asyncio.sleep(AGAIN_S)
+
+    async def _mounted(self, namespace: str, pod: Object, played: Pod) -> dict[str, Path]:
+        """The folder of each volume of the pod; a claim keeps its folder."""
         folders = {}
         for volume in pod["spec"]["volumes"]:
             name = volume["name"]
             if claim := volume.get("persistentVolumeClaim"):
-                found = await self._client.request("GET", path_of("v1", "PersistentVolumeClaim", namespace, claim["claimName"]))
+                found = await self._claim(path_of("v1", "PersistentVolumeClaim", namespace, claim["claimName"]), played)
                 volume = await bound(self._client, found) if self._volumes else f"claim-{found['metadata']['uid']}"
                 folders[name] = self._folder / volume
                 continue

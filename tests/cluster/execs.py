@@ -70,11 +70,13 @@ class ExecServer(Beside):
             return web.json_response({"message": "not acceptable"}, status=406)
         socket = web.WebSocketResponse(protocols=(PROTOCOL,))
         await socket.prepare(request)
-        program, *arguments = request.query.getall("command")
-        assert program == "tenantry"
+        words = request.query.getall("command")
+        begin = words.index("tenantry")
+        assert words[:begin] in ([], ["env", *words[1:begin]])
+        settings, arguments = dict(word.split("=") for word in words[1:begin]), words[begin + 1 :]
         self.commands.append(arguments)
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
-        process = await self._node.spawn(request.match_info["namespace"], played, arguments, **pipes)
+        process = await self._node.spawn(request.match_info["namespace"], played, arguments, settings, **pipes)
         line = _Line(socket, self.cut_after, request)
         self.cut_after = None
         assert process.stdout is not None
@@ -100,7 +102,7 @@ class _Line:
             await self._socket.send_bytes(bytes((channel,)) + chunk)
 
     async def give(self, process: asyncio.subprocess.Process) -> None:
-        """What comes in; its end, and that of the connection, is the end of the command's input."""
+        """The bytes that come in; their end, and that of the connection, is the end of the command's input."""
         assert process.stdin is not None
         with suppress(ConnectionError):
             async for message in self._socket:

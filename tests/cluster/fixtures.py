@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import APPLY_PATCH, Client
 from tenantry.model.verdicts import Halt
-from tests.cluster.binaries import Missing, find
+from tests.cluster.binaries import find
 from tests.cluster.control_plane import Cluster, control_plane, given_cluster
+from tests.scenario.tools import lacking
+from tests.support.built_programs import MissingProgram
+from tests.support.patience import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 POLICIES = Path(__file__).parent / "policies.yaml"
-ESTABLISHED_S = 30.0
 
 
 @pytest.fixture(scope="session")
@@ -38,10 +40,17 @@ def _found(folder: Path) -> Iterator[Cluster]:
     if given is not None:
         yield given
         return
+    with own_plane(folder) as own:
+        yield own
+
+
+@contextmanager
+def own_plane(folder: Path) -> Iterator[Cluster]:
+    """A control plane that a test may kill: never one that was given."""
     try:
         programs = find()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    except MissingProgram as missing:
+        lacking(str(missing))
     with control_plane(programs, folder) as own:
         yield own
 
@@ -84,11 +93,11 @@ async def _apply(client: Client, document: dict[str, Any]) -> str:
 async def until(holds: Any, otherwise: str) -> None:
     """Waits for a condition; asks often."""
     try:
-        async with asyncio.timeout(ESTABLISHED_S):
+        async with asyncio.timeout(DEADLINE_S):
             while not await holds():  # noqa: ASYNC110 - it is another process's condition
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        pytest.fail(f"{otherwise} after {ESTABLISHED_S:.0f} s")
+        pytest.fail(f"{otherwise} after {DEADLINE_S:.0f} s")
 
 
 async def _established(client: Client, path: str) -> bool:
@@ -98,7 +107,7 @@ async def _established(client: Client, path: str) -> bool:
 
 
 async def _guarded(client: Client) -> bool:
-    """A policy comes into force a moment after it was made: a dry run of what it forbids tells."""
+    """A policy comes into force a moment after it was made: a dry run of what it forbids shows when."""
     protected = {
         "apiVersion": "tenantry.dev/v1alpha1",
         "kind": "Tenant",

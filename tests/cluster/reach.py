@@ -1,4 +1,4 @@
-"""How far a stolen token of each account of ours reaches: each row is tried with a real token, and stands in the docs."""
+"""The reach of a stolen token of each of our accounts: each row is tried with a real token, and is in the docs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one tries with a token. reaches: is it let in? given: the object on standard input, for `kubectl create -f -`."""
+    """One try with a token. reaches: is it let in? given: the object on standard input, for `kubectl create -f -`."""
 
     account: str
     tries: str
@@ -160,4 +160,4 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("engine", "read what its tenant declares", False, ("get", "tenv", "-n", TENANT)),
 )
 PLACE = {"tenantry-admin": TENANT, "tenantry-viewer": TENANT, "engine": ENGINE}
-"""Where the accounts are that are not in the release's namespace."""
+"""The namespaces of the accounts that are not in the release's namespace."""

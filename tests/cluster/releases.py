@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.binaries import Missing, find
 from tests.cluster.charting import CHART, NAMESPACE, program, run
-from tests.cluster.control_plane import Cluster, control_plane
-from tests.cluster.fixtures import until
+from tests.cluster.control_plane import Cluster
+from tests.cluster.fixtures import own_plane, until
+from tests.scenario.tools import lacking
+from tests.support.built_programs import MissingProgram
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 EVERYTHING: dict[str, Any] = {
@@ -37,13 +38,12 @@ FINALIZER = "tenantry.dev/finalizer"
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane of its own: a release is the cluster's, and no other test's definitions may be there before."""
     try:
-        programs = find()
         program("helm")
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with control_plane(programs, tmp_path_factory.mktemp("chart")) as cluster:
+    except MissingProgram as missing:
+        lacking(str(missing))
+    with own_plane(tmp_path_factory.mktemp("chart")) as cluster:
         if cluster.kubectl is None:
-            pytest.skip("there is no kubectl beside the control plane")
+            lacking("there is no kubectl beside the control plane")
         yield cluster
 
 
@@ -92,7 +92,7 @@ def release(helm: Run, kubectl: Run) -> str:
 
 
 def _guarded(kubectl: Run) -> bool:
-    """A policy counts some moments after it was made: a dry run of what each forbids tells."""
+    """A policy counts some moments after it was made: a dry run of what each forbids shows when."""
     dry = ("create", "--dry-run=server", "-f", "-")
     probes = (
         ("requested-by", environment("probe", namespace="default", annotations={"tenantry.dev/requested-by": "another"}), ()),

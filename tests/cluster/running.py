@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -22,23 +21,19 @@ from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run, kubeconfig_of
 from tests.scenario.cli import COMMAND, PATIENCE_S, environment
+from tests.support.patience import DEADLINE_S
+from tests.support.ports import free_port
 
 AGAIN_S = 0.05
 
 
-def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S, told: Callable[[], str] = str) -> Any:
-    """What `holds` answers, as soon as it is true. told: what explains that it is not, asked at the end."""
+def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S, explained: Callable[[], str] = str) -> Any:
+    """Return the answer of `holds` as soon as it is true. explained: says why it is not, asked at the end."""
     deadline = time.monotonic() + within
     while not (answer := holds()):
-        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what} {told()}"
+        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what} {explained()}"
         time.sleep(AGAIN_S)
     return answer
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 @dataclass
@@ -50,16 +45,22 @@ class Operator:
     health: str
     log: Path
     kube: Kube
+    metrics: str
+
+    def exposed(self) -> str:
+        """Return what it answers to Prometheus."""
+        with urllib.request.urlopen(self.metrics, timeout=DEADLINE_S) as answer:
+            return str(answer.read().decode())
 
     @property
     def leads(self) -> bool:
-        """Does it run and hold the lease? What its probe tells may be ten seconds old."""
+        """Return True if it runs and holds the lease. The answer of its probe may be ten seconds old."""
         lease = self.kube.run("get", "lease", "tenantry-operator", "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}")
         return self.process.poll() is None and lease.stdout == self.name
 
     @property
     def alive(self) -> bool:
-        """Does it answer probes?"""
+        """Return True if it answers probes."""
         try:
             with urllib.request.urlopen(self.health, timeout=5) as answer:
                 return bool(answer.status == 200)
@@ -82,15 +83,16 @@ class Platform:
         self.kube = kube
         self._kubeconfigs = kubeconfigs
         self._folder = folder
-        self._proxy = proxy
+        self.proxy = proxy
         self.api_url = f"http://127.0.0.1:{free_port()}"
+        self.api_metrics = f"http://127.0.0.1:{free_port()}/metrics"
         self._started = 0
         self.pids: dict[str, int] = {}
         """Of the last process of each command."""
 
     def replica(self, folder: Path) -> Platform:
         """The same platform with another api; folder: its own."""
-        return Platform(self.kube, self._kubeconfigs, folder, self._proxy)
+        return Platform(self.kube, self._kubeconfigs, folder, self.proxy)
 
     @contextmanager
     def operator(self, name: str = "", **settings: str) -> Iterator[Operator]:
@@ -99,14 +101,17 @@ class Platform:
         name = name or f"operator-{self._started}"
         health = f"127.0.0.1:{free_port()}"
         log = self._folder / f"{name}-{self._started}.log"
-        with self._process("operator", log, TENANTRY_CLUSTER__HEALTH=health, TENANTRY_CLUSTER__POD=name, **settings) as process:
-            yield Operator(process, name, f"http://{health}/healthz", log, self.kube)
+        metrics = f"127.0.0.1:{free_port()}"
+        own = {"HEALTH": health, "METRICS": metrics, "POD": name}
+        variables = {f"TENANTRY_CLUSTER__{key}": value for key, value in own.items()}
+        with self._process("operator", log, **variables, **settings) as process:
+            yield Operator(process, name, f"http://{health}/healthz", log, self.kube, f"http://{metrics}/metrics")
 
     @contextmanager
     def leader(self, **settings: str) -> Iterator[Operator]:
         """An operator that leads."""
         with self.operator(**settings) as operator:
-            until(lambda: operator.leads, "a leader:", told=operator.told)
+            until(lambda: operator.leads, "a leader:", explained=operator.told)
             yield operator
 
     @contextmanager
@@ -115,8 +120,10 @@ class Platform:
         blobs = self._folder / "blobs"
         blobs.mkdir(exist_ok=True)
         log, listen = self._folder / "api.log", self.api_url.removeprefix("http://")
-        with self._process("api", log, "--listen", listen, TENANTRY_CLUSTER__BLOBS=f"file://{blobs}", **settings):
-            until(lambda: _answers(f"{self.api_url}/readyz"), "an answer:", told=log.read_text)
+        metrics = self.api_metrics.removeprefix("http://").removesuffix("/metrics")
+        own = {"TENANTRY_CLUSTER__BLOBS": f"file://{blobs}", "TENANTRY_CLUSTER__METRICS": metrics}
+        with self._process("api", log, "--listen", listen, **own, **settings):
+            until(lambda: _answers(f"{self.api_url}/readyz"), "an answer:", explained=log.read_text)
             yield self.api_url
 
     @contextmanager
@@ -124,7 +131,7 @@ class Platform:
         variables = {
             "KUBECONFIG": str(self._kubeconfigs[command]),
             "TENANTRY_CLUSTER__API_URL": self.api_url,
-            "TENANTRY_CLUSTER__ENGINE_PROXY": self._proxy,
+            "TENANTRY_CLUSTER__ENGINE_PROXY": self.proxy,
             **settings,
         }
         with log.open("wb") as told:
@@ -241,7 +248,7 @@ class Audit:
         self.events: list[dict[str, Any]] = []
 
     def read(self) -> list[dict[str, Any]]:
-        """What was answered so far."""
+        """The events of the audit log so far."""
         with self._log.open("rb") as file:
             file.seek(self._seen)
             whole, newline, _ = file.read().rpartition(b"\n")
@@ -250,12 +257,12 @@ class Audit:
         return self.events
 
     def writes(self) -> list[str]:
-        """What the operator wrote, but for its lease: verb and path."""
+        """The operator's writes, except to its lease: verb and path."""
         done = (event for event in self._of_operator() if event["verb"] in WRITES)
         return [f"{event['verb']} {event['requestURI']}" for event in done if "/leases" not in event["requestURI"]]
 
     def lists(self, resource: str) -> int:
-        """How often the operator listed that kind."""
+        """The number of the operator's lists of that kind."""
         asked = (event for event in self._of_operator() if event["verb"] == "list")
         return sum(1 for event in asked if event["objectRef"].get("resource") == resource)
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sqlite3
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyrage
 import pytest
 import yaml
 
+from tenantry.adapters.local.members import MANIFEST, SIGNATURE, MemberWriter
+from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
+from tenantry.engine.sealing import OWN_KEYS
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.engines import Node, node
 from tests.cluster.execs import CHUNK, ExecServer, exec_server
 from tests.cluster.releases import Run
 from tests.cluster.running import Kube, Platform, condition, kubeconfigs, object_, until
-from tests.cluster.test_operator import push
-from tests.scenario.cli import COMMAND, called, environment, serving, tenantry
+from tests.scenario.cli import COMMAND, CONFIG, called, environment, serving, tenantry
+from tests.support.pushing import push
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 TENANT, SPACE = "backup", "tenant-backup"
@@ -60,7 +66,7 @@ class World:
         return str(self.kube.get("environment", name, SPACE)["status"]["externalId"].rpartition("/")[2])
 
     def rows(self, name: str = "dev", *, more: int = 0) -> int:
-        """How many rows the table of the app has, with some more."""
+        """The number of rows of the app's table, after some more were added."""
         played = self.node.pod(self.engine(name))
         assert played is not None
         with closing(sqlite3.connect(played.mounted["/data"] / "engine.db")) as database, database:
@@ -72,7 +78,7 @@ class World:
         self.kube("delete", "environment", name, "-n", SPACE, "--timeout=60s")
 
     def left(self) -> list[str]:
-        """What is beside the archives."""
+        """The files beside the archives."""
         return sorted(path.name for path in self.folder.iterdir() if path.name.startswith(".backup") or path.suffix == ".tar")
 
 
@@ -132,6 +138,7 @@ def test_a_backup_of_an_engine_that_serves_is_restored_under_another_name(dev: W
     dev.done("backup", f"{SPACE}/dev", "-o", "dev.tar")
     assert dev.left() == ["dev.tar"]
     assert (dev.folder / "dev.tar").stat().st_mode & 0o777 == 0o600
+    assert keys_in((dev.folder / "dev.tar").read_bytes()) == set()
     dev.rows(more=1)
     refused = dev.call("restore", "dev.tar", "--as", f"{SPACE}/copy")
     assert (refused.returncode, "what lives is not restored" in refused.stderr) == (1, True), refused.stderr
@@ -143,8 +150,34 @@ def test_a_backup_of_an_engine_that_serves_is_restored_under_another_name(dev: W
     until(
         lambda: "initContainers" not in dev.kube.get("statefulset", "engine", dev.engine("copy"))["spec"]["template"]["spec"],
         "an engine like any other:",
-        told=lambda: str(workload),
+        explained=lambda: str(workload),
     )
+
+
+def test_an_engine_in_a_pool_is_backed_up_and_restored_into_a_pod_of_its_own(world: World) -> None:
+    kube = world.kube
+    kube.apply(object_("Region", "pooled", engine={"pools": [{"name": "small"}]}))
+    kube.ready("region/pooled", within=90)
+    (pool,) = kube.get("region", "pooled")["status"]["pools"]
+    kube.apply(
+        object_("Environment", "shared", SPACE, region="pooled", deletionPolicy="Delete"),
+        object_("App", "shared.shop", SPACE, environment="shared", app="shop", version="1.0.0"),
+    )
+    world.ready("shared")
+    id_, played = world.id("shared"), world.node.pod(f"env-{pool['id']}")
+    assert played is not None
+    with closing(sqlite3.connect(played.mounted["/data"] / "engines" / id_ / "engine.db")) as database, database:
+        database.execute("INSERT INTO shop__items DEFAULT VALUES")
+    world.done("backup", f"{SPACE}/shared", "-o", "shared.tar")
+    assert keys_in((world.folder / "shared.tar").read_bytes()) == set()
+    world.delete("shared")
+    world.done("restore", "shared.tar")
+    world.ready("shared")
+    assert kube.get("environment", "shared", SPACE)["status"]["engine"].get("pool", "") == ""
+    assert (world.id("shared"), world.rows("shared")) == (id_, 1)
+    world.delete("shared")
+    kube("delete", "region", "pooled", "--timeout=60s")
+    (world.folder / "shared.tar").unlink()
 
 
 def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:
@@ -155,6 +188,32 @@ def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:
     assert not [name for name in dev.left() if name.startswith(".backup")]
     none = dev.call("backup", f"{SPACE}/nothing", "-o", "none.tar")
     assert none.returncode != 0
+
+
+def keys_in(archive: bytes) -> set[str]:
+    """The private keys of the engine that an archive holds."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return {name.removeprefix("engine/") for name in tar.getnames()} & set(OWN_KEYS)
+
+
+def signer(told: str) -> str:
+    """The key in what a backup prints."""
+    return told.split()[-1]
+
+
+def test_a_backup_is_encrypted_on_its_way_and_restored_by_its_key(dev: World, tmp_path: Path) -> None:
+    id_, identity = dev.id(), pyrage.x25519.Identity.generate()
+    (tmp_path / "key.txt").write_text(str(identity))
+    dev.rows(more=2)
+    dev.done("backup", f"{SPACE}/dev", "-o", "dev.tar.age", "--encrypt-to", str(identity.to_public()))
+    assert (dev.folder / "dev.tar.age").read_bytes().startswith(b"age-encryption.org/v1")
+    assert keys_in(pyrage.decrypt((dev.folder / "dev.tar.age").read_bytes(), [identity])) == {"secret.key"}
+    dev.delete()
+    refused = dev.call("restore", "dev.tar.age")
+    assert (refused.returncode, "name the file of its key with --identity" in refused.stderr) == (2, True), refused.stderr
+    dev.done("restore", "dev.tar.age", "--identity", tmp_path / "key.txt")
+    dev.ready()
+    assert (dev.id(), dev.rows()) == (id_, 2)
 
 
 def lose_the_connection(dev: World, *arguments: str) -> None:
@@ -189,7 +248,7 @@ def test_a_restore_that_was_interrupted_says_so_and_goes_on(dev: World, interrup
 
 
 def test_a_restore_whose_last_word_is_lost_is_done_all_the_same(dev: World) -> None:
-    """As where the container that took the archive ends before the command in it has told how it ended."""
+    """As where the container that took the archive ends before the command in it has reported its end."""
     id_ = dev.id()
     dev.rows(more=1)
     dev.done("backup", f"{SPACE}/dev", "-o", "told.tar")
@@ -215,13 +274,15 @@ def test_a_file_goes_from_a_cluster_to_a_state_folder_and_back(dev: World, tmp_p
     id_ = dev.id()
     dev.rows(more=2)
     file = tmp_path / "dev.tar"
-    dev.done("backup", f"{SPACE}/dev", "-o", file)
+    key = signer(dev.done("backup", f"{SPACE}/dev", "-o", file))
     dev.delete()
     declared: list[dict[str, Any]] = [object_("Region", "home"), object_("Tenant", TENANT, displayName="Backup")]
     (tmp_path / "platform.yaml").write_text(yaml.safe_dump_all(declared))
     with serving("up", "platform.yaml", "--listen", "127.0.0.1:0", cwd=tmp_path):
         until(lambda: "READY" in called("get", "tenants", "-o", "json", cwd=tmp_path).stdout, "a tenant")
-        restored = called("restore", "dev.tar", cwd=tmp_path)
+        refused = called("restore", "dev.tar", cwd=tmp_path)
+        assert (refused.returncode, f"is signed by {key}, which is not trusted here" in refused.stderr) == (2, True)
+        restored = called("restore", "dev.tar", "--trust", key, cwd=tmp_path)
         assert (restored.returncode, restored.stderr) == (0, "")
         until(lambda: list(tmp_path.glob(f".tenantry/engines/{id_}/engine.db")), "its database")
         with closing(sqlite3.connect(tmp_path / ".tenantry" / "engines" / id_ / "engine.db")) as database:
@@ -229,7 +290,9 @@ def test_a_file_goes_from_a_cluster_to_a_state_folder_and_back(dev: World, tmp_p
             database.commit()
         backed = called("backup", f"{SPACE}/dev", "-o", "back.tar", cwd=tmp_path)
         assert (backed.returncode, backed.stderr) == (0, "")
-    dev.done("restore", tmp_path / "back.tar")
+    refused = dev.call("restore", tmp_path / "back.tar")
+    assert (refused.returncode, "which is not trusted here" in refused.stderr) == (2, True), refused.stderr
+    dev.done("restore", tmp_path / "back.tar", "--trust", signer(backed.stdout))
     dev.ready()
     assert (dev.id(), dev.rows()) == (id_, 3)
 
@@ -253,18 +316,15 @@ def test_an_archive_that_does_not_fit_its_environment_makes_nothing(dev: World, 
 
 
 def edited(source: Path, target: Path, engine: dict[str, Any]) -> None:
-    """The archive with another engine declared."""
-    import io
-    import tarfile
-
+    """The archive with another engine declared, signed by the person's key."""
     with tarfile.open(source) as given, tarfile.open(target, "w") as made:
+        writer = MemberWriter(made)
         for member in given:
-            file = given.extractfile(member)
-            assert file is not None
-            content = file.read()
+            content = given.extractfile(member).read()  # type: ignore[union-attr]
             if member.name == "resources.yaml":
                 documents = list(yaml.safe_load_all(content))
                 documents[0]["spec"]["engine"] = engine
                 content = yaml.safe_dump_all(documents).encode()
-            member.size = len(content)
-            made.addfile(member, io.BytesIO(content))
+            if member.name not in (MANIFEST, SIGNATURE):
+                writer.text(member.name, content)
+        writer.end(ArchiveKey(CONFIG / "tenantry" / KEY_FILE))

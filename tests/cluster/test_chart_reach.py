@@ -1,4 +1,4 @@
-"""How far a stolen token of each account of ours reaches, on a real API server, with real tokens."""
+"""The reach of a stolen token of each of our accounts, on a real API server, with real tokens."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
-from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
-from tenantry.adapters.kubernetes.kept import KeptVolumes
-from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes
+from tenantry.adapters.kubernetes.engines.remote import Clusters
+from tenantry.adapters.kubernetes.engines.workload import Placement
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.workload import Placement
+from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.hosts.tenant_secrets import TenantSecrets
 from tenantry.kinds.registry import TYPES

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
-from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes, kept_volumes
+from tenantry.adapters.kubernetes.engines.remote import Clusters
+from tenantry.adapters.kubernetes.engines.workload import Placement, Volume
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
-from tenantry.adapters.kubernetes.kept import KeptVolumes, kept_volumes
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
-from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.workload import Placement, Volume
+from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.bootstrap.seat import FOLLOWED
+from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, Transient, Waiting
@@ -45,6 +45,7 @@ from tests.cluster.releases import (
     kubeconfig_of,
     refused,
 )
+from tests.support.patience import DEADLINE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("rights")]
 
@@ -219,7 +220,7 @@ async def test_the_operator_holds_its_lease_and_lets_it_go(own: Cluster, kubectl
     async with acting_as("operator", own, kubectl, tmp_path) as client:
         for holder in ("one", "another"):
             lease = Lease(client, NAMESPACE, "tenantry-operator", holder)
-            await asyncio.wait_for(lease.acquire(), 10)
+            await asyncio.wait_for(lease.acquire(), DEADLINE_S)
             await lease.release()
 
 
@@ -344,7 +345,7 @@ async def test_the_operators_rights_are_enough_to_keep_a_volume_to_give_it_again
 def test_a_tenants_admin_gives_no_environment_what_was_another_s(kubectl: Run, release: str) -> None:
     restoring = "tenantry.dev/restoring"
     marked = environment("marked", annotations={restoring: "an-id@2026-11-21T10:00:00Z@kept-another"})
-    why = "only who may create Tenants restores environments"
+    why = "only somebody who may create Tenants may restore environments"
 
     def told() -> str:
         return kubectl("create", "--dry-run=server", "-f", "-", "--as", ADMIN, given=marked).stderr

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.cluster.control_plane import Cluster
-from tests.scenario.cli import tenantry
+from tests.scenario.cli import completed, tenantry, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -24,6 +25,17 @@ apiVersion: tenantry.dev/v1alpha1
 kind: Tenant
 metadata: {name: cli-tenant}
 spec: {displayName: Acme}
+"""
+OPEN_OPERATION = """
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: ill-namespace}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Operation
+metadata: {name: ill-operation, namespace: ill-namespace}
+spec: {action: UPDATE_TENANT, target: {kind: Tenant, name: ill-tenant, uid: u}, cause: "1"}
 """
 
 
@@ -72,7 +84,7 @@ def test_what_runs_becomes_yaml_without_what_the_server_adds(on: tuple[str, str]
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("plan", "."), "name its api by TENANTRY_SERVER"),
+        (("plan", "."), "set TENANTRY_SERVER"),
         (("token",), "POST /api/v1/auth/token"),
         (("get", "tenant", "nobody"), "nobody"),
     ],
@@ -87,3 +99,70 @@ def test_what_a_cluster_does_otherwise_is_told(
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     ended = tenantry("--kubeconfig", "nowhere", "get", "tenants", cwd=tmp_path)
     assert (ended.returncode, "nowhere" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
+
+
+def test_a_misspelt_field_that_the_server_reports_has_a_suggestion(on: tuple[str, str], tmp_path: Path) -> None:
+    """`edit` sends what the editor leaves; `apply` reads the file with our own admission and names its line."""
+    file = tmp_path / "region.yaml"
+    file.write_text("apiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {name: typo}\nspec: {displayName: Here}\n")
+    assert tenantry(*on, "apply", "-f", file, cwd=tmp_path).returncode == 0
+    edited = tenantry(*on, "edit", "region/typo", cwd=tmp_path, EDITOR="sed -i s/displayName:/dispalyName:/")
+    assert 'unknown field "spec.dispalyName"; did you mean displayName?' in edited.stderr
+    assert edited.returncode == 2
+    file.write_text(file.read_text().replace("displayName", "dispalyName"))
+    applied = tenantry(*on, "apply", "-f", file, cwd=tmp_path)
+    assert 'region.yaml:4: spec.dispalyName: unknown field "spec.dispalyName"; did you mean displayName?' in applied.stderr
+
+
+OPERATION = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: completed}
+---
+apiVersion: tenantry.dev/v1alpha1
+kind: Operation
+metadata: {name: op-typed-by-hand, namespace: completed}
+spec:
+  action: CREATE_TENANT
+  cause: "1"
+  target: {kind: Tenant, name: completed-tenant, uid: 5b1ff7d8-0c3b-4f0e-9f58-3d4b1a9a7c11}
+"""
+
+
+def test_names_and_operation_ids_are_completed(cluster: Cluster, on: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "platform.yaml"
+    file.write_text(DECLARED.replace("cli-", "completed-"))
+    assert tenantry(*on, "apply", "-f", file, cwd=tmp_path).returncode == 0
+    create = [str(cluster.kubectl), *on, "create", "-f", "-"]
+    made = subprocess.run(create, input=OPERATION, text=True, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr
+    kubeconfig = " ".join(on)
+    expected = {
+        f"tenantry {kubeconfig} get region comp": ["completed-region"],
+        f"tenantry {kubeconfig} describe region/comp": ["region/completed-region"],
+        f"tenantry {kubeconfig} tree comp": ["completed-tenant"],
+        f"tenantry {kubeconfig} logs op-typed": ["op-typed-by-hand"],
+        f"tenantry {kubeconfig} get apps -n compl": ["completed"],
+    }
+    # On a busy machine a server may miss its second; the next try finds it.
+    for line, words in expected.items():
+        until(lambda line=line, words=words: completed(tmp_path, line) == words)
+
+
+def test_completion_is_silent_where_no_server_answers(tmp_path: Path) -> None:
+    assert completed(tmp_path, "tenantry --kubeconfig nowhere describe environment/") == []
+
+
+def test_doctor_looks_at_the_cluster_and_not_at_this_machine(on: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "platform.yaml").write_text(DECLARED.replace("cli-", "ill-") + OPEN_OPERATION)
+    assert tenantry(*on, "apply", "-f", "platform.yaml", cwd=tmp_path).returncode == 0
+    done = tenantry(*on, "doctor", "--bundle", "report.zip", cwd=tmp_path)
+    assert done.returncode == 1, "no operator runs here, so nothing is Ready"
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if " disk: " in line or " listen: " in line]
+    wrong = next(number for number, line in enumerate(lines) if "Region/ill-region" in line)
+    assert lines[wrong + 1] == "      next: tenantry describe region/ill-region"
+    with zipfile.ZipFile(tmp_path / "report.zip") as archive:
+        named = {each["metadata"]["name"] for each in json.loads(archive.read("objects/Region.json"))}
+        assert archive.read("operations/ill-operation.log").startswith(b"unreadable: "), "no api runs here"
+    assert "ill-region" in named

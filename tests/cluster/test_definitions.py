@@ -20,6 +20,7 @@ from tenantry.kinds.crds import KINDS, Kind
 from tenantry.model.resource import GROUP, Document, held_of
 from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import ROOT, client_of
+from tests.scenario.tools import lacking
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 GOOD = ROOT / "tests/contract/manifests/good"
@@ -29,7 +30,7 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def kubectl(cluster: Cluster) -> Kubectl:
     if cluster.kubectl is None:
-        pytest.skip("there is no kubectl, neither beside the control plane nor on the PATH")
+        lacking("there is no kubectl, neither beside the control plane nor on the PATH")
 
     def run(*arguments: str | Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
         command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *map(str, arguments)]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.model.verdicts import Halt, Stalled
 from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import until
-from tests.cluster.test_deployer import Kit, kit_of, make
+from tests.support.deployer_kit import Kit, kit_of, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -1,4 +1,4 @@
-"""What happens to the operator, to the API server and beneath both, while 50 environments come and go. Pods only look ready."""
+"""Faults of the operator, of the API server and beneath both, while 50 environments come and go. Pods only look ready."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def all_ready(kube: Kube, namespace: str) -> bool:
 
 
 def operations(kube: Kube, namespace: str) -> Counter[tuple[str, str, str]]:
-    """How often there is an Operation, by action, target and result."""
+    """Counts of Operations, by action, target and result."""
     found = [each for each in kube.get("operations", namespace=NAMESPACE) if each["spec"]["target"].get("namespace") == namespace]
     return Counter((each["spec"]["action"], each["spec"]["target"]["name"], each["status"]["result"]) for each in found)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.hosts.standalone import fill, follow
@@ -17,10 +17,10 @@ from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, NotFound
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.writing import WritingStore
-from tests.cluster.binaries import Missing, find
-from tests.cluster.control_plane import Cluster, control_plane
-from tests.cluster.fixtures import client_of, install, until
+from tenantry.runtime.reconcile.writing_store import WritingStore
+from tests.cluster.control_plane import Cluster
+from tests.cluster.fixtures import client_of, install, own_plane, until
+from tests.support.patience import DEADLINE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -28,11 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane that may be stopped: never one that was given."""
-    try:
-        programs = find()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with control_plane(programs, tmp_path_factory.mktemp("own")) as cluster:
+    with own_plane(tmp_path_factory.mktemp("own")) as cluster:
         asyncio.run(install(cluster))
         yield cluster
 
@@ -152,7 +148,7 @@ async def test_what_went_while_nobody_watched_is_swept(own: Cluster, client: Cli
     await asyncio.to_thread(plane.stop, "kube-apiserver")
     await asyncio.to_thread(plane.start)
     with pytest.raises(Expired):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             await anext(aiter(feed.watch("Tenant", version)))
 
     task = asyncio.create_task(follow(feed, cache, "Tenant", version))

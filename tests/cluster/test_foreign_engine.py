@@ -12,6 +12,8 @@ import pytest
 from tests.cluster.running import Kube, Platform, condition, engines, object_, until
 from tests.scenario.foreign_engine import ForeignEngine
 from tests.scenario.serving import serving
+from tests.support.cluster_objects import secret
+from tests.support.patience import DEADLINE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 OPEN = {"TENANTRY_OUTBOUND__HTTP": "true"}
@@ -33,12 +35,12 @@ def served(engine: ForeignEngine) -> Iterator[str]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    assert started.wait(10)
+    assert started.wait(DEADLINE_S)
     try:
         yield urls[0]
     finally:
         loop.call_soon_threadsafe(ends.set)
-        thread.join(10)
+        thread.join(DEADLINE_S)
         loop.close()
 
 
@@ -72,14 +74,9 @@ def test_an_address_within_the_cluster_is_not_called(platform: Platform, kube: K
         kube.apply(object_("Region", "outside", engine={"external": True}))
         kube.ready(f"tenant/{home.removeprefix('tenant-')}")
         kube.apply(secret(home, "old-engine", "environment", "a password"))
-        for name, url in (("metadata", "http://169.254.169.254"), ("api", platform.api_url), ("named", "http://localhost:1")):
+        for name, url in (("metadata", "http://169.254.169.254"), ("facade", platform.api_url), ("named", "http://localhost:1")):
             external = {"url": url, "adminSecretRef": {"name": "old-engine"}}
             kube.apply(object_("Environment", name, home, region="outside", engine={"external": external}))
             told = until(lambda: condition(kube.get("environment", name, home), "Ready").get("message"), "told")  # noqa: B023
             assert "not a public address" in told or "address that is not public" in told
             kube("delete", "environment", name, "-n", home, "--timeout=30s")
-
-
-def secret(namespace: str, name: str, purpose: str, password: str) -> dict[str, object]:
-    metadata = {"name": name, "namespace": namespace, "labels": {"tenantry.dev/credential": purpose}}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": password}}

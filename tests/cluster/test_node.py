@@ -3,96 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster.charting import CHART, NAMESPACE
-from tests.cluster.running import Kube, condition, free_port, token, until
+from tests.cluster.running import Kube, condition, token, until
 from tests.scenario.cli import COMMAND, environment, tenantry
+from tests.support.node import READY_S, ROOT, VALUES, Node, engine_of, kube, node, told
+from tests.support.ports import free_port
+
+__all__ = ["kube", "node"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
-ROOT = Path(__file__).parents[2]
-TOOLS = ROOT.parent / "shared" / "tools" / "cluster"
-"""Starts a node without docker; its README says what it needs."""
 EXAMPLE = ROOT / "examples" / "02-music-company"
 TRACKS = len((ROOT / "examples/packages/music-store-1.0.0/seed/Track.ndjson").read_text().splitlines())
-NAME = "tenantry-node"
-READY_S = 180.0
-"""For what several pods must do on two cores."""
-VALUES = {
-    "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
-    "blobs": {"volume": {"size": "1Gi"}},
-}
 COUNT = """
 import sqlite3
 rows = sqlite3.connect("file:/data/engine.db?mode=ro", uri=True)
 tables = [name for name, in rows.execute("select name from sqlite_master where type='table' and name like '%Track%'")]
 print({name: rows.execute(f'select count(*) from "{name}"').fetchone()[0] for name in sorted(tables)})
 """
-
-
-class Node:
-    """The tools of the node, and its kubectl and helm."""
-
-    def __init__(self) -> None:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        self.folder = Path(os.environ.get("KNODE_DIR") or caches / "knode")
-        kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
-        self._environment = kept | {"KNODE_NAME": NAME, "KNODE_PORT": str(free_port())}
-
-    def tool(self, name: str, *arguments: str | Path) -> None:
-        """Runs one of its scripts."""
-        done = self._run(TOOLS / name, *arguments, within=600)
-        assert done.returncode == 0, f"{name}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-
-    def kubectl(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
-        return self._run(*self.command("kubectl"), *arguments, given=None if given is None else json.dumps(given))
-
-    def helm(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
-        command = (*self.command("helm"), *arguments, "--namespace", NAMESPACE)
-        return self._run(*command, given=None if given is None else json.dumps(given), within=300)
-
-    def command(self, program: str) -> tuple[str, str, str]:
-        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / NAME / "kubeconfig")
-
-    def _run(self, *command: str | Path, given: str | None = None, within: float = 90) -> subprocess.CompletedProcess[str]:
-        full = list(map(str, command))
-        return subprocess.run(
-            full, input=given, env=self._environment, capture_output=True, text=True, timeout=within, check=False
-        )
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    """A node that runs, with volumes and the image of this tree. What cannot be is said, and skipped."""
-    if not TOOLS.exists():
-        pytest.skip(f"there is no {TOOLS} to start a node with")
-    if os.geteuid() != 0:
-        pytest.skip("a node needs root")
-    own = Node()
-    if not (own.folder / "bin" / "kubelet").exists():
-        for step in ("prereq.sh", "build.sh", "images.sh"):
-            own.tool(step)
-    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
-    try:
-        own.tool("up.sh")
-        own.tool("volumes.sh", "12", "2Gi")
-        yield own
-    finally:
-        own.tool("down.sh")
-        (own.folder / "img" / "tenantry-node.tar").unlink(missing_ok=True)
-
-
-@pytest.fixture(scope="module")
-def kube(node: Node) -> Kube:
-    return Kube(node.kubectl)
 
 
 @contextmanager
@@ -110,23 +45,14 @@ def forwarded(node: Node) -> Iterator[str]:
 
 
 def all_ready(kube: Kube) -> bool:
-    """Is everything that the example declares Ready?"""
+    """Return True if everything that the example declares is Ready."""
     kinds = ("tenants", "regions", "packages", "environments", "apps.tenantry.dev", "users")
     return all(condition(each)["status"] == "True" for kind in kinds for each in kube.get(kind))
 
 
-def told(kube: Kube) -> str:
-    """What a person would look at."""
-    return kube.run("get", "tenantry", "-A").stdout + kube.run("get", "pods", "-A").stdout
-
-
 def rows(kube: Kube, pod_namespace: str) -> str:
-    """How many rows the engine's tables of tracks have, asked in its pod."""
+    """The number of rows in the engine's tables of tracks, asked in its pod."""
     return kube("exec", "-n", pod_namespace, "engine-0", "--", "python", "-c", COUNT)
-
-
-def engine_of(kube: Kube, name: str, namespace: str) -> str:
-    return str(kube.get("environment", name, namespace)["status"]["externalId"].rpartition("/")[2])
 
 
 def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(node: Node, kube: Kube, tmp_path: Path) -> None:
@@ -260,7 +186,7 @@ def _release(node: Node, kube: Kube) -> None:
     refused = node.helm("uninstall", "tenantry", "--timeout=2m")
     assert refused.returncode != 0
     why = kube("logs", "-n", NAMESPACE, "job/tenantry-uninstall")
-    assert "objects could not be deleted any more once the operator is gone" in why
+    assert "objects cannot be deleted once the operator is gone" in why
     upgraded = node.helm("upgrade", "tenantry", CHART, "-f", "-", given=VALUES)
     assert "has no deployed releases" in upgraded.stderr
     commands = [line.strip() for line in why.splitlines()]

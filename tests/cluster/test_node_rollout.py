@@ -1,4 +1,4 @@
-"""How long the engines of a real node pause while the platform is upgraded, by a probe of each every 0.3 s."""
+"""The pauses of a real node's engines while the platform is upgraded, by a probe of each every 0.3 s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.charting import CHART
 from tests.cluster.running import Kube, condition, object_, until
-from tests.cluster.test_node import READY_S, ROOT, TOOLS, VALUES, Node, engine_of, told
+from tests.support.node import READY_S, ROOT, TOOLS, VALUES, Node, engine_of, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
 PROBE_S = 0.3

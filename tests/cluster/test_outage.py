@@ -76,7 +76,7 @@ def test_an_api_server_that_is_away_for_minutes_costs_nothing(appearing: Platfor
             ready = all(condition(each)["status"] == "True" for each in found)
             return seen and ready
 
-        until(settled, "as declared", SETTLES_S, told=lambda: kube("get", "environments", "-A", "-o", "yaml"))
+        until(settled, "as declared", SETTLES_S, explained=lambda: kube("get", "environments", "-A", "-o", "yaml"))
         print(f"away for {AWAY_S:.0f} s, as declared {time.monotonic() - back:.1f} s after it came back")
         until(lambda: set(kube.names("environments", "tenant-acme")) == STAYING, "gone: leaving", SETTLES_S)
         for name, actions in {

@@ -20,17 +20,17 @@ import pytest
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.bootstrap.embedded import Platform
-from tenantry.bootstrap.seat import FOLLOWED
 from tenantry.hosts.standalone import Standalone
+from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound
 from tests.campaigns.tried import Tried
-from tests.cluster.binaries import Missing, find
-from tests.cluster.control_plane import Cluster, ControlPlane, control_plane
-from tests.cluster.fixtures import client_of, install
+from tests.cluster.control_plane import Cluster, ControlPlane
+from tests.cluster.fixtures import client_of, install, own_plane
 from tests.contract.stores import OnKubernetes
 from tests.crash.campaign import URL
-from tests.crash.watched_platform import CountingSeat, document, environment
+from tests.crash.watched_platform import CountingPassPorts, document, environment
+from tests.support.patience import DEADLINE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 FROZEN_S = 3.0
@@ -43,11 +43,7 @@ KINDS = ("Tenant", "Environment", "Region")
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane that may be killed."""
-    try:
-        programs = find()
-    except Missing as missing:
-        pytest.skip(str(missing))
-    with control_plane(programs, tmp_path_factory.mktemp("plane")) as cluster:
+    with own_plane(tmp_path_factory.mktemp("plane")) as cluster:
         asyncio.run(install(cluster))
         yield cluster
 
@@ -56,7 +52,7 @@ def _killed(plane: ControlPlane, *names: str) -> None:
     for name in names:
         process = plane.running.pop(name)
         process.kill()
-        process.wait(30)
+        process.wait(DEADLINE_S)
     plane.start()
 
 
@@ -77,7 +73,7 @@ def _frozen(plane: ControlPlane, *names: str) -> Callable[[], None]:
 
 
 def _alarm(plane: ControlPlane, action: str) -> None:
-    """What etcd raises by itself when its database has reached its quota: it refuses all writes until it is disarmed."""
+    """Raise or disarm the alarm of an etcd whose database has reached its quota: it refuses all writes until it is disarmed."""
     body = json.dumps({"action": action, "memberID": "0", "alarm": "NOSPACE"}).encode()
     with urllib.request.urlopen(f"{plane._etcd}/v3/maintenance/alarm", body, timeout=10) as answer:
         assert answer.status == 200
@@ -187,8 +183,8 @@ async def world(plane: Cluster, tmp_path: Path) -> AsyncIterator[tuple[World, Co
         both.inside = lambda namespace: []  # type: ignore[attr-defined]
         platform = await Platform.open(tmp_path / "state", URL, both)  # type: ignore[arg-type]
         made = Counts()
-        platform.runtime._cycle._seat = CountingSeat(platform.ports, made)  # type: ignore[arg-type]
-        platform.host = Standalone(both, platform.cache, platform.runtime, FOLLOWED, RESYNC_S)
+        platform.runtime._cycle._seat = CountingPassPorts(platform.ports, made)  # type: ignore[arg-type]
+        platform.host = Standalone(both, platform.state.cache, platform.runtime, FOLLOWED, RESYNC_S)
         with suppress(AlreadyExists):  # on one machine the store makes it
             await both.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}})
         await platform.host.start()

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from pathlib import Path
 from threading import Barrier
-from typing import Any, NamedTuple
 
 import pytest
 
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run
-from tests.cluster.running import Kube, Platform, condition, kubeconfigs, token, token_of, until
+from tests.cluster.running import Kube, Platform, condition, kubeconfigs, until
+from tests.support.patience import DEADLINE_S
+from tests.support.replicas import Replicas
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
-VERSION = "Tenantry-Version"
-
-
-class Answer(NamedTuple):
-    status: int
-    body: Any
-    version: str
-
-
-class Replicas:
-    """The URLs of both, asked as the bootstrap SUPERUSER."""
-
-    def __init__(self, urls: tuple[str, str], kube: Kube) -> None:
-        self._urls = urls
-        self._token = token(urls[0], kube)
-
-    def as_(self, username: str, password: str) -> Replicas:
-        """The same ones, asked as somebody else."""
-        other = copy(self)
-        other._token = token_of(self._urls[0], username, password)
-        return other
-
-    def ask(self, which: int, method: str, path: str, body: object = None, version: str = "") -> Answer:
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        headers |= {VERSION: version} if version else {}
-        sent = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._urls[which]}/api/v1{path}", sent, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return Answer(answer.status, json.load(answer), answer.headers.get(VERSION, ""))
-        except urllib.error.HTTPError as refusal:
-            return Answer(refusal.code, json.load(refusal), "")
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +36,28 @@ def test_a_reader_who_names_the_version_sees_what_the_other_replica_wrote(replic
         assert replicas.ask(1 - number % 2, "GET", f"/tenants/{made.body['id']}", version=made.version).status == 200
 
 
-def test_of_two_edits_to_one_slug_at_once_one_holds_it(replicas: Replicas, kube: Kube) -> None:
-    names = ("left", "right")
+def test_a_session_that_signs_out_at_one_replica_is_refused_by_both(replicas: Replicas) -> None:
+    made = replicas.ask(0, "POST", "/users", {"username": "out", "password": "a long password", "type": "SUPERUSER"})
+    assert made.status == 201
+    here, there = replicas.as_("out", "a long password"), replicas.as_("out", "a long password")
+    assert [each.ask(which, "GET", "/auth/me").status for each in (here, there) for which in (0, 1)] == [200] * 4
+    assert here.ask(0, "POST", "/auth/logout").status == 204
+    assert here.ask(0, "GET", "/auth/me").status == 401
+    until(lambda: here.ask(1, "GET", "/auth/me").status == 401, "refused by the other replica")
+    assert [there.ask(which, "GET", "/auth/me").status for which in (0, 1)] == [200, 200]
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_of_two_edits_to_one_slug_at_once_one_holds_it(replicas: Replicas, kube: Kube, turn: int) -> None:
+    prize, names = f"prize-{turn}", (f"left-{turn}", f"right-{turn}")
     made = [replicas.ask(0, "POST", "/tenants", {"name": name, "slug": name}) for name in names]
     for name in names:
         kube.ready(f"tenant/{name}")
     together = Barrier(2)
 
     def edit(which: int) -> int:
-        together.wait(10)
-        return replicas.ask(which, "PUT", f"/tenants/{made[which].body['id']}", {"slug": "prize"}).status
+        together.wait(DEADLINE_S)
+        return replicas.ask(which, "PUT", f"/tenants/{made[which].body['id']}", {"slug": prize}).status
 
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(edit, (0, 1)))
@@ -90,9 +67,9 @@ def test_of_two_edits_to_one_slug_at_once_one_holds_it(replicas: Replicas, kube:
     def settled() -> bool:
         tenants = [kube.get("tenant", name) for name in names]
         seen = all(each["status"]["observedGeneration"] == each["metadata"]["generation"] for each in tenants)
-        return seen and [each["status"]["slug"] for each in tenants].count("prize") == 1
+        return seen and [each["status"].get("slug") for each in tenants].count(prize) == 1
 
     until(settled, "settled")
-    losers = [kube.get("tenant", name) for name in names if kube.get("tenant", name)["status"]["slug"] != "prize"]
-    wanted = [each for each in losers if each["spec"]["slug"] == "prize"]
+    losers = [kube.get("tenant", name) for name in names if kube.get("tenant", name)["status"].get("slug") != prize]
+    wanted = [each for each in losers if each["spec"]["slug"] == prize]
     assert [condition(each, "Stalled")["reason"] for each in wanted] == ["SlugTaken"] * (told.count(200) - 1)

@@ -100,17 +100,17 @@ def test_an_upgrade_restarts_engines_in_waves(own: Cluster, upgraded: Platform, 
         order = order_of_restarts(audit, kube)
         assert (set(order[:-2]), order[-2:]) == (set(PLAIN), [LATE, PROTECTED])
         assert most <= 2
-        until(lambda: rollouts(kube, "2") == dict.fromkeys(EVERY, "SUCCESS"), "an Operation for each:", told=operator.told)
+        until(lambda: rollouts(kube, "2") == dict.fromkeys(EVERY, "SUCCESS"), "an Operation for each:", explained=operator.told)
         until(lambda: "rollout" not in kube.get("region", "home")["status"], "the region at rest:")
 
 
 def test_an_operator_that_dies_in_the_middle_goes_on_where_it_was(upgraded: Platform, kube: Kube) -> None:
     with upgraded.leader(**image("3")) as operator:
-        until(lambda: restarts(kube, "3"), "a wave:", told=operator.told)
+        until(lambda: restarts(kube, "3"), "a wave:", explained=operator.told)
         operator.process.kill()
     with upgraded.leader(**image("3")) as operator:
         until(lambda: on("3", kube) == set(EVERY), "all of them:", 2 * PATIENCE_S, operator.told)
-        until(lambda: rollouts(kube, "3") == dict.fromkeys(EVERY, "SUCCESS"), "an Operation for each:", told=operator.told)
+        until(lambda: rollouts(kube, "3") == dict.fromkeys(EVERY, "SUCCESS"), "an Operation for each:", explained=operator.told)
 
 
 def test_a_release_that_does_not_start_is_held_up_and_mended_by_the_next(upgraded: Platform, kube: Kube) -> None:

@@ -15,16 +15,13 @@ from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run
 from tests.cluster.running import Audit, Kube, Platform, kubeconfigs, object_, until
-from tests.cluster.test_foreign_engine import secret
-from tests.cluster.test_replicas import Replicas
-from tests.cluster.test_sources import OPEN, region, tenant
 from tests.scenario.failing_git import FailingGit
 from tests.scenario.repositories import Remote, Served, served_over_http
+from tests.support.cluster_objects import OPEN, region, secret, tenant
+from tests.support.replicas import Replicas
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 WRITING = {"branch": "main", "interval": "1h", "writeBack": {"mode": "Branch"}}
-PUSH = 20
-"""Which git command of a write pushes, where there was no copy of the repository yet."""
 NAMES = [f"both-{number}" for number in range(4)]
 
 
@@ -162,9 +159,25 @@ def test_a_tenant_s_admin_commits_and_stores_with_its_own_rights(at: Written, ow
     assert f"system:serviceaccount:{NAMESPACE}:tenantry-api" not in writers
 
 
-@pytest.mark.parametrize("number", [PUSH - 1, PUSH, PUSH + 3])
-def test_an_api_that_is_killed_while_it_writes_leaves_the_rest_to_the_operator(at: Written, tmp_path: Path, number: int) -> None:
-    """By SIGKILL, after the git command of that number."""
+@pytest.fixture(scope="module")
+def push(at: Written, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """The number of the git command of a write that pushes, where there was no copy of the repository yet."""
+    folder = tmp_path_factory.mktemp("counted")
+    git, third = FailingGit.at(folder / "bin"), at.platform.replica(folder)
+    with third.api(PATH=f"{git.folder}:{os.environ['PATH']}", **OPEN) as url:
+        git.arm(0)
+        assert Replicas((url, url), at.kube).ask(0, "PUT", f"/tenants/{at.id_of('both-0')}", {"name": "Counted"}).status == 200
+        git.disarm()
+    at.applied()
+    return git.number_of("push")
+
+
+@pytest.mark.parametrize("after", [-1, 0, 3])
+def test_an_api_that_is_killed_while_it_writes_leaves_the_rest_to_the_operator(
+    at: Written, push: int, tmp_path: Path, after: int
+) -> None:
+    """By SIGKILL, so many git commands after the push, or before it."""
+    number = push + after
     before, git = at.remote.git("rev-parse", "main"), FailingGit.at(tmp_path / "bin")
     third = at.platform.replica(tmp_path)
     name = f"Killed at {number}"
@@ -175,7 +188,7 @@ def test_an_api_that_is_killed_while_it_writes_leaves_the_rest_to_the_operator(a
             replicas.ask(0, "PUT", f"/tenants/{at.id_of('both-0')}", {"name": name})
         git.disarm()
     commits = at.remote.git("rev-list", f"{before}..main").splitlines()
-    assert len(commits) == (number >= PUSH)
+    assert len(commits) == (after >= 0)
     at.kube("annotate", "source", "written", "-n", NAMESPACE, f"tenantry.dev/reconcile-requested-at={name}", "--overwrite")
     at.applied()
     until(lambda: (at.name_of("both-0") == name) == bool(commits), "as it is committed")

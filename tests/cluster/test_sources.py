@@ -16,20 +16,10 @@ import pytest
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Audit, Kube, Platform, condition, object_, until
-from tests.cluster.test_foreign_engine import secret
 from tests.scenario.repositories import Remote, served_over_http
+from tests.support.cluster_objects import API, OPEN, region, secret, tenant
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
-OPEN = {"TENANTRY_OUTBOUND__HTTP": "true", "TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"}
-API = "apiVersion: tenantry.dev/v1alpha1\n"
-
-
-def region(name: str) -> str:
-    return f"{API}kind: Region\nmetadata: {{name: {name}}}\nspec: {{displayName: {name}}}\n"
-
-
-def tenant(name: str) -> str:
-    return f"{API}kind: Tenant\nmetadata: {{name: {name}}}\nspec: {{displayName: {name}}}\n"
 
 
 def package(name: str, namespace: str) -> str:
@@ -95,7 +85,7 @@ def test_a_tenant_s_source_writes_as_that_tenant_and_nowhere_else(
         assert writers(audit, home, "crm-1") == {f"system:serviceaccount:{home}:tenantry-admin"}
         remote.commit({"crm.yaml": package("crm-2", home), "other.yaml": package("crm-3", "default")})
         until(lambda: told(kube, "own", home)[0] == "SourceBroken", "refused")
-        reason = f"other.yaml:3: metadata.namespace: a Source in {home} applies there only"
+        reason = f"other.yaml:3: metadata.namespace: a Source in {home} may declare objects of that namespace only"
         assert told(kube, "own", home)[1]["problems"] == [reason]
         assert kube.names("packages", home) == ["crm-1"]
         remote.commit({"other.yaml": None})
@@ -123,7 +113,7 @@ def test_a_signed_push_is_heard_by_the_api_and_has_the_operator_look(
 
 
 def pushed(api: str, repository: str, secret: str) -> int:
-    """What the api answers to the word of a push."""
+    """The api's answer to the webhook of a push."""
     raw = json.dumps({"ref": "refs/heads/main", "repository": {"clone_url": repository}}).encode()
     signature = hmac.new(secret.encode(), raw, hashlib.sha256).hexdigest()
     headers = {"X-GitHub-Event": "push", "X-Hub-Signature-256": f"sha256={signature}", "Content-Type": "application/json"}
@@ -136,7 +126,7 @@ def pushed(api: str, repository: str, secret: str) -> int:
 
 
 def writers(audit: Audit, namespace: str, name: str) -> set[str]:
-    """Who created that object."""
+    """The users who created that object."""
     creations = (event for event in audit.read() if event["verb"] == "create" and "objectRef" in event)
     return {
         event.get("impersonatedUser", event["user"])["username"]

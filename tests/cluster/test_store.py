@@ -1,4 +1,4 @@
-"""What the Store does on a real API server beyond its contract: callers by impersonation, and metadata of others."""
+"""The Store on a real API server, beyond its contract: callers by impersonation, and metadata of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import APPLY_PATCH, Client
+from tenantry.adapters.kubernetes.client.http import APPLY_PATCH, Client
 from tenantry.adapters.kubernetes.store import CALLER_EXTRA, KubernetesStore
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, held_of, ref_of

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
-from tenantry.adapters.kubernetes.kept import KeptVolumes
-from tenantry.adapters.kubernetes.objects import path_of
-from tenantry.adapters.kubernetes.remote import Clusters
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes
+from tenantry.adapters.kubernetes.engines.remote import Clusters
+from tenantry.adapters.kubernetes.engines.workload import Placement, namespace_of
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.workload import Placement, namespace_of
+from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.tenancy import USED_BY
 from tenantry.kinds.region.spec import Region
-from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
+from tenantry.model.facts import EngineRef, EngineSpec, RegionFacts, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Document, Ref
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Waiting
 from tests.cluster.charting import NAMESPACE
@@ -138,7 +138,7 @@ async def test_the_facade_has_an_admins_rights_there_for_a_superusers_hand(kit: 
 
 
 class Late(KubernetesStore):
-    """Tells of an object once more after it went."""
+    """Repeats the last event of an object after it went."""
 
     def __init__(self, client: Client, last: Document) -> None:
         super().__init__(client)
@@ -176,6 +176,28 @@ async def test_an_interrupted_pass_is_made_good(kit: Kit) -> None:
     await kit.ensure()
     assert set(await kit.ours()) == MADE
     assert (await kit.found())["metadata"]["annotations"][ACCESS_MARK] == ACCESS.mark
+
+
+REGIONS = (RegionFacts("eu", "Europe", sizes=("small",)), RegionFacts("us", "United States"))
+
+
+async def test_people_read_the_regions_of_their_tenant_and_change_none(kit: Kit) -> None:
+    await kit.ensure()
+    await kit.tenancy.publish(kit.namespace, "blue", REGIONS)
+    await until(lambda: kit.may("blue-admins", "create", "environments"), "the roles are not in force")
+    theirs = kit.admin.with_headers({"Impersonate-User": "ann", "Impersonate-Group": "blue-viewers"})
+    path = path_of("v1", "ConfigMap", kit.namespace, "tenantry-regions")
+    assert {name: yaml.safe_load(text) for name, text in (await theirs.request("GET", path))["data"].items()} == {
+        "eu": {"displayName": "Europe", "sizes": ["small"]},
+        "us": {"displayName": "United States"},
+    }
+    for request in (theirs.request("DELETE", path), theirs.request("GET", path_of("v1", "ConfigMap", kit.namespace))):
+        with pytest.raises(Halt, match="configmaps"):
+            await request
+    await kit.tenancy.publish(kit.namespace, "blue", REGIONS[1:])
+    assert list((await theirs.request("GET", path))["data"]) == ["us"]
+    await kit.tenancy.publish(kit.namespace, "blue", ())
+    assert not (await theirs.request("GET", path)).get("data")
 
 
 RIGHTS = {
@@ -329,7 +351,7 @@ def tenants(own: Cluster, release: str, kubectl: Run) -> Tenants:
 
 
 class Nowhere:
-    """deployer.Regions without any."""
+    """deployer.RegionLookup without any."""
 
     def named(self, name: str) -> Region | None:
         return None

@@ -1,4 +1,4 @@
-"""What opens a tenant's namespace stays as it was made, on a real API server and with the operator's rights."""
+"""The objects that open a tenant's namespace stay as they were made, on a real API server with the operator's rights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
-from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
-from tenantry.model.facts import TenantAccess
+from tenantry.adapters.kubernetes.tenancy.guard import Granted, TenancyGuard
+from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
+from tenantry.model.facts import RegionFacts, TenantAccess
 from tenantry.model.resource import ACCESS_MARK
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
@@ -24,6 +24,7 @@ from tests.cluster.releases import OPERATOR
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("tenancy")]
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCESS = TenantAccess(admins=("green-admins",))
+REGIONS = (RegionFacts("eu", "Europe"),)
 TENANT, PLACE = "green", "tenant-green"
 
 
@@ -40,8 +41,10 @@ async def tenancy(admin: Client) -> AsyncIterator[KubernetesTenancy]:
     store = KubernetesStore(operator)
     tenancy = KubernetesTenancy(store, operator, NAMESPACE)
     await tenancy.ensure(PLACE, TENANT, "u1", ACCESS)
+    await tenancy.publish(PLACE, TENANT, REGIONS)
+    granted = Granted(TENANT, ACCESS, REGIONS)
     guard = asyncio.create_task(
-        TenancyGuard(operator, store, lambda namespace: (TENANT, ACCESS) if namespace == PLACE else None, NAMESPACE).run()
+        TenancyGuard(operator, store, lambda namespace: granted if namespace == PLACE else None, NAMESPACE).run()
     )
     yield tenancy
     guard.cancel()
@@ -55,7 +58,7 @@ async def marked(admin: Client) -> bool:
 
 
 async def change(admin: Client, kind: str, name: str, body: Any) -> None:
-    api_version = "v1" if kind == "ServiceAccount" else RBAC
+    api_version = "v1" if kind in ("ServiceAccount", "ConfigMap") else RBAC
     path = path_of(api_version, kind, PLACE, name)
     if body is None:
         await admin.request("DELETE", path)
@@ -77,6 +80,8 @@ STRAYED: dict[str, tuple[str, str, Any]] = {
     ),
     "an account is gone": ("ServiceAccount", "tenantry-viewer", None),
     "an account gets a token": ("ServiceAccount", "tenantry-admin", {"automountServiceAccountToken": True}),
+    "the list of regions is gone": ("ConfigMap", "tenantry-regions", None),
+    "the list of regions is changed": ("ConfigMap", "tenantry-regions", {"data": {"us": "displayName: United States"}}),
     "a label is taken off": ("RoleBinding", "tenantry-viewer", {"metadata": {"labels": {"tenantry.dev/tenant": None}}}),
 }
 
@@ -88,6 +93,7 @@ async def test_what_strays_has_its_namespace_unmarked_until_it_is_given_anew(
     assert await marked(admin)
     await change(admin, *case)
     await until(_not(marked, admin), "the mark was not taken off")
+    await tenancy.publish(PLACE, TENANT, REGIONS)
     await tenancy.ensure(PLACE, TENANT, "u1", ACCESS)
     assert await marked(admin)
 

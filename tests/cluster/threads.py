@@ -1,4 +1,4 @@
-"""What serves on an event loop of its own, in a thread beside the test."""
+"""Servers on an event loop of their own, in a thread beside the test."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ import httpx
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.engine.access import Served
-from tenantry.engine.outbound import Rules
-from tenantry.engine.packages.check import inspect
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import EngineEndpoint, Password, SecretFacts
 from tenantry.model.resource import Ref
+from tenantry.packages.check import inspect
 from tenantry.ports import EngineAdmin
+from tenantry.rest.outbound import Rules
 from tenantry.rest.uploads import Uploads
 from tests.scenario.foreign_engine import ForeignEngine
 
@@ -26,7 +26,7 @@ ADMIN_PASSWORD = Password(clear="the admin's password", fingerprint="mark")
 
 
 class Row(NamedTuple):
-    """extended: it takes roles, hashes and fingerprints, and tells the steps of an install. symbols: it keeps symbol files.
+    """extended: it takes roles, hashes and fingerprints, and lists the steps of an install. symbols: it keeps symbol files.
 
     on_server: it is opened with the URL of a database of its own.
     """
@@ -96,6 +96,17 @@ def standalone(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
 
 
 @asynccontextmanager
+async def in_a_pool(folder: Path) -> AsyncIterator[EngineAdmin]:
+    """As the operator reaches an engine that shares its process with others."""
+    from tests.support.pools import OTHER_SPEC, SPEC, pool_of, sent  # which takes AdminSecret from here
+
+    async with pool_of(folder / "pool") as pool:
+        for spec in (OTHER_SPEC, SPEC):
+            await pool.pools.deploy(spec, await sent(url=""))
+        yield pool.admin()
+
+
+@asynccontextmanager
 async def foreign(folder: Path) -> AsyncIterator[EngineAdmin]:
     """An engine that is none of ours, by the specification's stable channel."""
     (folder / "incoming").mkdir()
@@ -116,6 +127,7 @@ ENGINES = {
     "engine": Row(local),
     "engine on PostgreSQL": Row(local, on_server=True),
     "engine over HTTP": Row(managed),
+    "engine in a pool": Row(in_a_pool),
     "engine over the plain interface": Row(standalone, extended=False),
     "engine of others": Row(foreign, extended=False, symbols=False),
 }

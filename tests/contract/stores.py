@@ -24,7 +24,7 @@ ADMISSION = Admission()
 
 
 class StoreAndFeed(Store, Feed, Protocol):
-    """What a row yields."""
+    """Both ports of one adapter."""
 
 
 @asynccontextmanager

@@ -14,15 +14,14 @@ import pytest
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.logs import BlobLogs
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.cli.failing import Failure
-from tenantry.cli.remote import RemoteConsole
-from tenantry.cli.serving import serving
-from tenantry.cli.sockets import answers, control_path, controlling
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
-from tenantry.hosts.console import About, Approved, Console, KeptBack
-from tenantry.hosts.control import control_app, halt_from_json, halt_to_json
-from tenantry.hosts.local_console import LocalConsole
+from tenantry.cli.clients.remote import RemoteConsole
+from tenantry.cli.clients.sockets import answers, control_path, controlling
+from tenantry.cli.output.failing import Failure
+from tenantry.cli.processes.serving import serving
+from tenantry.hosts.console.codec import halt_from_json, halt_to_json
+from tenantry.hosts.console.control import control_app
+from tenantry.hosts.console.local import LocalConsole
+from tenantry.hosts.console.protocol import About, Approved, Console, KeptReport
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Held, Ref
@@ -40,10 +39,13 @@ from tenantry.model.verdicts import (
     Unauthorized,
     Waiting,
 )
+from tenantry.packages.build import build
+from tenantry.packages.check import inspect
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.planned import Planned
-from tenantry.runtime.pruning import Kept
-from tenantry.runtime.writing import WritingStore
+from tenantry.runtime.planning.planned import Planned
+from tenantry.runtime.reconcile.writing_store import WritingStore
+from tenantry.runtime.sources.pruning import Kept
+from tests.support.patience import DEADLINE_S
 
 Json = dict[str, Any]
 ABOUT = About("v1", "/srv/state", "http://127.0.0.1:1", "default")
@@ -147,6 +149,21 @@ async def test_a_sha256_that_was_filled_in_stays_until_it_is_declared(console: C
         await console.apply(package())
 
 
+async def test_a_package_that_was_pushed_to_an_older_release_is_applied_as_ever_and_marked(console: Console) -> None:
+    await console.apply(NAMESPACE)
+    await console.apply(package())
+    ref = Ref("Package", "tenant-acme", "crm")
+    requested = {"tenantry.dev/reconcile-requested-at": "2026-11-20T00:00:00Z"}
+    await console.patch(ref, {"spec": {"sha256": "a" * 64}, "metadata": {"annotations": requested}})
+
+    await console.apply(package())
+
+    stored = await console.get(ref)
+    assert stored["spec"]["sha256"] == "a" * 64
+    assert stored["metadata"]["annotations"]["tenantry.dev/filled-in"] == "sha256"
+    assert (await console.apply(package())).outcome == "unchanged"
+
+
 async def test_lists_are_in_order_of_name(console: Console) -> None:
     for name in ("zeta", "acme", "mid"):
         await console.apply(tenant(name))
@@ -209,9 +226,9 @@ async def test_what_is_not_there_is_told(console: Console) -> None:
 async def test_a_watch_begins_with_what_is_there_and_goes_on(console: Console) -> None:
     await console.apply(tenant("acme"))
     events = console.watch("Tenant")
-    first = await asyncio.wait_for(anext(events), 5)
+    first = await asyncio.wait_for(anext(events), DEADLINE_S)
     await console.apply(tenant("beta"))
-    second = await asyncio.wait_for(anext(events), 5)
+    second = await asyncio.wait_for(anext(events), DEADLINE_S)
     assert [(each.type, each.document["metadata"]["name"]) for each in (first, second)] == [
         ("ADDED", "acme"),
         ("ADDED", "beta"),
@@ -224,10 +241,10 @@ async def test_a_watch_ends_when_the_platform_does(local: LocalConsole, tmp_path
     async with serving(control_app(local, tmp_path, ending), controlling(tmp_path)):
         remote = RemoteConsole.at(control_path(tmp_path))
         events = remote.watch("Tenant")
-        await asyncio.wait_for(anext(events), 5)
+        await asyncio.wait_for(anext(events), DEADLINE_S)
         ending.set()
         with pytest.raises(Failure, match="the running platform has ended"):
-            await asyncio.wait_for(anext(events), 5)
+            await asyncio.wait_for(anext(events), DEADLINE_S)
         await remote.close()
 
 
@@ -263,7 +280,7 @@ async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(consol
     report = await console.plan("/src", "acme")
     assert report.verdicts == (("Tenant/acme", "Busy", "/src"),)
     assert report.problems == ("a.yaml:1: is broken",)
-    assert report.kept == (KeptBack("Tenant/old", "holds data", True),)
+    assert report.kept == (KeptReport("Tenant/old", "holds data", True),)
     assert report.changes == ()
 
 
@@ -273,13 +290,13 @@ async def test_a_plan_that_was_looked_at_reaches_the_platform_whole(console: Con
     async def apply(plan: Approved) -> tuple[Kept, ...]:
         asked.append(plan)
         if plan.digest != "good":
-            raise Forbidden("the plan does not hold any more")
+            raise Forbidden("the plan is out of date")
         return (Kept(Held(Ref("Tenant", "", "old"), "u1", "1"), "holds data"),)
 
     local.applies = apply
     plan = Approved("/src", "acme", "good", ("+ Tenant/acme", "  acme: namespace tenant-acme: create"))
-    assert list(await console.apply_plan(plan)) == [KeptBack("Tenant/old", "holds data", True)]
-    with pytest.raises(Forbidden, match="does not hold"):
+    assert list(await console.apply_plan(plan)) == [KeptReport("Tenant/old", "holds data", True)]
+    with pytest.raises(Forbidden, match="is out of date"):
         await console.apply_plan(plan._replace(digest="bad"))
     assert asked == [plan, plan._replace(digest="bad")]
 
@@ -347,7 +364,7 @@ def test_a_halt_travels_whole(halt: Halt) -> None:
 
 async def test_a_platform_that_dies_is_a_sentence(tmp_path: Path) -> None:
     remote = RemoteConsole(httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(tmp_path / "x")), base_url="http://t"))
-    with pytest.raises(Failure, match="the running platform went away"):
+    with pytest.raises(Failure, match="the running platform ended"):
         await remote.about()
     await remote.close()
 

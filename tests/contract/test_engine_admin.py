@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from tenantry.engine.packages.build import build
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Invalid, NotFound
+from tenantry.packages.build import build
 from tenantry.ports import EngineAdmin
 from tests.contract.engine_admins import ENGINES, Row
 from tests.scenario.postgres import database_url, server

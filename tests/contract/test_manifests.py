@@ -1,7 +1,8 @@
 """The same verdict, and the same field, wherever a manifest is applied: embedded, and on a real API server.
 
-manifests/good are accepted; manifests/bad are refused with the path of their first line (`# expect: spec.slug`; `''` is the
-object as a whole); manifests/changes hold an object twice: the second is an update of the first, refused likewise or `ok`.
+manifests/good are accepted. manifests/bad are refused with the path of their first line (`# expect: spec.slug`; `''` is the
+object as a whole), and with the text of the second, if it has one (`# says: ...`). manifests/changes hold an object twice: the
+second is an update of the first, refused likewise or `ok`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.wire import endpoint
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
-from tenantry.adapters.kubernetes.wire import endpoint
 from tenantry.adapters.sources.read import Raw, read
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import Document, held_of
@@ -38,6 +39,15 @@ def _expected(path: Path) -> str:
     return path.read_text().splitlines()[0].removeprefix("# expect: ").strip("'")
 
 
+def _said(path: Path) -> str:
+    """The text that the refusal must have there, or `""`."""
+    return path.read_text().splitlines()[1].partition("# says: ")[2]
+
+
+def _refuses(refused: Invalid, path: Path, field: str) -> bool:
+    return any(problem.field == field and _said(path) in problem.reason for problem in refused.problems)
+
+
 @pytest.fixture(scope="module")
 def admission() -> Admission:
     return Admission()
@@ -57,7 +67,7 @@ def test_a_bad_manifest_is_refused_at_its_field(path: Path, admission: Admission
     with pytest.raises(Invalid) as refused:
         admission.admit(manifest.value, None)
 
-    assert _expected(path) in {problem.field for problem in refused.value.problems}
+    assert _refuses(refused.value, path, _expected(path)), refused.value.problems
 
 
 @pytest.mark.parametrize("path", _manifests("changes"))
@@ -93,7 +103,7 @@ async def client(cluster: Cluster) -> AsyncIterator[Client]:
 
 
 async def _dry_create(client: Client, document: Document) -> Document:
-    """What a create would store, in a namespace that is there."""
+    """The document that a create would store, in a namespace that is there."""
     at = endpoint(document.get("kind", ""))
     namespace = document.get("metadata", {}).get("namespace", "")
     await _ensure_namespace(client, namespace if at.namespaced else "")
@@ -125,7 +135,7 @@ async def test_an_api_server_refuses_it_at_the_same_field(path: Path, client: Cl
     with pytest.raises(Invalid) as refused:
         await _dry_create(client, manifest.value)
 
-    assert DECODING.get(path.stem, _expected(path)) in {problem.field for problem in refused.value.problems}
+    assert _refuses(refused.value, path, DECODING.get(path.stem, _expected(path))), refused.value.problems
 
 
 @pytest.mark.parametrize("path", [pytest.param(*p.values, id=p.id, marks=on_a_cluster) for p in _manifests("changes")])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.wire import endpoint
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
-from tenantry.adapters.kubernetes.wire import endpoint
 from tenantry.adapters.sources.read import read
 from tenantry.kinds import crds
 from tenantry.kinds.admission import Admission
@@ -62,7 +62,7 @@ async def _by_the_server(client: Client, kind: str, document: dict[str, Any]) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_faults_enough(kind: str) -> None:
-    assert len(_mutations(kind)) >= 20
+    assert len(_mutations(kind)) >= 20, f"too few fields to break: add manifests of {kind} to tests/contract/manifests/good"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from obstore.store import MemoryStore
 
 from tenantry.adapters.blobs import FolderBlobs
@@ -19,25 +17,10 @@ from tenantry.adapters.blobs_object import YOUNG, ObjectBlobs
 from tenantry.adapters.fetched import KEPT
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.logs import BlobLogs
-from tenantry.api.blobs import add_blobs
-from tenantry.model.facts import PackageFacts
-from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Unauthorized
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
 from tenantry.ports import OperationLogs, Packages
 from tenantry.rest.blobs import AUDIENCE, PACKAGES
-from tenantry.rest.problems import answer_problems
-from tenantry.rest.uploads import Uploads
-
-BYTES = b"the bytes of a package"
-SHA256 = hashlib.sha256(BYTES).hexdigest()
-
-
-def check(path: Path) -> PackageFacts:
-    """Takes any bytes for a package, but those that start with `bad`."""
-    data = path.read_bytes()
-    if data.startswith(b"bad"):
-        raise Invalid((Problem("app.yaml", "is missing"),))
-    sha256 = hashlib.sha256(data).hexdigest()
-    return PackageFacts("crm", "1", "CRM", "Example", sha256, len(data), tables=0, symbols=False, roles=("reader",))
+from tests.support.served_packages import BYTES, SHA256, check, served
 
 
 class Kept(NamedTuple):
@@ -45,15 +28,6 @@ class Kept(NamedTuple):
 
     packages: Packages
     logs: OperationLogs
-
-
-def served(tmp_path: Path) -> tuple[FastAPI, KeyRing]:
-    folder = FolderBlobs(tmp_path / "packages", check)
-    keys = KeyRing(tmp_path / "keys", "tenantry")
-    app = FastAPI()
-    add_blobs(app, folder, BlobLogs(folder), Uploads(folder.incoming, 1 << 20), keys)
-    answer_problems(app)
-    return app, keys
 
 
 @pytest.fixture(params=["folder", "object store", "api"])

@@ -1,4 +1,4 @@
-"""What every Store and Feed does, a real API server included: nothing here asks for more than Kubernetes promises."""
+"""The contract of every Store and Feed, a real API server included: nothing here asks for more than Kubernetes promises."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tenantry.model.resource import API_VERSION, FINALIZER, Document, Held, Ref,
 from tenantry.model.verdicts import AlreadyExists, Conflict, Expired, Forbidden, Halt, Invalid, NotFound
 from tenantry.ports import Event
 from tests.contract.stores import MARKS, STORES, Row, StoreAndFeed
+from tests.support.patience import DEADLINE_S
 
 SPEC = {"region": "home", "slug": "dev"}
 
@@ -72,7 +73,7 @@ async def replaced(store: StoreAndFeed, document: Document) -> Document:
 async def events_of(feed: AsyncIterator[Event], namespace: str, count: int) -> list[Event]:
     """The next events of one namespace: a cluster has others."""
     events: list[Event] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         async for event in feed:
             if event.document["metadata"]["namespace"] == namespace:
                 events.append(event)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from tenantry.adapters.store.embedded import EmbeddedStore
-from tenantry.adapters.store.faults import Crash, Fault, FaultPoint, FaultyStore
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.admission import Admission
@@ -23,10 +22,11 @@ from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.ports import Event, Hands, World
-from tenantry.runtime.following import TrackedView
+from tenantry.runtime.reconcile.following import TrackedView
+from tests.support.store_faults import REFUSALS, Crash, Fault, FaultPoint, FaultyStore
 
 URL = "http://127.0.0.1:8080"
-CONVERGES_S = 30.0
+CONVERGES_S = 120.0
 EFFECTS = frozenset(
     {"deploy", "undeploy", "snapshot"}
     | {"upload", "install", "uninstall", "drop_data", "delete_version"}
@@ -94,8 +94,8 @@ class Mortal:
             fault = self._doom.next()
             if fault is Fault.CRASH_BEFORE:
                 raise Crash(name)
-            if fault in (Fault.TRANSIENT, Fault.CONFLICT):
-                raise Halt(Transient("Unavailable", name))
+            if fault in (Fault.TRANSIENT, Fault.TOO_MANY, Fault.CONFLICT):
+                raise Halt(Transient(REFUSALS.get(fault, "Unavailable"), name))
             result = await effect(*arguments, **options)
             if fault is Fault.CRASH_AFTER:
                 raise Crash(name)
@@ -108,7 +108,7 @@ class Mortal:
 
 @dataclass(frozen=True)
 class MortalSeat:
-    """runtime.cycle.Seat whose hands can die."""
+    """runtime.cycle.PassPorts whose hands can die."""
 
     real: Any
     doom: Doom
@@ -123,7 +123,7 @@ class MortalSeat:
 
 
 async def run(state: Path, source: Path, doom: Doom | None = None, *, approve: bool = False) -> dict[str, Any] | None:
-    """Runs a platform on that state until it has converged, and tells its portrait; None when it died.
+    """Runs a platform on that state until it has converged, and returns its portrait; None when it died.
 
     approve: what the source keeps because it holds data is pruned after all.
     """
@@ -158,18 +158,18 @@ async def _converge(platform: Platform, approve: bool) -> None:
 
 
 async def portrait(platform: Platform) -> dict[str, Any]:
-    """What there is, without what differs from run to run: times, versions, ids."""
+    """All objects, without the values that differ from run to run: times, versions, ids."""
     objects = {}
     for kind in TYPES:
-        for resource in platform.cache.resources(kind):
+        for resource in platform.state.cache.resources(kind):
             if kind != "Operation":
                 objects[str(resource.ref)] = _shape(resource.metadata.deletion_timestamp is not None, resource)
     operations = Counter(
         (op.spec.action, op.spec.subject, op.spec.target.name, op.status.status, op.status.result)
-        for op in platform.cache.resources("Operation")
+        for op in platform.state.cache.resources("Operation")
     )
     engines = {}
-    for environment in platform.cache.resources("Environment"):
+    for environment in platform.state.cache.resources("Environment"):
         engine = environment.status.engine
         if engine is not None:
             admin = platform.engines.at(EngineEndpoint(environment.id, engine.url))
@@ -177,9 +177,14 @@ async def portrait(platform: Platform) -> dict[str, Any]:
                 "apps": sorted((app.id, app.version, sorted(app.versions), app.persisted) for app in await admin.apps()),
                 "identities": sorted((one.username, sorted(one.roles.items())) for one in await admin.identities()),
                 "providers": sorted(one.settings.name for one in await admin.identity_providers()),
-                "rows": _rows(platform.state / "engines" / environment.id / "engine.db"),
+                "rows": _rows(platform.state.folder / "engines" / environment.id / "engine.db"),
             }
-    return {"objects": objects, "operations": sorted(operations.items()), "engines": engines, "files": _files(platform.state)}
+    return {
+        "objects": objects,
+        "operations": sorted(operations.items()),
+        "engines": engines,
+        "files": _files(platform.state.folder),
+    }
 
 
 def _shape(deleting: bool, resource: Any) -> Any:
@@ -199,7 +204,7 @@ def _rows(database: Path) -> dict[str, int]:
 
 
 def _files(state: Path) -> dict[str, int]:
-    """How many files each folder of the state has: nothing may be left behind."""
+    """The number of files in each folder of the state: nothing may be left behind."""
     transient = ("-wal", "-shm", ".sock", "lock")
     files = [path for path in state.rglob("*") if path.is_file() and not path.name.endswith(transient)]
     return dict(sorted(Counter(path.relative_to(state).parts[0] for path in files).items()))

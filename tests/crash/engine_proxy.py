@@ -8,7 +8,7 @@ import re
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,12 +19,12 @@ import httpx
 SLOW_S = 0.2
 _READ = 1 << 16
 _OTHERWISE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=/)p-\d+|(?<=/e/acme/)dev(elop)?(?=/)")
-"""What another run may spell otherwise: ids, and the slug of an environment that is given another."""
+"""The parts of a path that another run may spell otherwise: ids, and the slug of an environment that is given another."""
 _NONSENSE = (b"<html>It works!</html>", b"null", b"[]", b'{"data": 5}', b'{"data": [5]}', b"\xff\xfe{}", b"", b"{")
 
 
 class EngineFault(Enum):
-    """What happens to a request. LATE, LOST and GARBLED: the engine has done it."""
+    """The fate of a request. LATE, LOST and GARBLED: the engine has done it."""
 
     TIME_OUT = "no answer, and nothing done"
     LATE = "done, and no answer"
@@ -41,7 +41,7 @@ _DONE = (EngineFault.LATE, EngineFault.LOST, EngineFault.SLOW, EngineFault.GARBL
 
 @dataclass(frozen=True)
 class Strike:
-    """Which requests are struck. key: `METHOD path`, what may change as `*`; nth: from 1; times: how many, in turn."""
+    """The requests that are struck. key: `METHOD path`, what may change as `*`; nth: from 1; times: how many, in turn."""
 
     key: str
     nth: int
@@ -54,12 +54,13 @@ class Strike:
 
 @dataclass
 class EngineProxy:
-    """Passes requests on to `target`. asked: their keys, in order."""
+    """Passes requests on to `target`. asked: their keys, in order. on_strike: called at each fault."""
 
     strike: Strike | None = None
     target: str = ""
     asked: list[str] = field(default_factory=list)
     struck: int = 0
+    on_strike: Callable[[], None] = lambda: None
     _seen: Counter[str] = field(default_factory=Counter)
 
     @asynccontextmanager
@@ -100,7 +101,9 @@ class EngineProxy:
         self._seen[key] += 1
         hit = self.strike is not None and self.strike.hits(key, self._seen[key])
         fault = self.strike.fault if hit and self.strike else None
-        self.struck += fault is not None
+        if fault is not None:
+            self.struck += 1
+            self.on_strike()
         answer = await self._passed_on(request, body) if fault is None or fault in _DONE else None
         match fault:
             case EngineFault.TIME_OUT | EngineFault.LATE:

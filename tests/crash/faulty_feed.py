@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.bootstrap.seat import FOLLOWED
+from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Expired
 from tenantry.ports import Event
 
 
 class WatchFault(Enum):
-    """What befalls a watch at one event."""
+    """The fate of a watch at one event."""
 
     CUT = "the watch ends before the event"
     CUT_AFTER = "the watch ends after the event"

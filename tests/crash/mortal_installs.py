@@ -22,7 +22,8 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from tenantry.engine.database import Database
+from tenantry.engine.database import AHEAD, Database
+from tenantry.engine.migration import indexes
 from tenantry.engine.service import Engine
 from tests.scenario.postgres import database_url
 from tests.unit.engine.archives import write_package
@@ -33,12 +34,14 @@ _PROCESSES.set_forkserver_preload(["tests.crash.mortal_installs"])
 EVENTS = ("before_cursor_execute", "after_cursor_execute", "commit")
 PATIENCE_S = 60.0
 
+_ONE = [{"id": 1}]
 _NAMES = [{"id": number, "name": f"name {number}", "fax": str(number)} for number in range(1, 51)]
 _GENERATED = {"name": "id", "type": "integer", "generated": True}
 _FIRST = [
     {"name": "people", "primaryKey": ["id"], "columns": [_GENERATED, column("name"), column("fax")], "unique": [["name"]]},
     table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "people", onDelete="cascade")]),
     table("old", column("name")),
+    table("notes", column("body")),
 ]
 _SECOND = [
     {
@@ -49,18 +52,22 @@ _SECOND = [
         "checks": [{"name": "named", "expression": "called <> ''"}],
     },
     table("beasts", column("owner", "bigint"), foreignKeys=[reference("owner", "new")], renamedFrom="pets"),
+    table("notes", column("says", renamedFrom="body"), indexes=[{"columns": ["says"]}]),
     {"name": "new", "primaryKey": ["id"], "columns": [{"name": "id", "type": "bigint"}, column("name")]},
 ]
 VERSIONS: dict[str, tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]] = {
-    "1": (_FIRST, {"people": _NAMES, "pets": [{"id": 1, "owner": 1}, {"id": 2, "owner": 2}], "old": [{"id": 1}]}),
+    "1": (
+        _FIRST,
+        {"people": _NAMES, "pets": [{"id": 1, "owner": 1}, {"id": 2, "owner": 2}], "old": _ONE, "notes": _ONE},
+    ),
     "2": (_SECOND, {"new": [{"id": 1, "name": "seed"}, {"id": 2, "name": "seed"}]}),
 }
 CHANGES: dict[str, tuple[str, str]] = {"a first install": ("", "1"), "an upgrade": ("1", "2"), "a downgrade": ("12", "1")}
-"""What was installed one after the other, and what is to be."""
+"""The versions that were installed one after the other, and the one to come."""
 
 
 @dataclass(frozen=True)
-class Site:
+class EngineState:
     """An engine's folder and its database, SQLite's in the folder where the URL is None."""
 
     data: Path
@@ -76,17 +83,17 @@ class Site:
         with closing(database), database.reading() as connection:
             return portrait(connection)
 
-    def copy(self, to: Path) -> Site:
+    def copy(self, to: Path) -> EngineState:
         """Another with the same content."""
         shutil.rmtree(to, ignore_errors=True)
         shutil.copytree(self.data, to)
         if self.url is None:
-            return Site(to, None)
+            return EngineState(to, None)
         server, name = self.url.removeprefix("postgresql+psycopg://").split("/")
         copy = f"{name}_{next(_NUMBERS)}"
         with psycopg.connect(f"postgresql://{server}/postgres", autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {copy} TEMPLATE {name}".encode())
-        return Site(to, f"postgresql+psycopg://{server}/{copy}")
+        return EngineState(to, f"postgresql+psycopg://{server}/{copy}")
 
     def remove(self) -> None:
         """Its database on a server; a thousand of them are gigabytes."""
@@ -99,32 +106,38 @@ class Site:
 _NUMBERS = itertools.count()
 
 
-async def prepared(folder: Path, server: str | None, installed: str) -> Site:
+async def prepared(folder: Path, server: str | None, installed: str) -> EngineState:
     """An engine that stores both versions, and in which those were installed one after the other."""
-    site = Site(folder / "template", database_url(server) if server else None)
-    engine = await Engine.open(site.data, database_url=site.url)
+    state = EngineState(folder / "template", database_url(server) if server else None)
+    engine = await Engine.open(state.data, database_url=state.url)
     for version, (tables, seeds) in VERSIONS.items():
         lines = {f"seed/{name}.ndjson": _lines(rows) for name, rows in seeds.items()}
         await engine.upload(write_package(folder / f"{version}.tapp", lines, version=version, tables=tables))
     for each in installed:
         await engine.install("crm", each, allow_drops=True)
     await engine.close()
-    return site
+    return state
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> bytes:
     return "\n".join(str(row).replace("'", '"') for row in rows).encode()
 
 
-async def install(site: Site, version: str) -> list[str]:
-    """What there is after it."""
-    engine = await Engine.open(site.data, database_url=site.url)
-    await engine.install("crm", version, allow_drops=True)
+def as_installed(portrait: list[str]) -> list[str]:
+    """Without indexes that were built ahead: they belong to no version, and refuse nothing."""
+    return [line for line in portrait if not line.startswith((f"('CREATE INDEX {AHEAD}", f'("CREATE INDEX {AHEAD}'))]
+
+
+async def install(state: EngineState, version: str) -> list[str]:
+    """Install the version. Return the portrait of the state after it."""
+    engine = await Engine.open(state.data, database_url=state.url)
+    with patch.object(indexes, "LEAST_BYTES", 0):
+        await engine.install("crm", version, allow_drops=True)
     await engine.close()
-    return await asyncio.to_thread(site.portrait)
+    return await asyncio.to_thread(state.portrait)
 
 
-def doomed(site: Site, version: str, at: int) -> int:
+def doomed(state: EngineState, version: str, at: int) -> int:
     """Installs in a process that kills itself at that event of its database; how many there were, when it outlived them.
 
     0: has died.
@@ -133,7 +146,7 @@ def doomed(site: Site, version: str, at: int) -> int:
     with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
         forkserver.ensure_running()
     ours, theirs = _PROCESSES.Pipe(duplex=False)
-    child = _PROCESSES.Process(target=_run, args=(site, version, at, theirs))
+    child = _PROCESSES.Process(target=_run, args=(state, version, at, theirs))
     child.start()
     theirs.close()
     child.join(PATIENCE_S)
@@ -148,7 +161,7 @@ def doomed(site: Site, version: str, at: int) -> int:
         ours.close()
 
 
-def _run(site: Site, version: str, at: int, told: Connection) -> None:
+def _run(state: EngineState, version: str, at: int, told: Connection) -> None:
     passed = itertools.count(1)
     count = 0
 
@@ -159,7 +172,8 @@ def _run(site: Site, version: str, at: int, told: Connection) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def work() -> None:
-        engine = await Engine.open(site.data, database_url=site.url)
+        indexes.LEAST_BYTES = 0
+        engine = await Engine.open(state.data, database_url=state.url)
         for name in EVENTS:
             event.listen(sa.Engine, name, pass_by)
         event.listen(sa.Pool, "close", pass_by)  # after the commit

@@ -1,15 +1,17 @@
-"""The story that the crash campaign tells: three chapters of one platform's declarations."""
+"""The story of the crash campaign: three chapters of one platform's declarations."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+from tenantry.model.resource import SYSTEM_NAMESPACE
 
 CHAPTERS = ("create", "edit", "delete")
 
 _HEAD = """
 apiVersion: tenantry.dev/v1alpha1
 kind: {kind}
-metadata: {{name: {name}{namespace}{labels}}}
+metadata: {{name: {name}{namespace}}}
 """
 _APP = """
 apiVersion: tenantry.dev/app/v1
@@ -53,9 +55,11 @@ def _documents(chapter: str) -> list[str]:
         documents += [
             object_("Tenant", "umbra", "{slug: umbra-2}" if edited else "{displayName: Umbra}"),
             *environment("umbra", "solo", "solo"),
+            *_identity("uma", "umbra", "another secret", "{environment: solo, username: uma, passwordSecretRef: {name: uma}}"),
         ]
         documents += environment("acme", "dev", "develop" if edited else "dev")
         documents += _contents("dev", "1.1.0" if edited else "1.0.0", "a changed secret" if edited else "a first secret")
+        documents += [*_user("boss", "acme", edited), *_user("una", "umbra", edited)]
     documents += environment("acme", "live", "live")
     documents += [package(version) for version in _COLUMNS]
     # Version 2.0.0 drops a column that has data: refused.
@@ -69,19 +73,33 @@ def environment(tenant: str, name: str, slug: str) -> list[str]:
 
 
 def _contents(environment: str, version: str, password: str) -> list[str]:
-    secret = (
-        "\napiVersion: v1\nkind: Secret\n"
-        "metadata: {name: ann, namespace: tenant-acme, labels: {tenantry.dev/credential: identity}}\n"
-        f"stringData: {{password: {password}}}\n"
-    )
     who = f"{{environment: {environment}, username: ann, passwordSecretRef: {{name: ann}}, roles: [{{app: shop, role: reader}}]}}"
     corp = f"{{environment: {environment}, issuerUrl: 'https://issuer.example', clientId: {version}}}"
     return [
         app(environment, version),
-        secret,
-        object_("Identity", "ann", who, "acme"),
+        *_identity("ann", "acme", password, who),
         object_("IdentityProvider", "corp", corp, "acme"),
     ]
+
+
+def _identity(name: str, tenant: str, password: str, spec: str) -> list[str]:
+    return [secret(name, f"tenant-{tenant}", "identity", password), object_("Identity", name, spec, tenant)]
+
+
+def _user(name: str, tenant: str, edited: bool) -> list[str]:
+    """An ADMIN of the tenant with a password; edited: with another password."""
+    who = f"{{displayName: {name}, username: {name}, role: ADMIN, tenant: {tenant}, passwordSecretRef: {{name: user-{name}}}}}"
+    password = "a changed user secret" if edited else "a first user secret"
+    return [secret(f"user-{name}", SYSTEM_NAMESPACE, "user", password), object_("User", name, who, namespace=SYSTEM_NAMESPACE)]
+
+
+def secret(name: str, namespace: str, credential: str, password: str) -> str:
+    """The document of a password. credential: what it is for, as its label says."""
+    labels = f"{{tenantry.dev/credential: {credential}}}"
+    return (
+        f"\napiVersion: v1\nkind: Secret\nmetadata: {{name: {name}, namespace: {namespace}, labels: {labels}}}\n"
+        f"stringData: {{password: {password!r}}}\n"
+    )
 
 
 def package(version: str) -> str:
@@ -95,7 +113,8 @@ def app(environment: str, version: str) -> str:
     return object_("App", f"{environment}.shop", f"{{environment: {environment}, app: shop, version: {version}}}", "acme")
 
 
-def object_(kind: str, name: str, spec: str, tenant: str = "") -> str:
-    """Any document."""
-    namespace = f", namespace: tenant-{tenant}" if tenant else ""
-    return _HEAD.format(kind=kind, name=name, namespace=namespace, labels="") + f"spec: {spec}\n"
+def object_(kind: str, name: str, spec: str, tenant: str = "", *, namespace: str = "") -> str:
+    """Any document. namespace: the tenant's where a tenant is given."""
+    namespace = f"tenant-{tenant}" if tenant else namespace
+    place = f", namespace: {namespace}" if namespace else ""
+    return _HEAD.format(kind=kind, name=name, namespace=place) + f"spec: {spec}\n"

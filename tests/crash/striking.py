@@ -13,6 +13,7 @@ import httpx
 
 from tests.scenario.cli import Running, serving, tenantry
 from tests.scenario.failing_git import FailingGit
+from tests.support.patience import DEADLINE_S
 
 Write = Callable[[httpx.Client], Any]
 
@@ -30,7 +31,7 @@ def struck(up: Running, folder: Path, git: FailingGit, at: int, mode: str, write
         try:
             write(http)
         except httpx.TransportError:
-            up.process.wait(10)
+            up.process.wait(DEADLINE_S)
         git.disarm()
     if up.process.poll() is None:
         up.end(signal.SIGKILL)
@@ -38,7 +39,7 @@ def struck(up: Running, folder: Path, git: FailingGit, at: int, mode: str, write
 
 def client(url: str, folder: Path) -> httpx.Client:
     token = tenantry("token", cwd=folder).stdout.strip()
-    return httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    return httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=DEADLINE_S)
 
 
 def edit(http: httpx.Client) -> None:

@@ -6,31 +6,29 @@ A failure names its place; `TENANTRY_ENGINE_FAULT='<place>' pytest tests/crash/t
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import httpx
 import pytest
 
 from tenantry.adapters import engine_wire
-from tenantry.bootstrap.embedded import Platform
-from tenantry.kinds.registry import TYPES
 from tenantry.model.verdicts import Stalled
 from tests.campaigns.tried import Tried
 from tests.crash import story
-from tests.crash.campaign import URL, portrait
 from tests.crash.engine_proxy import EngineFault, EngineProxy, Strike
 from tests.scenario.foreign_engine import ForeignEngine
 from tests.scenario.serving import serving
-from tests.scenario.test_foreign_engines import LOOPBACK, Declared, holds
+from tests.support import own_engine
+from tests.support.foreign_engines import LOOPBACK, Declared, holds
+from tests.support.own_engine import Ours, applied, impatient, ready_of, rests
+
+__all__ = ["impatient"]
 
 REPLAY = os.environ.get("TENANTRY_ENGINE_FAULT", "")
 SEED = int(os.environ.get("TENANTRY_SEED", "20261121"))
@@ -38,56 +36,15 @@ SAMPLE = 1
 """The normal tier has so many of the places of another's engine."""
 READS = 4
 """Of the requests that only read, so many are struck by each fault."""
-CONVERGES_S = 30.0
 CONTROLLED = 3
 """So many places are struck while a control is switched off."""
-PATIENCE_S = 2.0
-"""What the operator waits for an engine here, instead of 10 s and more."""
 
 
 class Told(Protocol):
-    """A platform that is told a story about engines behind a proxy."""
+    """A platform that goes through a story about engines behind a proxy."""
 
     async def tell(self, folder: Path, proxy: EngineProxy) -> list[Any]:
-        """What there is after each chapter."""
-
-
-class Ours:
-    """Engines of the platform itself, reached by sockets."""
-
-    async def tell(self, folder: Path, proxy: EngineProxy) -> list[Any]:
-        state, source = folder / "state", folder / "source"
-        state.mkdir(parents=True)
-        platform = await Platform.open(state, URL)
-        portraits = []
-        try:
-            async with proxy.serving() as url, serving(platform.http) as proxy.target:
-                through = _Through(url)
-                platform.engines._transport_for = lambda _: through
-                platform.attach(story.write(source, story.CHAPTERS[0]), "default")
-                await platform.start()
-                for chapter in story.CHAPTERS:
-                    story.write(source, chapter)
-                    await _told(platform, approve=chapter == "delete")
-                    await _rests(platform, proxy)
-                    with proxy.at_rest():
-                        portraits.append(await portrait(platform))
-                await through.aclose()
-        finally:
-            await platform.close()
-        return portraits
-
-
-class _Through(httpx.AsyncHTTPTransport):
-    """To the proxy, whatever the URL says."""
-
-    def __init__(self, proxy: str) -> None:
-        super().__init__()
-        self._proxy = httpx.URL(proxy)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        request.url = request.url.copy_with(host=self._proxy.host, port=self._proxy.port)
-        return await super().handle_async_request(request)
+        """The state after each chapter."""
 
 
 class Anothers:
@@ -101,11 +58,11 @@ class Anothers:
             async with declared.platform(LOOPBACK) as platform:
                 for chapter in ("create", "edit", "delete"):
                     self._write(declared, chapter)
-                    await _told(platform, approve=chapter == "delete")
-                    await _rests(platform, proxy)
+                    await applied(platform, proxy, approve=chapter == "delete")
+                    await rests(platform, proxy)
                     # A provider's id is of the engine's choice.
                     done = Counter(re.sub(r"/p-\d+", "", key) for key in engine.effects if not key.startswith("PUT "))
-                    portraits.append({"holds": holds(engine), "done": done, "ready": _ready(platform)})
+                    portraits.append({"holds": holds(engine), "done": done, "ready": ready_of(platform)})
             portraits.append([path.name for path in (declared.state / "incoming").rglob("*")])
         return portraits
 
@@ -117,57 +74,6 @@ class Anothers:
         if chapter == "delete":
             region, tenant = story.object_("Region", "eu", declared.region), story.object_("Tenant", "acme", "{}")
             (declared.folder / "platform.yaml").write_text("---".join((region, tenant)))
-
-
-async def _told(platform: Platform, *, approve: bool) -> None:
-    """What is written now, applied until nothing is left to do."""
-    async with asyncio.timeout(CONVERGES_S):
-        assert platform.source is not None
-        await platform.source.sync()
-        await _settled(platform)
-        if approve:
-            platform.source.syncer.approve()
-            await platform.source.sync()
-            await _settled(platform)
-
-
-async def _settled(platform: Platform) -> None:
-    """Nothing waits for another try, either."""
-    await platform.converged()
-    while any(reason in _TRIED_AGAIN for _, reason in _ready(platform).values()):
-        await asyncio.sleep(0.02)  # a back-off tells nobody when it ends
-        await platform.converged()
-
-
-_TRIED_AGAIN = ("EngineUnreachable", "EngineTimeout", "EngineFailing", "EngineAnswer", "NotAnEngine", "EngineNotRunning")
-
-
-def _ready(platform: Platform) -> dict[str, tuple[str, str]]:
-    """Status and reason by object."""
-    found = {}
-    for kind in set(TYPES) - {"Operation"}:
-        for resource in platform.cache.resources(kind):
-            ready = resource.status.condition("Ready")
-            if ready is not None:
-                found[str(resource.ref)] = (ready.status, ready.reason)
-    return found
-
-
-async def _rests(platform: Platform, proxy: EngineProxy) -> None:
-    """Looking at everything again writes nothing and changes no engine."""
-    struck = -1
-    while struck != proxy.struck:  # a look that is struck is one more
-        struck, before = proxy.struck, (_versions(platform), proxy.changes)
-        platform.runtime.resync()
-        await _settled(platform)
-    moved = dict(_versions(platform).items() ^ before[0].items())
-    assert (moved, proxy.changes) == ({}, before[1])
-
-
-def _versions(platform: Platform) -> dict[str, str]:
-    return {
-        str(resource.ref): resource.metadata.resource_version for kind in TYPES for resource in platform.cache.resources(kind)
-    }
 
 
 HOSTS: dict[str, Told] = {"ours": Ours(), "another's": Anothers()}
@@ -196,14 +102,6 @@ class Reference:
         return places
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FOREIGN_S", "FOREIGN_LONG_S"):
-        monkeypatch.setattr(engine_wire, name, PATIENCE_S)
-    for timeout in (engine_wire.TIMEOUT, engine_wire.LONG_TIMEOUT):
-        monkeypatch.setattr(timeout, "read", PATIENCE_S)
-
-
 async def _reference(host: str, folder: Path) -> Reference:
     proxy = EngineProxy()
     return Reference(await HOSTS[host].tell(folder / "reference", proxy), proxy)
@@ -218,7 +116,7 @@ async def _check(host: str, strike: Strike, reference: Reference, folder: Path) 
     try:
         portraits = await HOSTS[host].tell(folder, proxy)
     except TimeoutError:
-        raise AssertionError(f"has not converged in {CONVERGES_S} s; {replay}") from None
+        raise AssertionError(f"has not converged in {own_engine.CONVERGES_S} s; {replay}") from None
     except AssertionError as error:
         raise AssertionError(f"{error}; {replay}") from error
     assert proxy.struck, f"was not struck; {replay}"
@@ -270,7 +168,7 @@ async def test_without_a_control_it_fails(
 ) -> None:
     reference = await _reference(host, tmp_path)
     off(monkeypatch)
-    monkeypatch.setattr(sys.modules[__name__], "CONVERGES_S", 5.0)
+    monkeypatch.setattr(own_engine, "CONVERGES_S", 5.0)
     changes = [each for each in reference.places() if each.fault is fault and not each.key.startswith("GET ")]
     failed = []
     for number, strike in enumerate(random.Random(SEED).sample(changes, CONTROLLED)):

@@ -17,9 +17,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from tenantry.engine.packages.build import build
 from tenantry.engine.service import Engine
 from tenantry.model.verdicts import Halt, Transient
+from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
 from tests.unit.engine.archives import write_package
@@ -59,7 +59,7 @@ class World(NamedTuple):
         return await client.request(method, path, **options)
 
     async def state(self) -> list[Any]:
-        """All that the engine tells."""
+        """All that the engine answers."""
         told = await self.ask("GET", f"{DATA}/accounts")
         return [
             told.json() if told.is_success else told.status_code,
@@ -142,6 +142,7 @@ async def test_a_database_that_may_not_grow_refuses_and_keeps_every_row(tmp_path
 
         assert engine._database._engine is not None
         event.listen(engine._database._engine, "connect", limited)
+        engine._database._engine.dispose()  # connections that are kept have no such limit
         rows = [{"name": f"{n:040}"} for n in range(1000)]
         refused = await editor.post(f"{DATA}/accounts", json=rows)
         assert (refused.status_code, refused.json()["error"].startswith(f"{TOLD}database or disk is full")) == (503, True)
@@ -153,6 +154,7 @@ async def test_a_database_that_may_not_grow_refuses_and_keeps_every_row(tmp_path
         with pytest.raises(Halt, match="DiskUnwritable"):
             await engine.install("crm", "2.0.0")
         event.remove(engine._database._engine, "connect", limited)
+        engine._database._engine.dispose()
         assert [row["name"] for row in (await editor.get(f"{DATA}/accounts")).json()] == ["a"]
         assert (await engine.apps())[0].version == "1.0.0"
         await engine.install("crm", "2.0.0")

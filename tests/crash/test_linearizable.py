@@ -25,7 +25,7 @@ SEED = int(os.environ.get("TENANTRY_SEED", "20261123"))
 
 
 def lines_of(folder: Path, run: int, answers: int, *options: str) -> list[str]:
-    """What the clients printed until they were killed, after so many answers."""
+    """The lines that the clients printed until they were killed, after so many answers."""
     environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.crash.swapping_clients", str(folder), str(run), *options]
     lines: list[str] = []

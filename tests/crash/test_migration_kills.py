@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+import sqlalchemy as sa
 
+from tenantry.engine.migration import indexes
+from tenantry.engine.service import Engine
 from tests.campaigns.tried import Tried
-from tests.crash.mortal_installs import CHANGES, Site, doomed, install, prepared
+from tests.crash.mortal_installs import CHANGES, EngineState, as_installed, doomed, install, prepared
 from tests.scenario.postgres import server
 
 __all__ = ["server"]
@@ -49,19 +53,37 @@ async def _campaign(folder: Path, address: str | None, change: str, *, every: in
         point = f"{'postgresql' if address else 'sqlite'}:{change}:{at}"
         if REPLAY and point != REPLAY:
             continue
-        site = template.copy(folder / "site")
-        if await asyncio.to_thread(doomed, site, after, at):
+        state = template.copy(folder / "state")
+        if await asyncio.to_thread(doomed, state, after, at):
             break
-        ends.append(await _look(site, after, old, new, point))
+        ends.append(await _look(state, after, old, new, point))
         tried()
-        site.remove()
+        state.remove()
     assert REPLAY or ends[0] == "old"
     assert REPLAY or every > 1 or ends[-1] == "new"
 
 
-async def _look(site: Site, version: str, old: list[str], new: list[str], point: str) -> str:
-    found = await asyncio.to_thread(site.portrait)
+async def _look(state: EngineState, version: str, old: list[str], new: list[str], point: str) -> str:
+    found = as_installed(await asyncio.to_thread(state.portrait))
     between = sorted(set(found) ^ set(new))
     assert found in (old, new), f"something between: TENANTRY_KILL_POINT='{point}': {between}"
-    assert await install(site, version) == new, f"does not converge: TENANTRY_KILL_POINT='{point}'"
+    assert await install(state, version) == new, f"does not converge: TENANTRY_KILL_POINT='{point}'"
     return "old" if found == old else "new"
+
+
+@pytest.mark.slow
+async def test_an_upgrade_builds_an_index_ahead_on_postgresql(server: str, tmp_path: Path) -> None:
+    """Else the campaign would not kill there."""
+    state = await prepared(tmp_path, server, "1")
+    engine = await Engine.open(state.data, database_url=state.url)
+    names: list[str] = []
+    real = indexes.build
+
+    def build(connection: sa.Connection, wanted: tuple[indexes.Ahead, ...], seconds: float) -> None:
+        names.extend(one.table for one in wanted)
+        real(connection, wanted, seconds)
+
+    with patch.multiple(indexes, build=build, LEAST_BYTES=0):
+        await engine.install("crm", "2", allow_drops=True)
+    await engine.close()
+    assert names == ["crm__notes"]

@@ -19,15 +19,12 @@ import pytest
 
 from tenantry.adapters.store.schema import read_version
 from tenantry.adapters.store.sqlite import DATABASE_FILE
-from tests.campaigns.scale import at_full
 from tests.crash import story
 from tests.crash.campaign import copy_of, run
 from tests.scenario.cli import COMMAND, PATIENCE_S, called, environment, until
 
 KILLS = 20
 """Moments of each chapter."""
-STEP = at_full(1, otherwise=3)
-"""The slow tier kills at every third of them, the campaign at every one."""
 ENVIRONMENTS = 50
 WITH_APP = range(5)
 RESTS_S = 3.0
@@ -64,7 +61,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Chapter]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", range(0, KILLS, STEP))
+@pytest.mark.parametrize("moment", range(KILLS))
 @pytest.mark.parametrize("name", story.CHAPTERS)
 def test_a_killed_up_is_started_again_and_comes_to_the_same_end(
     name: str, moment: int, chapters: dict[str, Chapter], tmp_path: Path
@@ -134,7 +131,7 @@ def _killed(state: Path, source: Path, version: int, *, approve: bool = False) -
 
 
 class Come:
-    """Has the store come to a version, or to rest before it? Who waits, and is written to wait, differs from run to run."""
+    """True once the store has come to a version, or to rest before it. The objects that wait differ from run to run."""
 
     def __init__(self, state: Path, version: int) -> None:
         self._state, self._version = state, version

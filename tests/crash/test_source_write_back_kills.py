@@ -50,7 +50,7 @@ def held(kind: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def applied(remote: Remote, folder: Path) -> dict[str, dict[str, Any]]:
-    """What it holds of tenants and environments, by name, once the Source has applied the tip."""
+    """Its tenants and environments, by name, once the Source has applied the tip."""
     tip = remote.git("rev-parse", "main")
     until(lambda: [each["status"].get("revision") for each in held("sources", folder)] == [tip])
     return {each["metadata"]["name"]: each for kind in ("tenants", "environments") for each in held(kind, folder)}

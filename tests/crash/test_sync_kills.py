@@ -17,7 +17,7 @@ from tests.scenario.repositories import Remote
 pytestmark = [pytest.mark.slow, pytest.mark.campaign]
 API = "apiVersion: tenantry.dev/v1alpha1\n"
 COMMANDS = 6
-"""A sync runs at least as many: it asks, fetches, resolves, lists, reads, tells who changed what, and notes."""
+"""A sync runs at least as many: it asks, fetches, resolves, lists, reads, finds out who changed what, and notes."""
 
 
 def tenant(name: str, display: str) -> str:

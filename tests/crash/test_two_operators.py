@@ -5,19 +5,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenantry.bootstrap.seat import now
+from tenantry.runtime.clock import now
 from tests.campaigns.scale import at_full
 from tests.campaigns.tried import Tried
 from tests.crash.faulty_feed import FaultyFeed
-from tests.crash.test_watches import CHAPTERS, tell, told
-from tests.crash.watched_platform import Cluster, CountingSeat, Watched
+from tests.crash.watched_platform import Cluster, CountingPassPorts, Watched, sharing
+from tests.support.watched_story import CHAPTERS, tell, told
 
 RUNS = at_full(20, otherwise=2)
 APART = timedelta(hours=1)
@@ -51,14 +50,7 @@ def _feed(cluster: Cluster, chance: random.Random) -> FaultyFeed:
 
 def _share(first: Watched, second: Watched, made: Counter[str]) -> None:
     """Engines are outside of both."""
-    ports = first.platform.ports
-    shared = replace(
-        second.platform.ports,
-        deployer=ports.deployer,
-        engines=ports.engines,
-        fingerprint_key=ports.fingerprint_key,
-    )
-    second.platform.runtime._cycle._seat = CountingSeat(shared, made)
+    second.platform.runtime._cycle._seat = CountingPassPorts(sharing(second.platform.ports, first), made)
 
 
 @pytest.mark.slow

@@ -6,91 +6,32 @@ import asyncio
 import errno
 import hashlib
 import os
-import random
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
 
 from tenantry.adapters.blobs import FolderBlobs
-from tenantry.engine.access import Served
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
-from tenantry.engine.server import engine_app
-from tenantry.engine.service import Engine
-from tenantry.model.facts import Password
+from tenantry.packages.check import inspect
 from tenantry.rest import uploads
-from tenantry.rest.uploads import Uploads
 from tests.campaigns.tried import Tried
 from tests.scenario.cli import serving as process
-from tests.scenario.data_world import MANIFEST
-from tests.scenario.serving import serving
+from tests.support.patience import DEADLINE_S
+from tests.support.upload_world import API, World, form, packed, world
+
+__all__ = ["world"]
 
 OFFSETS = 40
 AT_ONCE = 20
-API = "/api/v1/admin/apps"
-
-
-class World(NamedTuple):
-    """A served engine. signed: the header of its admin; body: a whole multipart upload of the package."""
-
-    folder: Path
-    engine: Engine
-    url: str
-    signed: dict[str, str]
-    package: bytes
-    body: bytes
-
-    @property
-    def typed(self) -> dict[str, str]:
-        return {**self.signed, "Content-Type": "multipart/form-data; boundary=B"}
-
-    def left(self) -> set[str]:
-        """Every file of the engine but its database and keys, and of the folder of uploads."""
-        found = (path for path in self.folder.rglob("*") if path.is_file() and "engine.db" not in path.name)
-        return {path.name for path in found if path.name not in ("key.jwk", "secret.key")}
-
-    async def upload(self) -> httpx.Response:
-        async with httpx.AsyncClient(base_url=self.url, timeout=60) as client:
-            return await client.post(f"{API}/upload", content=self.body, headers=self.typed)
-
-
-def packed(folder: Path, size: int = 300_000) -> bytes:
-    source = folder / "source"
-    (source / "content").mkdir(parents=True)
-    (source / "app.yaml").write_text(MANIFEST)
-    (source / "content" / "large.bin").write_bytes(random.Random(3).randbytes(size))
-    build(source, folder / "crm.tapp")
-    return (folder / "crm.tapp").read_bytes()
-
-
-def form(package: bytes) -> bytes:
-    return b'--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' + package + b"\r\n--B--\r\n"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    package = packed(tmp_path)
-    folder = tmp_path / "engine"
-    (folder / "incoming").mkdir(parents=True)
-    async with AsyncExitStack() as stack:
-        engine = await Engine.open(folder)
-        stack.push_async_callback(engine.close)
-        await engine.set_admin_password(Password(clear="the admin's password"))
-        served = Served(engine, folder / "key.jwk")
-        token = await served.issue((await engine.identities())[0])
-        app = engine_app(lambda request: served, Uploads(folder / "incoming"))
-        url = await stack.enter_async_context(serving(app))
-        yield World(folder, engine, url, {"Authorization": f"Bearer {token}"}, package, form(package))
 
 
 async def _until_empty(world: World) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while world.left():  # noqa: ASYNC110 - a folder sets no event
             await asyncio.sleep(0.005)
 
@@ -239,8 +180,8 @@ def test_an_engine_that_is_killed_during_an_upload_has_all_of_it_or_nothing(tmp_
         headers = {"Content-Type": "multipart/form-data; boundary=B", "Content-Length": str(len(body))}
         with pytest.raises(httpx.TransportError):
             auth = ("admin", password.read_text().strip())
-            httpx.post(f"{running.url}{API}/upload", content=pieces(), headers=headers, auth=auth, timeout=30)
-        running.process.wait(30)
+            httpx.post(f"{running.url}{API}/upload", content=pieces(), headers=headers, auth=auth, timeout=DEADLINE_S)
+        running.process.wait(DEADLINE_S)
     with process(*arguments, cwd=tmp_path) as running:
         auth = ("admin", password.read_text().strip())
         told = [one["availableVersions"] for one in httpx.get(f"{running.url}{API}", auth=auth).json()["data"]]
@@ -250,6 +191,6 @@ def test_an_engine_that_is_killed_during_an_upload_has_all_of_it_or_nothing(tmp_
         with tempfile.TemporaryFile() as again:
             again.write(package)
             again.seek(0)
-            answer = httpx.post(f"{running.url}{API}/upload", files={"file": ("crm.tapp", again)}, auth=auth, timeout=30)
+            answer = httpx.post(f"{running.url}{API}/upload", files={"file": ("crm.tapp", again)}, auth=auth, timeout=DEADLINE_S)
         assert answer.status_code == 200
     tried()

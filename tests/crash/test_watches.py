@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from tenantry.model.resource import Document, Ref, held_of
+from tenantry.model.resource import Ref, held_of
 from tests.campaigns.scale import at_full
 from tests.campaigns.tried import Tried
 from tests.crash.faulty_feed import FaultyFeed, WatchFault
-from tests.crash.watched_platform import Cluster, Moment, document, environment, secret
+from tests.crash.watched_platform import Cluster, Moment, document, environment
+from tests.support.watched_story import tell, told
 
 REPLAY = os.environ.get("TENANTRY_WATCH_POINT", "")
 SEED = int(os.environ.get("TENANTRY_SEED", "20261123"))
@@ -27,47 +28,6 @@ LAGGING = at_full(50, otherwise=3)
 LAGS_S = (10.0, 60.0) if LAGGING == 50 else (0.1, 0.4)
 STALE_S = 0.3
 """For so long the older state is all that the operator sees."""
-CHAPTERS = ("create", "edit", "delete")
-
-
-def told(chapter: str) -> list[Document]:
-    """What is declared in a chapter."""
-    region, acme = document("Region", "eu"), document("Tenant", "acme", displayName="Acme")
-    if chapter == "delete":
-        return [region, acme, environment("acme", "live")]
-    edited = chapter == "edit"
-    who = {"environment": "dev", "username": "ann", "passwordSecretRef": {"name": "ann"}}
-    issuer = {"environment": "dev", "issuerUrl": "https://issuer.example", "clientId": "two" if edited else "one"}
-    return [
-        region,
-        acme,
-        document("Tenant", "umbra", displayName="Umbra 2" if edited else "Umbra"),
-        environment("acme", "live"),
-        environment("acme", "dev", slug="develop" if edited else "dev"),
-        environment("umbra", "solo"),
-        secret("tenant-acme", "ann", "a changed password" if edited else "a first password"),
-        document("Identity", "ann", "tenant-acme", **who),
-        document("IdentityProvider", "corp", "tenant-acme", **issuer),
-    ]
-
-
-async def tell(folder: Path, feed_of: Any = FaultyFeed) -> tuple[Any, FaultyFeed]:
-    """The end of the story as one operator sees it through a feed."""
-    cluster = Cluster(folder)
-    feed = feed_of(cluster.store)
-    async with cluster.operator(feed) as operator:
-        for chapter in CHAPTERS:
-            await cluster.declare(told(chapter))
-            await operator.settled()
-        end = await operator.portrait()
-        before = cluster.store.version
-        operator.platform.runtime.resync()
-        await operator.settled()
-        assert cluster.store.version == before, "looking at everything again writes something"
-    assert set(cluster.made.values()) == {1}, f"engines by id: {cluster.made}"
-    live = (await cluster.store.list("Environment"))[0]
-    assert cluster.engines() == sorted(each["metadata"]["uid"] for each in live), "an engine is left"
-    return end, feed
 
 
 # R4
@@ -98,7 +58,7 @@ DEV = Ref("Environment", "tenant-acme", "dev")
 
 
 async def replaced(cluster: Cluster) -> list[Moment]:
-    """What the store held after each write, while objects came, went, and came again under the same names."""
+    """The store's objects after each write, while objects came, went, and came again under the same names."""
     moments = cluster.recorded()
     async with cluster.operator() as operator:
         for chapter in ("create", "delete", "create"):
@@ -151,7 +111,7 @@ async def _under_lag(folder: Path, lag_s: float, restarts: bool) -> None:
     cluster = Cluster(folder)
     uids = []
     async with cluster.operator(FaultyFeed(cluster.store, lag_s=lag_s)) as operator:
-        write = operator.platform.writing
+        write = operator.platform.state.writing
         for each in (document("Region", "eu"), document("Tenant", "acme")):
             await write.create(each)
         await operator.platform.runtime.idle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +15,15 @@ from tenantry.adapters.store.event_log import EventLog
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.semantics import Request
 from tenantry.bootstrap.embedded import Platform
-from tenantry.bootstrap.seat import FOLLOWED
+from tenantry.bootstrap.pass_ports import Ports
 from tenantry.hosts.standalone import Standalone
 from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.facts import Caller, EngineSpec
 from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, Document, Ref, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Hands, World
-from tenantry.runtime.following import TrackedView
+from tenantry.runtime.reconcile.following import TrackedView
 from tests.crash.campaign import URL, Doom, MortalSeat, MortalStore, copy_of, portrait
 from tests.crash.faulty_feed import FaultyFeed
 
@@ -56,8 +57,8 @@ class CountingDeployer:
 
 
 @dataclass(frozen=True)
-class CountingSeat:
-    """runtime.cycle.Seat whose deployer counts."""
+class CountingPassPorts:
+    """runtime.cycle.PassPorts whose deployer counts."""
 
     real: Any
     made: Counter[str]
@@ -82,14 +83,21 @@ class Cluster:
     made: Counter[str] = field(default_factory=Counter)
 
     @asynccontextmanager
-    async def operator(self, feed: FaultyFeed | None = None, doom: Doom | None = None) -> AsyncIterator[Watched]:
-        """Run an operator that sees the store through the feed. doom: counts its writes and effects, and may strike one."""
+    async def operator(
+        self,
+        feed: FaultyFeed | None = None,
+        doom: Doom | None = None,
+        through: Callable[[Ports], Ports] = lambda ports: ports,
+    ) -> AsyncIterator[Watched]:
+        """Run an operator that sees the store through the feed. doom: counts its writes and effects, and may strike one.
+
+        through: gives the ports that it uses instead of its own."""
         self.state.mkdir(exist_ok=True, parents=True)
         feed = feed or FaultyFeed(self.store)
         doom = doom or Doom()
         platform = await Platform.open(self.state, URL, MortalStore(self.store, doom))  # type: ignore[arg-type]
-        platform.runtime._cycle._seat = CountingSeat(MortalSeat(platform.ports, doom), self.made)
-        platform.host = Standalone(feed, platform.cache, platform.runtime, FOLLOWED, RESYNC_S)
+        platform.runtime._cycle._seat = CountingPassPorts(MortalSeat(through(platform.ports), doom), self.made)
+        platform.host = Standalone(feed, platform.state.cache, platform.runtime, FOLLOWED, RESYNC_S)
         try:
             await platform.start()
             yield Watched(platform, feed, doom)
@@ -185,6 +193,12 @@ class Watched:
     async def portrait(self) -> dict[str, Any]:
         """Return what there is, without what differs from run to run."""
         return await portrait(self.platform)
+
+
+def sharing(ports: Ports, beside: Watched) -> Ports:
+    """Return the ports with the engines of another operator: those are outside of both."""
+    others = beside.platform.ports
+    return replace(ports, deployer=others.deployer, engines=others.engines, fingerprint_key=others.fingerprint_key)
 
 
 def document(kind: str, name: str, namespace: str = "", **spec: Any) -> Document:

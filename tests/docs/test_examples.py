@@ -17,9 +17,6 @@ from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.bootstrap.embedded import Platform
-from tenantry.engine.packages.build import build
-from tenantry.engine.packages.check import inspect
-from tenantry.engine.packages.manifest import Manifest, parse_manifest
 from tenantry.engine.service import Engine
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import KINDS
@@ -27,6 +24,9 @@ from tenantry.model.facts import EngineApp
 from tenantry.model.resource import CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, Document, Ref
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.build import build
+from tenantry.packages.check import inspect
+from tenantry.packages.manifest import Manifest, parse_manifest
 
 ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(path for path in ROOT.glob("[0-9]*") if path.is_dir())
@@ -146,7 +146,7 @@ async def test_an_example_becomes_ready(example: Path, tmp_path: Path) -> None:
         platform.attach(example, "default")
         await platform.start()
         await platform.converged()
-        stored = [document for kind in KINDS for document in (await platform.store.list(kind))[0]]
+        stored = [document for kind in KINDS for document in (await platform.state.store.list(kind))[0]]
         declared = {
             (d["kind"], d["metadata"].get("namespace", ""), d["metadata"]["name"])
             for d in await documents(example, tmp_path / "scratch")
@@ -173,7 +173,7 @@ async def test_the_refusal_that_the_example_tells_of_and_its_permission(tmp_path
         apps.write_text(apps.read_text("utf-8").replace('version: "1.1.0"', 'version: "2.0.0"'), "utf-8")
         await source.sync()
         await platform.converged()
-        refused = await platform.store.get(STAGING)
+        refused = await platform.state.store.get(STAGING)
         stalled = next(one for one in refused["status"]["conditions"] if one["type"] == "Stalled")
         assert stalled["reason"] == "DropsRefused"
         assert "drops column Customer.Fax" in stalled["message"]
@@ -183,7 +183,7 @@ async def test_the_refusal_that_the_example_tells_of_and_its_permission(tmp_path
         apps.write_text(allowed, "utf-8")
         await source.sync()
         await platform.converged()
-        installed = await platform.store.get(STAGING)
+        installed = await platform.state.store.get(STAGING)
         assert is_ready(installed)
         assert installed["status"]["installedVersion"] == "2.0.0"
     finally:

@@ -35,7 +35,9 @@ def kind_of(page: Path) -> str:
 
 def section_of(page: Path, title: str) -> str:
     """The text below a heading of the second level."""
-    return page.read_text("utf-8").split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+    _, heading, below = page.read_text("utf-8").partition(f"\n## {title}\n")
+    assert heading, f"docs/kinds/{page.name} has no heading `## {title}`; write it, if only to say that there is nothing"
+    return below.split("\n## ", 1)[0]
 
 
 def table_of(page: Path, title: str) -> dict[str, str]:
@@ -45,7 +47,7 @@ def table_of(page: Path, title: str) -> dict[str, str]:
 
 
 def fields_of(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Each field that a person writes, and how its default is told; a reference to a Secret counts as one."""
+    """Each field that a person writes, with its default as the page says it; a reference to a Secret counts as one."""
     for name, field in schema["properties"].items():
         path = f"{prefix}{name}"
         inner, inside = field, f"{path}."
@@ -82,7 +84,7 @@ def test_a_page_s_yaml_is_admitted(page: Path) -> None:
 def test_a_page_names_every_field_and_its_default(page: Path) -> None:
     spec = crds.object_schema(OURS[kind_of(page)])["properties"]["spec"]
     told, wanted = table_of(page, "Fields"), dict(fields_of(spec))
-    assert set(told) == set(wanted)
+    assert set(told) == set(wanted), f"docs/kinds/{page.name}: the table below `## Fields` names other fields than the spec"
     certain = {name: default for name, default in wanted.items() if default}
     assert {name: told[name] for name in certain} == certain
 

@@ -19,6 +19,11 @@ def would_run(target: str, folder: Path) -> list[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+def test_the_list_of_targets_fits_80_columns() -> None:
+    listed = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line for line in listed.stdout.splitlines() if len(line) > 80] == []
+
+
 def test_up_installs_what_running_needs_from_its_lock(tmp_path: Path) -> None:
     commands = would_run("up", tmp_path)
     assert commands[0].startswith('echo "Installing into ')

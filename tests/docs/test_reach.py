@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "kubernetes-security.md"
 
 
 def table() -> str:
-    return "\n".join(("| account | with its token one can | |", "| --- | --- | --- |", *(each.row for each in ATTEMPTS)))
+    return "\n".join(("| account | with its token one can | answer |", "| --- | --- | --- |", *(each.row for each in ATTEMPTS)))
 
 
 def test_the_page_has_each_row_that_is_tried() -> None:
@@ -24,6 +24,6 @@ def test_no_row_stands_there_twice() -> None:
 
 
 if __name__ == "__main__":
-    before, _, rest = PAGE.read_text().partition("| account | with its token one can | |")
+    before, _, rest = PAGE.read_text().partition("| account | with its token one can | answer |")
     PAGE.write_text(before + table() + "\n\n" + rest.partition("\n\n")[2])
     sys.stdout.write(f"{PAGE} is written\n")

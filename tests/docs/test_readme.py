@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 START_S, TOUR_S = 90, 240
 ADA = {"NAME": "Ada Lovelace", "EMAIL": "ada@example.com"}
+
+
+PICTURE = (ROOT / "README.md").read_text().split("```text\n")[1].split("```")[0]
 
 
 def blocks() -> list[str]:
@@ -43,6 +47,8 @@ def running(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
     folder, url = running
+    seen = subprocess.run([BIN / "tenantry", "tree", "europe"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert seen.replace(url, "http://127.0.0.1:8080") in PICTURE, "the picture shows what a reader sees"
     script = "set -euo pipefail\n" + "\n".join(blocks()).replace("http://127.0.0.1:8080", url)
     # A plan that finds no change exits with 0; every step of the tour does.
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"}
@@ -51,6 +57,9 @@ def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
+    promoted = told.index("app/production.music-store is Ready")
+    assert "└── app music-store 1.1.0  Ready" in told[promoted:], "the edit of a file arrives"
+    assert re.search(r"UPDATE_APP|UPGRADE_APP|INSTALL_APP", told[promoted:])
     assert "INFO environment trial: deploy" in told, "the log of the Operation tells its steps"
     assert '"result":"SUCCESS"' in told.replace(" ", "")
     refusal = told.index("drops column Customer.Fax (losing, ")
@@ -65,8 +74,7 @@ def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
 @pytest.mark.slow
 def test_the_tour_from_git_works_as_it_is_written(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     written = re.findall(r"^```sh gitops\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     script = "set -euo pipefail\ntrap 'kill %1 2> /dev/null || true' ERR\n" + "\n".join(written).replace("8081", str(port))
     people = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in ADA.items()}

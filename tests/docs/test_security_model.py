@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.references import REFERENCES, as_markdown
+from tests.scenario.references.references import REFERENCES, as_markdown
 
 ROOT = Path(__file__).parents[2]
 

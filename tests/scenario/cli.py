@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
@@ -21,13 +22,16 @@ from tenantry.cli.main import main
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 COMMAND = (sys.executable, "-m", "tenantry.cli.main")
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
+_HOME = tempfile.TemporaryDirectory(prefix="tenantry-home-")
+CONFIG = Path(_HOME.name)
+"""The folder of a person's own settings; it goes with this process."""
 
 
 def environment() -> dict[str, str]:
     """Without any setting of the machine that the tests run on."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("TENANTRY_")}
-    return kept | {"PYTHONPATH": str(OPERATOR), "COLUMNS": "200", "NO_COLOR": "1"}
+    return kept | {"PYTHONPATH": str(OPERATOR), "COLUMNS": "200", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(CONFIG)}
 
 
 def tenantry(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -44,9 +48,24 @@ def tenantry(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: st
     )
 
 
-def called(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process, which spares the imports. For client commands alone."""
-    out, err = io.StringIO(), io.StringIO()
+class Terminal(io.StringIO):
+    """Output that a program takes for a terminal's."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def called(
+    *arguments: str | Path, cwd: Path, stdin: str = "", columns: int = 0, asked: bool = False, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which spares the imports. For client commands only.
+
+    columns: of a terminal; 0 for a pipe. asked: a person is there, whose answers are `stdin`.
+    """
+    out = Terminal() if columns else io.StringIO()
+    err = Terminal() if asked else io.StringIO()
+    input_ = Terminal(stdin) if asked else io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    variables |= {"COLUMNS": str(columns)} if columns else {}
     argv = ["tenantry", *map(str, arguments)]
     around = mock.patch.dict(os.environ, environment() | variables, clear=True)
     with (
@@ -54,7 +73,7 @@ def called(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str)
         chdir(cwd),
         around,
         mock.patch("sys.argv", argv),
-        mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
+        mock.patch("sys.stdin", input_),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as ended,
@@ -124,3 +143,12 @@ def _until_url(process: subprocess.Popen[str]) -> Iterator[str]:
         yield line.rstrip("\n")
         if "http://" in line or time.monotonic() > deadline:
             return
+
+
+def completed(folder: Path, line: str) -> list[str]:
+    """The words that the command offers for the end of a line, as bash asks for them."""
+    words = line.split(" ")
+    asking = {"_TENANTRY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = tenantry(cwd=folder, **asking)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout.split()

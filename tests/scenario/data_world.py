@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import orjson
 from argon2 import PasswordHasher
 
 from tenantry.engine.access import Served
-from tenantry.engine.packages.build import build
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
+from tenantry.packages.build import build
+from tenantry.rest.fairness.lanes import Lane
 from tenantry.rest.uploads import Uploads
 from tests.scenario.serving import serving
 
@@ -101,3 +103,10 @@ async def signed_in(url: str, username: str) -> AsyncIterator[httpx.AsyncClient]
         token = (await client.post("/api/v1/auth/token", data=form)).json()["access_token"]
         client.headers["Authorization"] = f"Bearer {token}"
         yield client
+
+
+@contextmanager
+def no_threads() -> Iterator[None]:
+    """Work that wants a thread fails."""
+    with patch.object(Lane, "submit", side_effect=AssertionError("a thread")):
+        yield

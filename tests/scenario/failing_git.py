@@ -11,8 +11,8 @@ KILLS = ("kill-before", "kill-after")
 _SCRIPT = """#!/bin/sh
 test -e "{folder}/plan" || exec {git} "$@"
 read -r at mode < "{folder}/plan"
-echo $$ >> "{folder}/commands"
-count=$(grep -n -x -m 1 $$ "{folder}/commands")
+echo "$$ $(echo "$*" | tr '\\n' ' ') " >> "{folder}/commands"
+count=$(grep -n -m 1 "^$$ " "{folder}/commands")
 test "${{count%%:*}}" = "$at" || exec {git} "$@"
 case "$mode" in
 fail) echo "fatal: out of order" >&2; exit 1 ;;
@@ -27,8 +27,9 @@ esac
 class FailingGit:
     """A folder to put before all others into PATH. Its `git` is the real one until it is armed.
 
-    Each command appends its process id to a file, and its number is the line of that id. A sync in the background runs commands
-    at any time, so several may run at once: a file that holds a number would lose some of them, and be empty for a moment.
+    Each command appends a line with its process id and its arguments to a file, and its number is that line's. A sync in the
+    background runs commands at any time, so several may run at once: a file that holds a number would lose some of them, and be
+    empty for a moment.
     """
 
     folder: Path
@@ -47,7 +48,12 @@ class FailingGit:
         (self.folder / "plan.new").write_text(f"{at} {mode}\n")
         (self.folder / "plan.new").replace(self.folder / "plan")
 
+    def number_of(self, command: str) -> int:
+        """Return the number of the first command since it was armed that ran `git ... command ...`."""
+        lines = (self.folder / "commands").read_text().splitlines()
+        return next(number for number, line in enumerate(lines, 1) if f" {command} " in line)
+
     def disarm(self) -> int:
-        """How many commands there were since it was armed."""
+        """The number of commands since it was armed."""
         (self.folder / "plan").unlink()
         return len((self.folder / "commands").read_text().splitlines())

@@ -14,10 +14,10 @@ import httpx
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.api.app import create_app
 from tenantry.bootstrap.embedded import Platform
-from tenantry.hosts.standalone import SourceFeed
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import NotFound
-from tenantry.settings import Git, Settings
+from tenantry.runtime.following.feed import SourceFeed
+from tenantry.settings import GitRepositorySettings, Settings
 from tests.scenario.repositories import Remote
 from tests.scenario.rest_world import BASE, PASSWORD, declare_user
 
@@ -63,7 +63,7 @@ class World:
 
     async def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
         try:
-            return dict(await self.platform.writing.get(Ref(kind, namespace, name)))
+            return dict(await self.platform.state.writing.get(Ref(kind, namespace, name)))
         except NotFound:
             return None
 
@@ -73,21 +73,21 @@ class World:
         return str(found[0])
 
     def told(self, ref: str = "main") -> str:
-        """What the newest commit of a branch says."""
+        """Author, committer and message of the newest commit of a branch."""
         return self.remote.git("log", "-1", "--format=%an <%ae>%n%cn%n%B", ref)
 
 
 @asynccontextmanager
 async def git_world(state: Path, remote: Remote, tail: str = "@main", **git: Any) -> AsyncIterator[World]:
     """The source is read once, and whenever it is asked for; the remote is not polled."""
-    settings = Settings(state=state, git=Git(**{"interval": timedelta(hours=1), "write_back": "branch", **git}))
+    settings = Settings(state=state, git=GitRepositorySettings(**{"interval": timedelta(hours=1), "write_back": "branch", **git}))
     platform = await Platform.open(state, BASE, settings=settings)
     try:
         feed = platform.attach(parse_git_url(remote.url(tail)), "default")
         await platform.start()
         await platform.converged()
-        if await platform.store.list("User") and not any(
-            each["metadata"]["name"] == "root" for each in (await platform.store.list("User"))[0]
+        if await platform.state.store.list("User") and not any(
+            each["metadata"]["name"] == "root" for each in (await platform.state.store.list("User"))[0]
         ):
             await declare_user(platform, "root", "SUPERUSER")
         transport = httpx.ASGITransport(create_app(platform.facade), raise_app_exceptions=False)

@@ -30,7 +30,7 @@ class Host:
         self("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
 
     def __call__(self, *arguments: object, stdin: str = "") -> str:
-        """What a command that succeeds prints."""
+        """The output of a command that succeeds."""
         done = self.cli(*map(str, arguments), stdin=stdin)
         assert done.returncode == 0, done.stderr
         return str(done.stdout)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
+
+from tests.support.ports import free_port
 
 USERS = (
     {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com", "groups": ["everyone", "crm:reader"]},
@@ -15,25 +19,18 @@ USERS = (
 )
 
 
-def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 class IdentityProvider:
     """The provider; each of its processes has a key of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, users: Sequence[Mapping[str, object]] = USERS) -> None:
+        self.users = users
         self._port = free_port()
         self._process: asyncio.subprocess.Process | None = None
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
         """Returns once it answers."""
-        users = [word for user in USERS for word in ("--user-claims", json.dumps(user))]
+        users = [word for user in self.users for word in ("--user-claims", json.dumps(user))]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "oidc_provider_mock", "--port", str(self._port), *users,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
@@ -57,9 +54,32 @@ async def _answers(client: httpx.AsyncClient, url: str) -> bool:
 
 
 async def authorized(location: str, sub: str) -> str:
-    """Where the provider sends the browser once `sub` has signed in there."""
+    """The URL to which the provider sends the browser once `sub` has signed in there."""
     async with httpx.AsyncClient() as browser:
         answer = await browser.post(location, data={"sub": sub})
         assert answer.status_code == 302, answer.text
         target: str = answer.headers["location"]
         return target
+
+
+@asynccontextmanager
+async def provider_of(*users: Mapping[str, object]) -> AsyncIterator[IdentityProvider]:
+    """A running provider that knows those users."""
+    provider = IdentityProvider(users)
+    await provider.start()
+    try:
+        yield provider
+    finally:
+        await provider.stop()
+
+
+def trusting(url: str, folder: Path) -> dict[str, str]:
+    """Settings of a platform to whose console the issuer signs people in. folder: for the client's secret."""
+    secret = folder / "client-secret"
+    secret.write_text("s3cret/+\n")
+    issuer = {"issuer": url, "audience": "tenantry", "client_id": "console", "client_secret": str(secret), "name": "Example"}
+    return {
+        "TENANTRY_ISSUERS": json.dumps([issuer]),
+        "TENANTRY_OUTBOUND__HTTP": "true",
+        "TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8",
+    }

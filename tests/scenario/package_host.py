@@ -1,4 +1,4 @@
-"""A host of package files that misbehaves as it is told to."""
+"""A host of package files that misbehaves on demand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cut(body: bytes) -> Answer:
 
 
 def endless(piece: bytes, pause: float = 0.0) -> Answer:
-    """The same piece again and again, of no length that is told."""
+    """The same piece again and again, without a Content-Length."""
 
     async def answer(send: Send) -> None:
         await _start(send, 200, {})

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.scenario.tools import lacking
+from tests.support.ports import free_port
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 # PostgreSQL refuses to run as root; Debian's package brings a user for it.
@@ -24,20 +25,27 @@ _USER = "postgres" if os.geteuid() == 0 else None
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The URL of a running server, without a database's name. Skips where the binaries are missing."""
+    with running() as address:
+        yield address
+
+
+@contextmanager
+def running(*, durable: bool = False) -> Iterator[str]:
+    """The same for a block. durable: a commit waits for the disk."""
     if not (BINARIES / "initdb").exists():
         lacking(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
     folder = Path(tempfile.mkdtemp(prefix="pg"))
     if _USER:
         shutil.chown(folder, _USER)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     _run("initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-    options = f"-k {folder} -p {port} -h 127.0.0.1 -F -c timezone=Asia/Tokyo"
+    options = f"-k {folder} -p {port} -h 127.0.0.1 -c fsync={'on' if durable else 'off'} -c timezone=Asia/Tokyo"
     _run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
-    yield f"tests@127.0.0.1:{port}"
-    _run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
-    shutil.rmtree(folder)
+    try:
+        yield f"tests@127.0.0.1:{port}"
+    finally:
+        _run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
+        shutil.rmtree(folder)
 
 
 def database_url(server: str) -> str:

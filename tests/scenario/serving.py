@@ -10,6 +10,8 @@ from typing import Any
 
 import uvicorn
 
+from tests.support.patience import DEADLINE_S
+
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
@@ -18,7 +20,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
         task = asyncio.create_task(server.serve(sockets=[listener]))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(DEADLINE_S):
             while not server.started:  # noqa: ASYNC110 - a server sets no event
                 await asyncio.sleep(0.01)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

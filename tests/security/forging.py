@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tenantry.engine.outbound import Rules
+from tenantry.rest.outbound import Rules
 
 LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
 CLIENT = "tenantry"
@@ -75,7 +76,7 @@ class Issuer:
 
 
 class Trusting(Protocol):
-    """What trusts `issuer` and, where there are two, `other`."""
+    """The parties that trust `issuer` and, where there are two, `other`."""
 
     issuer: Issuer
     other: Issuer
@@ -83,7 +84,7 @@ class Trusting(Protocol):
 
 
 def published() -> list[dict[str, Any]]:
-    """What the trusted issuer publishes: good keys, and some that nothing may be verified with."""
+    """The keys that the trusted issuer publishes: good ones, and some that nothing may be verified with."""
     return [*(key.as_dict(private=False) for key in (RSA, EC, ED, PINNED, SHORT, PAIR)), OCT.as_dict(private=True)]
 
 
@@ -115,6 +116,11 @@ def signed(head: Mapping[str, Any], payload: bytes, key: Any) -> str:
     first = f"{b64(orjson.dumps(head))}.{b64(payload)}"
     algorithm = jws.JWSRegistry.algorithms["RS256" if head.get("alg") not in ALGORITHMS else head["alg"]]
     return f"{first}.{b64(algorithm.sign(first.encode(), key))}"
+
+
+def halved(claims: Mapping[str, Any]) -> bytes:
+    """JSON with half of a surrogate pair in a name and in a value."""
+    return json.dumps({**claims, "\ud800": "\udfff"}).encode()
 
 
 def b64(raw: bytes) -> str:
@@ -196,6 +202,8 @@ FORGED: dict[str, Callable[[Trusting], str]] = {
     "a subject that is a number": lambda world: token_of(world, sub=1),
     "a subject too long": lambda world: token_of(world, sub="a" * 256),
     "a subject with a line end": lambda world: token_of(world, sub="ada\nadmin"),
+    "half a character in a claim": lambda world: signed({"alg": "RS256", "kid": "rsa"}, halved(claims_of(world)), RSA),
+    "half a character as a header": lambda world: f"{b64(halved({'alg': 'RS256'}))}.{b64(orjson.dumps(claims_of(world)))}.AA",
     "claims that are a list": lambda world: signed({"alg": "RS256", "kid": "rsa"}, b"[]", RSA),
     "claims that are no JSON": lambda world: signed({"alg": "RS256", "kid": "rsa"}, b"{", RSA),
     "a header nested deep": lambda world: ".".join((DEEP, b64(orjson.dumps(claims_of(world))), "AA")),

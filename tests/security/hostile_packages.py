@@ -308,7 +308,7 @@ def hostile() -> Mapping[str, Make]:
 
 
 def good() -> bytes:
-    """What the mutations start from."""
+    """The packages that the mutations start from."""
     return zipped(
         Entry(b"content/", b"", mode=stat.S_IFDIR | 0o755),
         Entry(b"content/index.html", b"<h1>CRM</h1>" * 40, zipfile.ZIP_DEFLATED),

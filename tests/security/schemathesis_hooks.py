@@ -1,4 +1,4 @@
-"""What schemathesis does not know by itself: how a package is sent. Its process loads this by SCHEMATHESIS_HOOKS."""
+"""Hooks that teach schemathesis to send a package. Its process loads them by SCHEMATHESIS_HOOKS."""
 
 from __future__ import annotations
 

@@ -13,21 +13,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tenantry.cli import patience
-from tenantry.cli.serving import KEEP_ALIVE_S, serving
-from tenantry.cli.sockets import listening
-from tenantry.settings import Http
+from tenantry.cli.clients.sockets import listening
+from tenantry.cli.processes.http import slow_clients
+from tenantry.cli.processes.serving import KEEP_ALIVE_S, serving
+from tenantry.settings import HttpSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 NEVER_S = KEEP_ALIVE_S - 15.0
-"""What has not happened after this time never will. Idle connections end by themselves only later."""
+"""Time after which nothing more happens. Idle connections end by themselves only later."""
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture(autouse=True)
 def heads_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is closed has made room: its head was not late."""
-    monkeypatch.setattr(patience, "HEAD_S", 3600.0)
+    monkeypatch.setattr(slow_clients, "HEAD_S", 3600.0)
 
 
 async def seen(request: Request) -> Response:
@@ -36,7 +36,7 @@ async def seen(request: Request) -> Response:
 
 
 @asynccontextmanager
-async def world(http: Http) -> AsyncIterator[int]:
+async def world(http: HttpSettings) -> AsyncIterator[int]:
     bound = listening("127.0.0.1", 0)
     async with serving(Starlette(routes=[Route("/", seen)]), bound, http):
         yield bound.getsockname()[1]
@@ -62,7 +62,7 @@ async def is_closed(streams: Streams) -> bool:
 
 
 async def test_an_address_at_its_limit_loses_its_own_oldest_idle_connection() -> None:
-    async with world(Http(per_address=5)) as port:
+    async with world(HttpSettings(per_address=5)) as port:
         held = [await connected(port, "127.0.0.2") for _ in range(5)]
         assert await asked(held[0]) == b"HTTP/1.1 200"
         other = await connected(port, "127.0.0.3")
@@ -73,7 +73,7 @@ async def test_an_address_at_its_limit_loses_its_own_oldest_idle_connection() ->
 
 
 async def test_a_full_server_takes_the_place_from_whoever_holds_most() -> None:
-    async with world(Http(connections=6, per_address=5)) as port:
+    async with world(HttpSettings(connections=6, per_address=5)) as port:
         held = [await connected(port, "127.0.0.2") for _ in range(5)]
         few = await connected(port, "127.0.0.3")
         newcomer = await connected(port, "127.0.0.4")
@@ -93,5 +93,5 @@ PROXIES = {
 @pytest.mark.parametrize(("proxies", "told"), PROXIES.values(), ids=PROXIES)
 async def test_only_a_named_proxy_is_believed(proxies: str, told: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
-    async with world(Http(proxies=proxies)) as port, httpx.AsyncClient() as client:
+    async with world(HttpSettings(proxies=proxies)) as port, httpx.AsyncClient() as client:
         assert (await client.get(f"http://127.0.0.1:{port}/", headers=HEADERS)).json() == told

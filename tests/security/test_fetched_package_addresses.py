@@ -1,4 +1,4 @@
-"""Where a package comes from is a tenant's word, and what that host answers a stranger's: neither leads the platform inside."""
+"""A tenant names the host of a package, and a stranger answers there: neither leads the platform inside."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 from tenantry.adapters.fetching.downloads import Downloads
 from tenantry.adapters.fetching.registry import find_package
 from tenantry.adapters.guarded import GuardedTransport
-from tenantry.engine.outbound import Rules
 from tenantry.model.verdicts import Halt
+from tenantry.rest.outbound import Rules
 from tests.campaigns.tried import Tried
-from tests.security.test_outbound import URLS, Listener, listener, resolver
+from tests.support.hostile_addresses import URLS, Listener, listener, resolver
 
 __all__ = ["listener", "resolver"]
 START = "start.example"
 
 
 class Leading(httpx.AsyncBaseTransport):
-    """The guarded network, and in it a host that answers everything as it is told."""
+    """The guarded network, and in it a host that answers everything with a given answer."""
 
     def __init__(self, rules: Rules, status: int, headers: dict[str, str]) -> None:
         self._network = GuardedTransport(rules)

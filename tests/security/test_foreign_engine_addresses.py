@@ -16,11 +16,12 @@ import pytest
 
 from tenantry.adapters import engine_wire
 from tenantry.adapters.engine_http import HttpEngines
-from tenantry.engine.outbound import Rules
 from tenantry.model.facts import EngineEndpoint, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid
-from tests.security.test_outbound import RESOLVED, URLS, Listener, listener, resolver
+from tenantry.rest.outbound import Rules
+from tests.support.hostile_addresses import RESOLVED, URLS, Listener, listener, resolver
+from tests.support.patience import DEADLINE_S
 
 __all__ = ["listener", "resolver"]
 LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
@@ -28,7 +29,7 @@ SECRET = Ref("Secret", "tenant-acme", "engine")
 
 
 class Unused:
-    """What no request to an engine of others needs."""
+    """A signer that no request to an engine of others needs."""
 
     def sign(self, claims: Any, ttl: Any) -> str:
         raise NotImplementedError
@@ -185,7 +186,7 @@ async def test_a_download_has_an_end_and_leaves_nothing(listener: Listener, tmp_
 
 
 async def connected(listener: Listener, times: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while listener.connections < times:  # noqa: ASYNC110 - the listener counts, and tells nobody
             await asyncio.sleep(0.01)
 

@@ -18,17 +18,18 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tenantry.adapters.local.archives import ABOUT, RESOURCES, read
+from tenantry.adapters.local.archives import ABOUT, RESOURCES
+from tenantry.adapters.local.reading import read
 from tenantry.adapters.sources.documents import declare
 from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.api.webhooks import DeclaredWebhooks, Webhook, Webhooks, add_webhook
-from tenantry.engine.packages.manifest import parse_manifest
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Document
 from tenantry.model.tree import SourceProblem
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.manifest import parse_manifest
 from tenantry.rest.problems import answer_problems
 from tenantry.runtime.cache import Cache
 from tests.unit.kinds.factories import NOW

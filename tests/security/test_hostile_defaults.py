@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
-from tenantry.engine.packages.manifest import ColumnType, parse_manifest
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.manifest import ColumnType, parse_manifest
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
 
@@ -56,7 +56,7 @@ def manifest(kind: str, *defaults: Any) -> str:
 
 
 def is_taken(kind: str, default: Any) -> bool:
-    """Is it taken? The only other outcome is a refusal that names the default."""
+    """Return True if it is taken. The only other outcome is a refusal that names the default."""
     try:
         parse_manifest(manifest(kind, default).encode())
     except Invalid as error:

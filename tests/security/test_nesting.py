@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Callable
 from io import BytesIO
@@ -10,16 +11,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tenantry.adapters.kubernetes.engine_pods import parse_engine_pods
-from tenantry.adapters.kubernetes.remote import access_of
-from tenantry.adapters.local import archives
+from tenantry.adapters.kubernetes.engines.pods import parse_engine_pods
+from tenantry.adapters.kubernetes.engines.remote import access_of
+from tenantry.adapters.local import archives, reading
 from tenantry.adapters.sources.read import Unreadable, read
-from tenantry.cli.failing import Failure
-from tenantry.cli.planning import _read as read_plan
-from tenantry.engine.data.routes import _parsed as parse_row
-from tenantry.engine.migration.seeds import check_rows
-from tenantry.engine.packages.manifest import Table, parse_manifest
+from tenantry.cli.commands.planning.plan import _read as read_plan
+from tenantry.cli.output.failing import Failure
+from tenantry.engine.data.writing.given import parsed as parse_row
 from tenantry.model.verdicts import Halt
+from tenantry.packages.manifest import Table, parse_manifest
+from tenantry.packages.seeds import check_rows
 from tenantry.rest.bodies import Body, parse_json
 
 COUNTS = [10_000, 100_000]
@@ -55,13 +56,13 @@ JSON: dict[str, Callable[[int], bytes]] = {
 
 def archived(raw: bytes, folder: Path) -> None:
     path = folder / "backup.tar"
-    about = {"format": archives.UNPROTECTED, "namespace": "t", "name": "d", "id": "1", "takenAt": "2026-01-02T00:00:00Z"}
+    about = {"format": reading.WITHOUT_DIGESTS, "namespace": "t", "name": "d", "id": "1", "takenAt": "2026-01-02T00:00:00Z"}
     with tarfile.open(path, "w") as tar:
         for name, content in ((archives.ABOUT, orjson.dumps(about)), (archives.RESOURCES, raw)):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, BytesIO(content))
-    archives.read(path)
+    reading.read(path)
 
 
 def planned(raw: bytes, folder: Path) -> None:
@@ -80,19 +81,19 @@ YAML_DOORS: dict[str, tuple[Door, int, str]] = {
     "a file of a Source": (lambda raw, _: read(raw), 64, "nested deeper than 64 levels"),
     "an app.yaml": (lambda raw, _: parse_manifest(raw), 32, "app.yaml: is not YAML: line {line} is nested deeper than 32 levels"),
     "a kubeconfig": (lambda raw, _: access_of(raw.decode()), 64, "kubeconfig: line {line} is nested deeper than 64 levels"),
-    "a backup": (archived, archives.MOST_LEVELS, "resources.yaml:{line} is nested deeper than 128 levels"),
+    "a backup": (archived, reading.MOST_LEVELS, "resources.yaml:{line} is nested deeper than 128 levels"),
 }
 JSON_DOORS: dict[str, tuple[Door, str]] = {
     "a body": (lambda raw, _: parse_json(raw, Body), "body: is nested deeper than 1024 levels"),
-    "a row": (lambda raw, _: parse_row(raw), "body: is nested deeper than 1024 levels"),
-    "a seed": (seeded, "seed/t.ndjson:1: does not fit the table: it is nested too deep"),
-    "a plan": (planned, "plan.json is no plan"),
+    "a row": (lambda raw, _: parse_row(raw), "body: (is nested deeper than 1024 levels|holds more than [0-9]+ arrays)"),
+    "a seed": (seeded, "seed/t.ndjson:1: does not fit the table: the line must be one JSON object"),
+    "a plan": (planned, "plan.json is not a plan"),
     "the chart's settings": (lambda raw, _: parse_engine_pods(raw.decode()), "engines: is not what the chart writes"),
 }
 
 
 def refusal(door: Door, raw: bytes, folder: Path) -> tuple[int, str]:
-    """The line where it tells one beside its words, and the words."""
+    """Return the line, where it has one beside its words, and the words."""
     with pytest.raises((Unreadable, Halt, Failure)) as refused:
         door(raw, folder)
     return getattr(refused.value, "line", 0), str(refused.value)
@@ -118,7 +119,7 @@ def test_endless_yaml_is_refused_with_its_line(door: str, make: str, beyond: int
 @pytest.mark.parametrize("door", JSON_DOORS)
 def test_endless_json_is_refused(door: str, make: str, levels: int, tmp_path: Path) -> None:
     enter, told = JSON_DOORS[door]
-    assert told in refusal(enter, JSON[make](levels), tmp_path)[1]
+    assert re.search(told, refusal(enter, JSON[make](levels), tmp_path)[1])
 
 
 @pytest.mark.parametrize("depth", [30, 64])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.engine.packages.check import Limits, inspect, open_package
-from tenantry.engine.shelf import Shelf
+from tenantry.engine.package_files import PackageFolder
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.check import inspect, open_package
 from tests.campaigns.tried import Tried
 from tests.security.hostile_packages import good, hostile, mutated, mutations
+from tests.support.package_limits import LIMITS
 
-LIMITS = Limits(size=1 << 20, entries=20, inflated=4 << 20, ratio=200, manifest=64 << 10)
 HOSTILE = hostile()
 MUTATIONS = 2000
 MEMORY = 24 << 20
@@ -21,7 +21,7 @@ MEMORY = 24 << 20
 
 
 def _judged(path: Path, raw: bytes) -> str:
-    """Why it is refused, `""` when it is not. Anything but Invalid fails the test."""
+    """Return the reason of the refusal, `""` without one. Anything but Invalid fails the test."""
     path.write_bytes(raw)
     try:
         inspect(path, LIMITS)
@@ -68,7 +68,7 @@ def test_of_a_package_with_bytes_changed_nothing_lands_outside_its_folder(tmp_pa
 
 def _unpacked_soundly(folder: Path, path: Path) -> None:
     facts = inspect(path, LIMITS)
-    shelf = Shelf(folder)
+    shelf = PackageFolder(folder)
     shelf.put(path, facts.sha256)
     shelf.unpack(facts.sha256)
     files = [each for each in folder.rglob("*") if not each.is_dir()]

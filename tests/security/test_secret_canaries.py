@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.store import sealing
-from tenantry.adapters.store.faults import Fault
 from tests.campaigns.scale import at_full
 from tests.campaigns.tried import Tried
 from tests.crash import story
 from tests.crash.campaign import Doom, run
 from tests.crash.engine_proxy import EngineFault, EngineProxy, Strike
-from tests.crash.test_engine_faults import Ours, impatient
-from tests.security.test_schemathesis import shapes
+from tests.support.generated_requests import shapes
+from tests.support.own_engine import Ours, impatient
+from tests.support.store_faults import Fault
 
 __all__ = ["impatient"]
 CANARIES = at_full(30, otherwise=2)
@@ -57,7 +57,7 @@ def telling(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def found(number: int, state: Path, printed: str) -> Iterator[str]:
-    """Where the canaries stand, in whatever shape."""
+    """The places of the canaries, in whatever shape."""
     wanted = [shape for canary in canaries(number) for shape in shapes(canary)]
     if any(shape in printed.encode() for shape in wanted):
         yield "what was printed and logged"

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from tenantry.api import tenancy
-from tenantry.api.fragments import Scope
+from tenantry.api.reading.body_cache import Scope
 from tests.campaigns.tried import Tried
 from tests.scenario.rest_world import World, world_in
-from tests.scenario.test_rest_access import ABSENT, OPEN, Endpoint, endpoints, ids_of, without
+from tests.support.endpoints import ABSENT, OPEN, Endpoint, endpoints, ids_of, without
 
 CANARY = "canary7q"
 FORGED = {"Authorization": "Bearer e30.e30.e30"}
@@ -29,7 +29,7 @@ SERVED = frozenset({200, 201, 202, 204, 303, 307, 400, 401, 403, 404, 405, 409, 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request was answered with, without the ids that it named."""
+    """The answer to a request, without the ids that it named."""
 
     status: int
     body: str
@@ -59,7 +59,8 @@ async def ask(world: World, role: str, endpoint: Endpoint, ids: Mapping[str, str
     """The answer, also to a query that names the target's tenant, or asks what the change would come to."""
     headers = {} if role == "nobody" else FORGED if role == "forged" else {"Authorization": f"Bearer {await world.token(role)}"}
     query = {"tenantId": ids["tenants"]} if endpoint.method == "GET" else {"dryRun": "true"} if dry else {}
-    answer = await world.http.request(endpoint.method, endpoint.to(dict(ids)), headers=headers, params=query, json=body)
+    taken = {name: value for name, value in query.items() if name in endpoint.takes}
+    answer = await world.http.request(endpoint.method, endpoint.to(dict(ids)), headers=headers, params=taken, json=body)
     return _told(answer, ids)
 
 
@@ -69,12 +70,15 @@ def _told(answer: httpx.Response, ids: Mapping[str, str]) -> Answer:
 
 
 def in_order(found: Iterator[Endpoint]) -> list[Endpoint]:
-    """Those that delete come last: what they take away is needed before."""
-    return sorted(found, key=lambda each: (each.method == "DELETE", each.path, each.method))
+    """Those that delete come last: what they take away is needed before. Sign-out ends the session of all others."""
+    return sorted(
+        (each for each in found if not each.path.endswith("/auth/logout")),
+        key=lambda each: (each.method == "DELETE", each.path, each.method),
+    )
 
 
 async def leaks(world: World, tried: Tried) -> dict[Any, Any]:
-    """What is wrong, by endpoint, role and target."""
+    """The faults, by endpoint, role and target."""
     targets = await populate(world)
     found = in_order(endpoints((await world("", "GET", "/openapi.json")).json()))
     wrong: dict[Any, Any] = {}
@@ -100,7 +104,7 @@ def _destroys(role: str, endpoint: Endpoint, target: str) -> bool:
 
 
 def problems(role: str, endpoint: Endpoint, answers: Mapping[str, Answer]) -> Iterator[str]:
-    """What must not be, of the answers to one request by target."""
+    """The faults in the answers to one request, by target."""
     for target, answer in answers.items():
         if answer.status not in SERVED:
             yield f"{target}: {answer.status}"

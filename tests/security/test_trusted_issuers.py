@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tenantry.api.trusted import Trusted, TrustedIssuer
+from tenantry.api.auth.trusted_issuers import Trusted, TrustedIssuer
 from tenantry.bootstrap.sign_in import trusted
-from tenantry.engine.oidc.tokens import foreign_tokens
-from tenantry.settings import Issuer as IssuerSetting
-from tenantry.settings import Outbound, Settings
+from tenantry.oidc.tokens import foreign_tokens
+from tenantry.settings import IssuerSettings, OutboundSettings, Settings
 from tests.campaigns.tried import Tried
 from tests.scenario.rest_world import World as Platform
 from tests.scenario.rest_world import world_in
@@ -40,7 +39,7 @@ class World:
         return await self.platform.http.get(f"/api/v1{path}", headers=headers)
 
     async def post(self, path: str, token: str, body: dict[str, Any]) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {token}", "Prefer": "wait=20"}
+        headers = {"Authorization": f"Bearer {token}", "Prefer": "wait=60"}
         return await self.platform.http.post(f"/api/v1{path}", headers=headers, json=body)
 
 
@@ -91,6 +90,16 @@ async def test_each_role_may_what_a_local_user_of_that_role_may(world: World) ->
     assert local.json() == []
 
 
+async def test_a_sign_out_says_that_the_issuer_ends_its_sessions(world: World) -> None:
+    token = token_of(world)
+    answer = await world.post("/auth/logout", token, {})
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "the token comes from another issuer: sign out there",
+    )
+    assert (await world.get("/auth/me", token)).status_code == 200
+
+
 REFUSED: dict[str, dict[str, Any]] = {
     "no role": {"role": ...},
     "an unknown role": {"role": "ROOT"},
@@ -119,7 +128,7 @@ async def test_a_token_ends_with_its_tenant(world: World) -> None:
     token = token_of(world)
     assert (await world.get("/auth/me", token)).status_code == 200
     superuser = token_of(world, role="SUPERUSER", tenantId=...)
-    headers = {"Authorization": f"Bearer {superuser}", "Prefer": "wait=20"}
+    headers = {"Authorization": f"Bearer {superuser}", "Prefer": "wait=60"}
     assert (await world.platform.http.delete(f"/api/v1/tenants/{world.tenant}", headers=headers)).status_code in (200, 202)
     await world.platform.platform.converged()
     assert (await world.get("/auth/me", token)).status_code == 401
@@ -160,12 +169,12 @@ async def test_issuers_are_named_by_a_setting_and_asked_through_the_guard(monkey
         issuer.url = url
         monkeypatch.setenv("TENANTRY_ISSUERS", f'[{{"issuer": "{url}", "audience": "{CLIENT}"}}]')
         settings = Settings()
-        assert settings.issuers == (IssuerSetting(issuer=url, audience=CLIENT),)
+        assert settings.issuers == (IssuerSettings(issuer=url, audience=CLIENT),)
         token = token_of(World(None, issuer, issuer, "", SUPERUSER))  # type: ignore[arg-type]
         guarded = trusted(settings)
         assert guarded is not None and guarded.issued(token)
         with pytest.raises(Exception, match="https"):
             await guarded.user(token)
         assert issuer.asked == []
-        opened = trusted(Settings(outbound=Outbound(http=True, networks="127.0.0.0/8")))
+        opened = trusted(Settings(outbound=OutboundSettings(http=True, networks="127.0.0.0/8")))
         assert opened is not None and (await opened.user(token)).id == f"{url}#ada"

@@ -78,6 +78,14 @@ seccompProfile:
   value: {{ .Values.publicUrl | default (printf "http://tenantry-api.%s.svc:8080" .Release.Namespace) | quote }}
 - name: TENANTRY_CLUSTER__ENGINES
   value: /etc/tenantry/engines
+{{- if .Values.defaultPool }}
+- name: TENANTRY_CLUSTER__DEFAULT_POOL
+  value: "true"
+{{- end }}
+{{- with .Values.tracing.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
 {{- if .Values.caBundle }}
 - name: SSL_CERT_FILE
   value: /etc/tenantry/engines/ca.crt
@@ -96,15 +104,33 @@ seccompProfile:
 - name: NO_PROXY
   value: {{ append (without (splitList "," .Values.proxy.noProxy) "") "localhost,127.0.0.1,.svc,.cluster.local" | join "," | quote }}
 {{- end }}
+{{- with .Values.proxy.declared }}
+- name: TENANTRY_OUTBOUND__PROXY
+  value: {{ . | quote }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
 {{- end }}
 
+{{- define "tenantry.issuers" -}}
+{{- $signIn := .Values.signIn -}}
+{{- if $signIn.issuer -}}
+{{- if hasKey .Values.settings "TENANTRY_ISSUERS" }}{{ fail "signIn.issuer and settings.TENANTRY_ISSUERS name the same setting: write the list in settings only" }}{{ end -}}
+{{- $issuer := dict "issuer" $signIn.issuer "audience" ($signIn.audience | default $signIn.clientId) "role_claim" $signIn.roleClaim "tenant_claim" $signIn.tenantClaim "name" $signIn.name "client_id" (required "signIn.clientId is required with signIn.issuer" $signIn.clientId) -}}
+{{- if $signIn.existingSecret }}{{ $_ := set $issuer "client_secret" "/etc/tenantry/sign-in/client-secret" }}{{ end -}}
+{{- list $issuer | toJson -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "tenantry.enginesData" -}}
 {{- $engines := .Values.engines -}}
-engines.json: {{ dict "sizes" $engines.sizes "env" $engines.extraEnv "volumes" $engines.extraVolumes "volumeMounts" $engines.extraVolumeMounts | toJson | quote }}
+{{- $env := $engines.extraEnv -}}
+{{- with .Values.tracing.endpoint }}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" .) -}}
+{{- end }}
+engines.json: {{ dict "sizes" $engines.sizes "env" $env "volumes" $engines.extraVolumes "volumeMounts" $engines.extraVolumeMounts "metrics" .Values.metrics.engines.enabled "logFormat" .Values.logFormat | toJson | quote }}
 {{- with .Values.caBundle }}
 ca.crt: {{ . | quote }}
 {{- end }}
@@ -146,15 +172,6 @@ imagePullSecrets:
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- end }}
-
-{{- /* The kinds that live in a tenant's namespace and are the tenant's to declare: no users, no operations. */}}
-{{- define "tenantry.tenantKinds" -}}
-[apps, environments, identities, identityproviders, packages, sources]
-{{- end }}
-
-{{- define "tenantry.allKinds" -}}
-[apps, environments, identities, identityproviders, operations, packages, regions, sources, tenants, users]
 {{- end }}
 
 {{- define "tenantry.hasVolume" -}}

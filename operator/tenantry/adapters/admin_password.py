@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Waiting
 from tenantry.ports import Secrets
+
+if TYPE_CHECKING:
+    from tenantry.engine.service import Engine
 
 KEY = "password"
 PURPOSE = "environment"

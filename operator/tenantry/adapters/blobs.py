@@ -26,7 +26,7 @@ from tenantry.model.verdicts import NotFound
 from tenantry.rest.disk import make_durable
 
 Check = Callable[[Path], PackageFacts]
-"""Checks a package file and tells what it says of itself, its sha256 computed. Blocks. Raises Invalid."""
+"""Check a package file and return its facts, with a computed sha256. Blocks. Raises Invalid."""
 
 SHARED = "_shared"
 SUFFIX = ".tapp"
@@ -46,7 +46,7 @@ class FolderBlobs:
         self._pool = root / "_pool"
         self._texts = root / "_texts"
         self.incoming = root / "_incoming"
-        """Where an upload may be streamed to: `put` takes a file from here over instead of copying it."""
+        """The folder for incoming uploads: `put` moves a file from here instead of copying it."""
         with self._writing():
             if self.incoming.exists():
                 shutil.rmtree(self.incoming)
@@ -75,6 +75,11 @@ class FolderBlobs:
     async def remove_all(self, tenant: str) -> None:
         folder = self._folder(tenant)
         await asyncio.to_thread(self._remove_all, folder)
+
+    async def sizes(self, tenant: str) -> dict[str, int]:
+        """Bytes of each package that the tenant has, by sha256."""
+        folder = self._folder(tenant)
+        return await asyncio.to_thread(_sizes, folder)
 
     async def put_text(self, name: str, text: bytes) -> None:
         """Stores or replaces a text, durably. Raises StateUnwritable, NotFound for a name that cannot be one."""
@@ -150,7 +155,7 @@ class FolderBlobs:
                 path.parent.rmdir()
 
     def _remove_all(self, folder: Path) -> None:
-        for path in sorted(folder.glob(f"*{SUFFIX}")):
+        for path in _packages(folder):
             self._remove(path, path.name.removesuffix(SUFFIX))
 
     def _put_text(self, path: Path, text: bytes) -> None:
@@ -169,17 +174,17 @@ class FolderBlobs:
 
     def _folder(self, tenant: str) -> Path:
         if tenant and not _NAME.match(tenant):
-            raise NotFound(f"{tenant!r} is no tenant's name")
+            raise NotFound(f"{tenant!r} is not a tenant's name")
         return self._root / (tenant or SHARED)
 
     def _path(self, tenant: str, sha256: str) -> Path:
         if not _SHA256.match(sha256):
-            raise NotFound(f"{sha256!r} is no sha256 in lower-case hex")
+            raise NotFound(f"{sha256!r} is not a sha256 in lower-case hex")
         return self._folder(tenant) / f"{sha256}{SUFFIX}"
 
     def _text(self, name: str) -> Path:
         if not _NAME.match(name):
-            raise NotFound(f"{name!r} is no name of a stored text")
+            raise NotFound(f"{name!r} is not the name of a stored text")
         return self._texts / name
 
     @contextmanager
@@ -188,6 +193,14 @@ class FolderBlobs:
             yield
         except OSError as error:
             raise StateUnwritable(self._root, error.strerror or error) from error
+
+
+def _packages(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {path.name.removesuffix(SUFFIX): path.stat().st_size for path in _packages(folder)}
 
 
 def _sync(path: Path) -> None:

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import orjson
 
 from tenantry.adapters.fetched import FetchedPackages
-from tenantry.engine.packages.check import sha256_of
 from tenantry.model.facts import PackageFacts
+from tenantry.model.quotas import QuotaReached
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
-from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
+from tenantry.packages.check import sha256_of
+from tenantry.rest.auth.tokens import TokenSigner
+from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, QUOTA, SHARED
 
 TOKEN_TTL = timedelta(minutes=5)
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 CHUNK = 1 << 20
 
 
-class Signer(Protocol):
-    """Signs tokens of the platform."""
-
-    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
-        """A token with these claims."""
-
-
 class RemoteBlobs:
     """ports.Packages and ports.OperationLogs over the api's internal routes. `scratch`: a folder of ours; it exists."""
 
-    def __init__(self, base_url: str, signer: Signer, scratch: Path, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, base_url: str, signer: TokenSigner, scratch: Path, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
         self._signer = signer
         self._fetched = FetchedPackages(scratch)
         self._client = httpx.AsyncClient(base_url=base_url, timeout=TIMEOUT, transport=transport, trust_env=False)
@@ -136,6 +133,8 @@ def _check(answer: httpx.Response) -> None:
         told = f"the api answered {answer.status_code}"
     if answer.status_code == 404:
         raise NotFound(told)
+    if quota := answer.headers.get(QUOTA):
+        raise QuotaReached(quota, told)
     if answer.status_code in (400, 413):
         raise Invalid((Problem("package", told),))
     raise Halt(Transient("ApiUnavailable", told))

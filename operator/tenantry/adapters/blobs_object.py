@@ -30,7 +30,7 @@ from tenantry.model.verdicts import Halt, NotFound, Transient
 
 CHUNK = 8 << 20
 YOUNG = timedelta(hours=1)
-"""How long bytes that nobody holds stay."""
+"""The time that unreferenced bytes are kept."""
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z")
 
@@ -85,6 +85,14 @@ class ObjectBlobs:
             held = [path for path in await self._paths("holders/") if path.split("/")[2] == (tenant or SHARED)]
         for path in held:
             await self._delete(path)
+
+    async def sizes(self, tenant: str) -> dict[str, int]:
+        """Bytes of each package that the tenant has, by sha256."""
+        with _asking():
+            held = {path.split("/")[1] for path in await self._paths("holders/") if path.split("/")[2] == (tenant or SHARED)}
+            pool = [meta async for batch in obstore.list(self._store, "pool/") for meta in batch]
+        sizes = {meta["path"].removeprefix("pool/"): meta["size"] for meta in pool}
+        return {sha256: size for sha256, size in sizes.items() if sha256 in held}
 
     async def put_text(self, name: str, text: bytes) -> None:
         """Stores or replaces a text."""
@@ -161,7 +169,7 @@ def _text(name: str) -> str:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """What the store cannot do now it may do later."""
+    """Turn failures of the object store into Transient Halts, because they may pass."""
     try:
         yield
     except BaseError as error:

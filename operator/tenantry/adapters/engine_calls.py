@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Callable, MutableMapping, Sequence
@@ -11,10 +12,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 from tenantry.adapters.engine_wire import LONG_TIMEOUT, Json, Wire
 from tenantry.model.facts import (
+    Download,
     EngineApp,
     EngineIdentity,
     EngineIdentityProvider,
@@ -22,19 +24,20 @@ from tenantry.model.facts import (
     MigrationStep,
     PackageFacts,
     Password,
+    ViewedRows,
+    ViewedTable,
 )
 from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
-from tenantry.ports import Download
-from tenantry.rest.engine_bodies import grants_body, step_body
-from tenantry.rest.engine_extension import PREFIX as EXTENSION
+from tenantry.rest.engine.bodies import grants_body, step_body
+from tenantry.rest.engine.extension import PREFIX as EXTENSION
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST_FILE = 1 << 30
 """Bytes of a download."""
 Inspect = Callable[[Path], PackageFacts]
-"""What a package file says of itself. Blocks. Raises Invalid."""
+"""Read the facts of a package file. Blocks. Raises Invalid."""
 Marks = MutableMapping[str, str]
 """By the id of an identity or provider: the fingerprint of the secret that was delivered to it."""
 
@@ -60,7 +63,7 @@ class PlainEngine:
         return frozenset(app.id for app in await self.apps() if app.persisted)
 
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
-        """Nothing: such an engine tells only when it refuses."""
+        """Return nothing: such an engine has no list of steps and only refuses."""
         return ()
 
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
@@ -250,6 +253,34 @@ def _safe(part: str) -> str:
 
 def _version_path(app: str, version: str) -> str:
     return f"/admin/apps/{_safe(app)}/versions/{_safe(version)}"
+
+
+class EngineRowViews:
+    """Rows of the apps of one engine, through the operator's extension of our engines' interface."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def tables(self, app: str) -> tuple[ViewedTable, ...]:
+        """Return the tables of an installed app. Raises NotFound where it is not installed, Halt."""
+        items = await self._wire.data(f"{EXTENSION}/rows/{_safe(app)}")
+        return tuple(self._wire.parsed(_viewed_table, item) for item in items)
+
+    async def rows(self, app: str, table: str, query: Sequence[tuple[str, str]]) -> ViewedRows:
+        """Return a page of rows. query: as of the data API. Raises NotFound, Invalid (the query), Halt."""
+        body, link = await self._wire.page(f"{EXTENSION}/rows/{_safe(app)}/{_safe(table)}", query)
+        return self._wire.parsed(_viewed_rows, {"rows": body, "next": link})
+
+
+def _viewed_table(item: Json) -> ViewedTable:
+    return ViewedTable(str(item["name"]), tuple(map(str, item["columns"])), tuple(map(str, item["key"])))
+
+
+def _viewed_rows(answer: Json) -> ViewedRows:
+    rows = json.loads(answer["rows"])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("the rows are no list of objects")
+    return ViewedRows(tuple(rows), parse_qs(urlsplit(answer["next"]).query).get("continue", [""])[0])
 
 
 def _drops(allow: bool) -> dict[str, str]:

@@ -6,40 +6,33 @@ import base64
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import Any, Protocol
 
 import httpx
 
-from tenantry.adapters.engine_calls import LARGEST_FILE, Inspect, OwnEngine, PlainEngine
-from tenantry.adapters.engine_wire import TIMEOUT, Turns, Wire
+from tenantry.adapters.engine_calls import LARGEST_FILE, EngineRowViews, Inspect, OwnEngine, PlainEngine
+from tenantry.adapters.engine_wire import TIMEOUT, LongRequestTurns, Wire
 from tenantry.adapters.guarded import GuardedTransport
-from tenantry.engine.outbound import Rules, checked_url
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
 from tenantry.ports import EngineAdmin, Secrets
+from tenantry.rest.auth.tokens import TokenSigner
+from tenantry.rest.outbound import Rules, checked_url
 
 TOKEN_TTL = timedelta(minutes=5)
 URL_FIELD = "spec.engine.external.url"
 
 
-class Signer(Protocol):
-    """Signs tokens of the platform."""
-
-    def sign(self, claims: Mapping[str, Any], ttl: timedelta) -> str:
-        """A token with these claims."""
-
-
 TransportFor = Callable[[str], httpx.AsyncBaseTransport | None]
 """The transport to the URL of an engine of ours; None for the network."""
 AddressOf = Callable[[EngineEndpoint], str]
-"""Where this process reaches an engine of ours, which may be another place than where people do."""
+"""The address by which this process reaches one of our engines; people may use another one."""
 RulesFor = Callable[[EngineEndpoint], Rules]
-"""Which addresses an engine of others may have."""
+"""The addresses that a foreign engine may have."""
 
 
 class HttpEngines:
@@ -50,7 +43,7 @@ class HttpEngines:
 
     def __init__(
         self,
-        signer: Signer,
+        signer: TokenSigner,
         secrets: Secrets,
         inspect: Inspect,
         scratch: Path,
@@ -72,20 +65,20 @@ class HttpEngines:
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._guarded: dict[Rules, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
-        self._turns: defaultdict[str, Turns] = defaultdict(Turns)
+        self._turns: defaultdict[str, LongRequestTurns] = defaultdict(LongRequestTurns)
         self._marks: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
         """The engine there: ours, or with an admin Secret that of another."""
         if endpoint.admin_secret is not None:
             return self._foreign(endpoint, endpoint.admin_secret)
-        url = self._address_of(endpoint)
+        return OwnEngine(self._own(endpoint), self._inspect, self._scratch, self._largest)
 
-        async def token() -> str:
-            return self._token(endpoint.environment_id)
-
-        wire = Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
-        return OwnEngine(wire, self._inspect, self._scratch, self._largest)
+    def rows(self, endpoint: EngineEndpoint) -> EngineRowViews:
+        """The rows of the engine there. Raises Invalid for an engine of others: its interface shows the platform none."""
+        if endpoint.admin_secret is not None:
+            raise Invalid((Problem("", "the console does not show the rows of an engine that others run"),))
+        return EngineRowViews(self._own(endpoint))
 
     def seeing(self, secrets: Secrets, rules_for: RulesFor) -> HttpEngines:
         """The same over the same connections, with other Secrets and rules."""
@@ -112,6 +105,14 @@ class HttpEngines:
         wire = Wire(client, base, basic, turns=self._turns[secret.namespace])
         return PlainEngine(wire, self._inspect, self._scratch, self._largest, self._marks[endpoint.environment_id])
 
+    def _own(self, endpoint: EngineEndpoint) -> Wire:
+        url = self._address_of(endpoint)
+
+        async def token() -> str:
+            return self._token(endpoint.environment_id)
+
+        return Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
+
     def _client(self, url: str) -> httpx.AsyncClient:
         transport = self._transport_for(url)
         client = self._clients.get(transport)
@@ -131,7 +132,7 @@ class HttpEngines:
     async def _password(self, secret: Ref, key: str) -> str:
         password = await self._secrets.reveal(secret.namespace, secret.name, key, "environment")
         if not password.clear:
-            raise Halt(Stalled("NoClearPassword", f"{secret}: an engine of another needs the password itself, not its hash"))
+            raise Halt(Stalled("NoClearPassword", f"{secret}: an external engine needs the password itself, not its hash"))
         return password.clear
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import httpx
 
+from tenantry.model.quotas import QuotaReached
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, Invalid, NotFound, Problem, Stalled, Transient, Unauthorized
+from tenantry.rest.blobs import QUOTA
+from tenantry.tracing.work import header, span
 
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 LONG_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
@@ -27,8 +30,8 @@ Json = Mapping[str, Any]
 T = TypeVar("T")
 
 
-class Turns:
-    """How many long requests to engines of others go on for one namespace: its engines may not hold all that work here."""
+class LongRequestTurns:
+    """A limit on the long requests to foreign engines of one namespace, so that its engines cannot hold up all such work."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -37,7 +40,7 @@ class Turns:
     def taken(self) -> Iterator[None]:
         """Raises a Transient Halt (EngineBusy) when there are enough."""
         if self._taken >= LONG_AT_ONCE:
-            raise Halt(Transient("EngineBusy", f"{self._taken} uploads or installs into engines of others go on already"))
+            raise Halt(Transient("EngineBusy", f"{self._taken} uploads or installs into external engines are running already"))
         self._taken += 1
         try:
             yield
@@ -49,7 +52,12 @@ class Wire:
     """Requests to one engine, and its errors as Halts. turns: of an engine of others, which gets no more time than it must."""
 
     def __init__(
-        self, client: httpx.AsyncClient, base: str, authorization: Callable[[], Awaitable[str]], *, turns: Turns | None = None
+        self,
+        client: httpx.AsyncClient,
+        base: str,
+        authorization: Callable[[], Awaitable[str]],
+        *,
+        turns: LongRequestTurns | None = None,
     ) -> None:
         self._client = client
         self._base = base
@@ -65,16 +73,16 @@ class Wire:
         except ValueError as error:
             raise _garbage(self._base, str(error)) from error
         except RecursionError as error:
-            raise _garbage(self._base, "its answer is nested too deep") from error
+            raise _garbage(self._base, "its answer is nested too deeplyly") from error
         if not isinstance(value, dict):
             raise _garbage(self._base, "its answer is not an object")
         return value
 
     async def perform(self, method: str, path: str, timeout: httpx.Timeout = TIMEOUT, **request: Any) -> None:
-        """What changes something, and is answered with nothing but success. Raises Halt, also for any other answer."""
+        """Make a change whose answer is only success. Raises Halt, also for any other answer."""
         answer = await self.call(method, path, timeout, **request)
         if answer.get("success") is not True:
-            raise _garbage(self._base, f"{method} {path} does not tell success, but {answer.get('message', 'nothing')!s}")
+            raise _garbage(self._base, f"{method} {path} did not answer success, but {answer.get('message', 'nothing')!s}")
 
     async def data(self, path: str) -> list[Any]:
         """The list that the engine answers in `data`. Raises Halt."""
@@ -83,27 +91,39 @@ class Wire:
             raise _garbage(self._base, f"{path} has no list in data")
         return items
 
+    async def page(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[bytes, str]:
+        """Return the body that the engine answers, and the address of the next page, `""` for none. Raises Halt."""
+        async with self.stream("GET", path, params=list(query)) as response:
+            return await self._read(response), response.links.get("next", {}).get("url", "")
+
     @asynccontextmanager
     async def stream(
         self, method: str, path: str, timeout: httpx.Timeout = TIMEOUT, **request: Any
     ) -> AsyncIterator[httpx.Response]:
-        """The successful answer, its body not yet read. Raises Halt."""
-        headers = {"Authorization": await self._authorization(), "Accept-Encoding": "identity"}
+        """The successful answer, its body not yet read. Raises Halt. An engine of others learns nothing of our traces."""
+        with span(f"engine {method}", "client"):
+            traced = header() if self._turns is None else {}
+            headers = {"Authorization": await self._authorization(), "Accept-Encoding": "identity", **traced}
+            async with self._answer(method, path, timeout, headers=headers, **request) as response:
+                yield response
+
+    @asynccontextmanager
+    async def _answer(self, method: str, path: str, timeout: httpx.Timeout, **request: Any) -> AsyncIterator[httpx.Response]:
         url = f"{self._base}{path}"
         try:
             async with (
                 self._bounded(timeout),
-                self._client.stream(method, url, headers=headers, timeout=timeout, **request) as response,
+                self._client.stream(method, url, timeout=timeout, **request) as response,
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise _garbage(self._base, "it is compressed, unasked")
+                    raise _garbage(self._base, "it is compressed although nobody asked for that")
                 if response.status_code != httpx.codes.OK:
-                    raise self._refusal(response.status_code, await self._read(response))
+                    raise self._refusal(response.status_code, await self._read(response), response.headers.get(QUOTA, ""))
                 yield response
         except (httpx.TimeoutException, TimeoutError) as error:
             raise Halt(Transient("EngineTimeout", f"{self._base} does not answer in time")) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Halt(Transient("EngineUnreachable", f"{self._base}: {error or type(error).__name__}")) from error
+            raise Halt(Transient("EngineUnreachable", f"{self._base}: {str(error) or type(error).__name__}")) from error
 
     def parsed(self, parse: Callable[[Json], T], item: Json) -> T:
         """A body as its fact. Raises Halt for one that is not the interface's."""
@@ -133,12 +153,14 @@ class Wire:
                 raise _garbage(self._base, f"it has more than {LARGEST} bytes")
         return bytes(body)
 
-    def _refusal(self, status: int, body: bytes) -> Halt:
-        """The Halt that an error answer stands for: the reverse of rest/problems.py."""
+    def _refusal(self, status: int, body: bytes, quota: str = "") -> Halt:
+        """The Halt that an error answer stands for: the reverse of rest/problems.py. quota: the one that was reached."""
         try:
             message = str(json.loads(body)["error"])[:_TOLD]
         except (ValueError, KeyError, TypeError, RecursionError):
             message = f"HTTP {status} without an error body"
+        if quota and self._turns is None:
+            return QuotaReached(quota, message)
         if self._turns is not None and status in (401, 403):
             reason = f"{self._base} refuses the password of its admin: {message}"
             return Halt(Stalled("EngineRefusesPassword", reason))
@@ -154,10 +176,10 @@ class Wire:
             case 412:
                 return Conflict(message)
             case status if 300 <= status < 400:
-                return _garbage(self._base, "it leads elsewhere, which is not followed")
+                return _garbage(self._base, "it redirects, and redirects are not followed")
             case status:
                 return Halt(Transient("EngineFailing", f"{self._base} answers {status}: {message}"))
 
 
 def _garbage(base: str, message: str) -> Halt:
-    return Halt(Transient("EngineAnswer", f"{base} gives an answer that is not the interface's: {message[:_TOLD]}"))
+    return Halt(Transient("EngineAnswer", f"{base} gives an answer that does not follow the engine interface: {message[:_TOLD]}"))

@@ -1,4 +1,4 @@
-"""Connections to addresses that tenants declare: what engine/outbound.py checks, for httpx."""
+"""Connections to addresses that tenants declare: what rest/outbound.py checks, for httpx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from tenantry.engine.outbound import Rules, addresses_of
+from tenantry.rest.outbound import Rules, addresses_of
 
 IDLE_CONNECTIONS = 20
 IDLE_S = 5.0
@@ -18,16 +18,19 @@ IDLE_S = 5.0
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """Whose certificates are believed. Read once: that takes as long as many a request."""
+    """The trusted certificate authorities. Read once, because reading takes as long as many requests."""
     return ssl.create_default_context()
 
 
 class GuardedTransport(httpx.AsyncHTTPTransport):
-    """The network, as far as the rules let it. No proxies; a connection goes to the very address that was checked."""
+    """The network, as far as the rules let it: a connection goes to the very address that was checked, or to the rules' proxy."""
 
     def __init__(self, rules: Rules) -> None:
         context = _trust()
-        super().__init__(verify=context, trust_env=False)
+        proxy = httpx.Proxy(rules.proxy) if rules.proxy else None
+        super().__init__(verify=context, trust_env=False, proxy=proxy)
+        if proxy is not None:
+            return  # the proxy looks names up and connects: checked_url has judged the name
         # The one place where httpx takes no argument: its pool, with a way to connect of our own.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
@@ -53,7 +56,7 @@ class _Guarded(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """To the first address that takes the connection. Raises Refused, httpcore.ConnectError, ConnectTimeout."""
+        """To the first address that takes the connection. Raises AddressRefused, httpcore.ConnectError, ConnectTimeout."""
         try:
             addresses = await addresses_of(host, port, self._rules)
         except (OSError, UnicodeError) as error:

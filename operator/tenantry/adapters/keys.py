@@ -12,10 +12,10 @@ import orjson
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
-from tenantry.rest.tokens import Claims, new_key, read_key, sign, verify, write_key
+from tenantry.rest.auth.tokens import Claims, new_key, read_key, sign, verify, write_key
 
 RETENTION = timedelta(days=1)
-"""How long a key that no longer signs goes on verifying: longer than any token lives."""
+"""The time that a retired key still verifies: longer than the life of any token."""
 
 
 class SigningKeys:
@@ -37,7 +37,7 @@ class SigningKeys:
         return verify(token, self._keys, self.issuer, audience, self._clock())
 
     def holds(self, kid: str) -> bool:
-        """Whether one of these keys has that id."""
+        """Return True if one of these keys has that id."""
         return kid in self._keys
 
     def jwks(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class PublicKeys:
         return verify(token, self._keys, self._issuer, audience)
 
     def holds(self, kid: str) -> bool:
-        """Whether a key of this set has that id."""
+        """Return True if a key of this set has that id."""
         return kid in self._keys
 
 
@@ -106,7 +106,7 @@ class MountedKeys:
         self._load()
 
     def holds(self, kid: str) -> bool:
-        """Whether a key of the file has that id."""
+        """Return True if a key of the file has that id."""
         if not self._known.holds(kid) and self._changed():
             self._load()
         return self._known.holds(kid)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tenantry.model.facts import TenantAccess
+from tenantry.model.facts import RegionFacts, TenantAccess
 from tenantry.model.resource import (
     ACCESS_MARK,
     FINALIZER,
@@ -26,10 +26,10 @@ MADE_FOR = f"{GROUP}/made-for"
 USED_BY = f"{GROUP}/used-by"
 """Annotation: the uid of the Tenant that has the namespace, or had it last. It stays when a namespace is released."""
 LOOKED_AT = timedelta(seconds=15)
-"""How often it is looked whether a namespace holds nothing of an earlier Tenant any more."""
+"""The interval of the check that a namespace no longer holds objects of an earlier Tenant."""
 MOST_NAMED = 5
 Inside = Callable[[str], Awaitable[list[Ref]]]
-"""What a namespace holds, of any kind that could be a Tenant's."""
+"""Return the objects of a namespace, of any kind that could be a Tenant's."""
 
 
 class TenantNamespaces:
@@ -41,10 +41,11 @@ class TenantNamespaces:
     async def claim(
         self, namespace: str, tenant: str, tenant_uid: str, inside: Inside, **born_with: Any
     ) -> tuple[Document, bool]:
-        """The tenant's namespace, and whether it is new: made (with what is given of its metadata), made before, or adopted
-        by consent. inside: tells what one holds that another Tenant had.
+        """Return the tenant's namespace, and True if it is new: created with the given metadata, created before, or adopted by
+        consent. inside: lists the objects of another Tenant in it.
 
-        Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting, NamespaceNotEmpty)."""
+        Raises a Stalled Halt (NamespaceTaken), or a Waiting one (NamespaceDeleting, NamespaceNotEmpty).
+        """
         if _is_reserved(namespace):
             raise _taken(f"namespace {namespace} is reserved and cannot be a tenant's")
         made = await self._make(namespace, tenant, tenant_uid, born_with)
@@ -119,6 +120,9 @@ class EmbeddedTenancy:
         born_with = {"finalizers": [FINALIZER], "annotations": {ACCESS_MARK: access.mark}}
         found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
         await self._namespaces.note(found, tenant, tenant_uid, access)
+
+    async def publish(self, namespace: str, tenant: str, regions: Sequence[RegionFacts]) -> None:
+        """Nothing: people come by REST here, where GET /regions lists them."""
 
     async def remove(self, namespace: str, uid: str) -> None:
         """`uid`: the namespace's. Raises a Waiting Halt (NamespaceNotEmpty) while something in it holds on."""

@@ -9,8 +9,6 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.api.answers import answer_proposals
-from tenantry.api.blobs import add_blobs
 from tenantry.api.cloud.environments import Environments
 from tenantry.api.cloud.operations import Operations
 from tenantry.api.cloud.packages import PackageBytes
@@ -19,63 +17,78 @@ from tenantry.api.cloud.regions import Regions
 from tenantry.api.cloud.sign_in import SignIn
 from tenantry.api.cloud.tenants import Tenants
 from tenantry.api.cloud.users import Users
-from tenantry.api.direct import Direct, DirectReads
-from tenantry.api.engine_admin import EngineAdmins, answer_plans
+from tenantry.api.engine.admin import EngineAdmins
 from tenantry.api.facade import Facade
-from tenantry.api.front import Front
-from tenantry.api.observing import Counting, Observing
-from tenantry.api.routes import Route, add_routes, describe_paths
+from tenantry.api.facade_context import FacadeContext, answer_plans
+from tenantry.api.platform.blobs import add_blobs
+from tenantry.api.platform.observing import Counting, Observing
+from tenantry.api.reading.answers import answer_proposals
+from tenantry.api.reading.read_fast_path import Direct, DirectReads
 from tenantry.api.webhooks import DeclaredWebhooks, Webhooks, add_webhook
-from tenantry.rest.docs import serve_docs
-from tenantry.rest.engine_routes import engine_router
+from tenantry.rest.apps.described import RestApp, add_routes
+from tenantry.rest.apps.home import serve_home
+from tenantry.rest.docs.api_page import serve_api_page
+from tenantry.rest.docs.site import serve_site
+from tenantry.rest.engine.routes import engine_routes
+from tenantry.rest.fairness.arrivals import Arrivals
 from tenantry.rest.problems import answer_problems
-from tenantry.rest.release import release_label
+from tenantry.rest.routes import Route
 
 API = "/api/v1"
 DIRECT = ("environments", "operations", "regions", "tenants")
 ENGINES = "/engines/{environmentId}/api/v1"
 
 
-def create_app(facade: Facade) -> FastAPI:
-    """The ASGI application. Its state is the front's alone: several may live in one process."""
-    front = Front(facade)
-    app = FastAPI(title="Tenantry", version=release_label(), docs_url=None, redoc_url=None, redirect_slashes=False)
-    observing = Observing(front)
-    sign_in = SignIn(front)
+def create_app(facade: Facade, add_pages: Callable[[FastAPI, FacadeContext], None] | None = None) -> FastAPI:
+    """The ASGI application. Its state is the context's alone: several may live in one process. add_pages: the console."""
+    context = FacadeContext(facade)
+    observing = Observing(context)
+    sign_in = SignIn(context)
     rooms = {
-        "environments": Environments(front).routes(),
-        "operations": Operations(front).routes(),
+        "environments": Environments(context).routes(),
+        "operations": Operations(context).routes(),
         "auth": sign_in.routes(),
-        "regions": Regions(front).routes(),
-        "tenants": Tenants(front).routes(),
-        "users": Users(front).routes(),
-        "packages": PackageBytes(front).routes(),
-        "plans": Plans(front).routes(),
+        "regions": Regions(context).routes(),
+        "tenants": Tenants(context).routes(),
+        "users": Users(context).routes(),
+        "packages": PackageBytes(context).routes(),
+        "plans": Plans(context).routes(),
     }
+    direct = _direct([route for tag in DIRECT for route in rooms[tag]])
+    app = RestApp("Tenantry", lambda inner: Arrivals(Counting(DirectReads(inner, **direct), facade.requests)))
     for tag, routes in rooms.items():
-        add_routes(app, API, tag, routes)
-    app.include_router(engine_router(EngineAdmins(front).of, facade.uploads), prefix=ENGINES)
+        add_routes(app, routes, tag, API, errors=(401,), names=f"{tag}-")
+    engines = [_planned(route) for route in engine_routes(EngineAdmins(context).of, facade.uploads)]
+    add_routes(app, engines, "engine", ENGINES, errors=(400, 401, 403, 404, 412, 500))
+    serve_home(app, "/console/" if add_pages else "")
     _add_plain(app, "/.well-known/jwks.json", sign_in.jwks)
     _add_plain(app, "/healthz", observing.healthz)
     _add_plain(app, "/readyz", observing.readyz)
-    _add_plain(app, "/metrics", observing.metrics)
     add_webhook(app, Webhooks(facade.webhook, DeclaredWebhooks(facade.cache, facade.store, facade.secrets, facade.now)))
     answer_problems(app)
     answer_plans(app)
     answer_proposals(app)
-    app.add_middleware(DirectReads, **_direct([route for tag in DIRECT for route in rooms[tag]]))
-    app.add_middleware(Counting, observing=observing)
     add_blobs(app, facade.packages, facade.logs, facade.uploads, facade.keys)
-    serve_docs(app)
-    describe_paths(app)
+    serve_api_page(app)
+    serve_site(app)
+    if add_pages is not None:
+        add_pages(app, context)
     return app
 
 
 def _direct(routes: Sequence[Route]) -> dict[str, dict[str, Direct]]:
     """The lists and single objects among the routes, as DirectReads takes them."""
-    reads = {API + route.path: Direct(API + route.path, route.endpoint) for route in routes if route.method == "GET"}
+    gets = [route for route in routes if route.method == "GET"]
+    reads = {API + route.path: Direct(API + route.path, route.endpoint, route.parameters) for route in gets}
     items = {path.removesuffix("/{id}"): direct for path, direct in reads.items() if path.endswith("/{id}")}
     return {"lists": {path: direct for path, direct in reads.items() if "{" not in path}, "items": items}
+
+
+def _planned(route: Route) -> Route:
+    """A route of the engine as the facade serves it: a write declares, so that it can be planned and repeated."""
+    if route.method == "GET":
+        return route
+    return route._replace(query=(*route.query, "dryRun"), headers=(*route.headers, "Idempotency-Key", "If-Plan"))
 
 
 def _add_plain(app: FastAPI, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:

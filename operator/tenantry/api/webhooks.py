@@ -23,13 +23,13 @@ from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, NotFound, Unauthorized
 from tenantry.ports import Secrets, Store
 from tenantry.rest.bodies import invalid, json_response, read_bytes
-from tenantry.runtime.asking import ask_to_look
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.reconcile.request_reconcile import ask_to_look
 
 PATH = "/api/v1/webhooks/git"
 SHORTEST_SECRET = 16
 LARGEST = 4 * 2**20
-"""Bytes of a payload; a push of many commits tells of all of them."""
+"""Limit of a payload in bytes; a push of many commits lists all of them."""
 _URLS = ("clone_url", "ssh_url", "html_url", "git_url", "git_http_url", "git_ssh_url", "web_url", "url", "homepage")
 _PUSHES = ("push", "Push Hook", "Tag Push Hook")
 _EVENTS = ("x-github-event", "x-gitlab-event", "x-gitea-event", "x-gogs-event")
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Webhook:
-    """What a source listens to. repository: its URL; revision: `""` for its default branch; ask: for a look at it, soon."""
+    """The webhook of a source. repository: its URL; revision: `""` for its default branch; ask: requests a sync soon."""
 
     secret: bytes
     repository: str
@@ -74,18 +74,18 @@ class Webhooks:
         concerned = [each for each in signed if event in _PUSHES and _concerns(each, payload, paths)]
         for each in concerned:
             await each.ask()
-        return json_response({"message": "the source is looked at"}, 202) if concerned else Response(status_code=204)
+        return json_response({"message": "the source is being checked"}, 202) if concerned else Response(status_code=204)
 
 
 def _concerns(webhook: Webhook, payload: Mapping[str, Any], paths: Container[str]) -> bool:
-    """Is it of the source's repository and branch?"""
+    """Return True if the push is of the source's repository and branch."""
     ref, revision = str(payload.get("ref", "")), webhook.revision
     known = not revision or ref in (f"refs/heads/{revision}", f"refs/tags/{revision}")
     return known and repository_path(webhook.repository) in paths
 
 
 def is_signed(headers: Mapping[str, str], raw: bytes, secret: bytes) -> bool:
-    """Is the body signed by the secret (GitHub, Gitea), or does the secret come with it (GitLab)? In constant time."""
+    """Return True if the secret signed the body (GitHub, Gitea), or came with it (GitLab). In constant time."""
     signature = hmac.new(secret, raw, hashlib.sha256).hexdigest().encode()
     github = headers.get("x-hub-signature-256", "").removeprefix("sha256=")
     gitea = headers.get("x-gitea-signature", "") or headers.get("x-gogs-signature", "")
@@ -96,7 +96,7 @@ def is_signed(headers: Mapping[str, str], raw: bytes, secret: bytes) -> bool:
 def repository_path(url: str) -> str:
     """`owner/name` of a repository's URL: one repository has several of them, and mirrors of its host have other names.
 
-    `""` for what is no URL.
+    `""` for what is not a URL.
     """
     if "://" not in url and ":" in url:
         url = f"ssh://{url.replace(':', '/', 1)}"  # as scp writes it
@@ -107,7 +107,7 @@ def repository_path(url: str) -> str:
 
 
 def _read(raw: bytes) -> Mapping[str, Any] | None:
-    """None for what is no JSON object."""
+    """None for what is not a JSON object."""
     try:
         payload = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -133,7 +133,7 @@ class DeclaredWebhooks:
 
     @property
     def exist(self) -> bool:
-        """Does any Source listen?"""
+        """Return True if any Source listens."""
         return any(self._cache.names(Source.KIND, by=LISTENING))
 
     async def of(self, paths: Container[str]) -> list[Webhook]:

@@ -9,12 +9,13 @@ from pathlib import Path
 from tenantry.adapters.sources.git.url import is_git_url, source_of
 from tenantry.bootstrap.embedded import Platform
 from tenantry.bootstrap.sources import Readable
-from tenantry.hosts.approving import check_holds, moved
-from tenantry.hosts.console import Approved
+from tenantry.hosts.console.approving import check_holds, moved
+from tenantry.hosts.console.protocol import Approved
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Forbidden
-from tenantry.runtime.planned import declared_digest, stamp_of
-from tenantry.runtime.pruning import Kept
+from tenantry.runtime.operations.attribution import bound_tenant
+from tenantry.runtime.planning.planned import declared_digest, found_as
+from tenantry.runtime.sources.pruning import Kept
 
 
 async def apply_plan(platform: Platform, approved: Approved) -> tuple[Kept, ...]:
@@ -28,10 +29,11 @@ async def apply_plan(platform: Platform, approved: Approved) -> tuple[Kept, ...]
     opened = platform.open_source(source, approved.name)
     tree = await opened.read()
     if await asyncio.to_thread(declared_digest, tree) != planned.declared:
-        raise moved("the source has changed meanwhile")
+        raise moved("the source has changed since the plan")
     for ref, stamp in planned.stamps:
-        if stamp_of(platform.cache.document(ref)) != stamp:
-            raise moved(f"{ref} has changed meanwhile")
+        tenant = bound_tenant(ref.namespace, platform.state.cache)
+        if found_as(platform.state.cache.document(ref), tenant.metadata.uid if tenant else "") != stamp:
+            raise moved(f"{ref} has changed since the plan")
     if followed is not None:
         await followed.take(tree)
     else:

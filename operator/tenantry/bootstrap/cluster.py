@@ -14,51 +14,56 @@ from pathlib import Path
 
 import httpx
 import structlog
+from prometheus_client import CollectorRegistry
 
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import SigningKeys
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import find_credentials
-from tenantry.adapters.kubernetes.deployer import KubernetesDeployer
-from tenantry.adapters.kubernetes.engine_pods import CA_KEY, EnginePods, parse_engine_pods
+from tenantry.adapters.kubernetes.client.credentials import find_credentials
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.wire import endpoint, received
+from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes
+from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
+from tenantry.adapters.kubernetes.engines.pods import CA_KEY, EnginePods, parse_engine_pods
+from tenantry.adapters.kubernetes.engines.remote import Clusters
+from tenantry.adapters.kubernetes.engines.workload import Placement, is_service, service_url
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
-from tenantry.adapters.kubernetes.kept import KeptVolumes
-from tenantry.adapters.kubernetes.keys import PlatformKeys, platform_keys
+from tenantry.adapters.kubernetes.keys import ClusterKeys, platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
-from tenantry.adapters.kubernetes.remote import Clusters
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import KubernetesTenancy
-from tenantry.adapters.kubernetes.tenancy_guard import TenancyGuard
-from tenantry.adapters.kubernetes.wire import endpoint, received
-from tenantry.adapters.kubernetes.workload import Placement, is_service, service_url
-from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.adapters.kubernetes.tenancy.guard import TenancyGuard
+from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
+from tenantry.adapters.metrics.cluster import ClientCollector, LeaderCollector
+from tenantry.adapters.metrics.registry import registry_of
+from tenantry.adapters.pools.client import Pools
+from tenantry.adapters.store.secrets import StoreSecrets, by_kubectl
 from tenantry.adapters.store.state_folder import derive
 from tenantry.bootstrap.fetching import Fetching
 from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.packages import Checking
-from tenantry.bootstrap.seat import FOLLOWED, Ports, kept, now
+from tenantry.bootstrap.pass_ports import Ports, quotas_of
+from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
+from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
+from tenantry.hosts.metrics_endpoint import metrics_served
 from tenantry.hosts.recorder import Recorder
 from tenantry.hosts.supervision import Supervisor, Works, supervised
+from tenantry.hosts.telling import tell_objects
 from tenantry.hosts.tenant_secrets import TenantSecrets
-from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.namespace import Namespace
-from tenantry.kinds.region.spec import Region
-from tenantry.kinds.registry import KINDS, TYPES
-from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.facts import EngineEndpoint, EngineRef, TenantAccess
-from tenantry.model.resource import ACCESS_MARK, RESTORING, SYSTEM_NAMESPACE, Ref
+from tenantry.kinds.registry import FOLLOWED, TYPES
+from tenantry.model.quotas import Quotas
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
 from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.cycle import Cycle
-from tenantry.runtime.declared import declared_of
+from tenantry.runtime.clock import now
+from tenantry.runtime.environment_declaration import declared_of
 from tenantry.runtime.first_user import ensure_first_user
-from tenantry.runtime.retention import Retention
-from tenantry.runtime.runtime import Runtime
-from tenantry.runtime.writing import WritingStore
-from tenantry.settings import Settings, parse_networks
+from tenantry.runtime.quotas import TenantQuotas
+from tenantry.runtime.reconcile.loop import Runtime
+from tenantry.runtime.reconcile.writing_store import WritingStore
+from tenantry.settings import Settings, parse_networks, parse_origins
 
 ISSUER = "tenantry"
 RETENTION_S = 60.0
@@ -69,7 +74,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Connected:
-    """What both processes have: a way to the API server, the cache and the platform's keys."""
+    """The shared parts of both processes: a client of the API server, the cache and the platform's keys."""
 
     clusters: Clusters
     feed: KubernetesFeed
@@ -79,27 +84,39 @@ class Connected:
     fingerprint_key: bytes
     mark_key: bytes
     engines: HttpEngines
-    deployer: KubernetesDeployer
+    deployer: PlacedDeployer
     volumes: KeptVolumes
+    quotas: Quotas
+    default_pool: bool
 
     @property
     def tenant_secrets(self) -> TenantSecrets:
-        """What is not followed where Secrets are not."""
+        """Return the Secrets of tenants, which a process without a watch of Secrets reads directly."""
         return TenantSecrets(self.clusters.own, self.cache)
 
     def fetching(self, settings: Settings, packages: Packages, scratch: Path, ended: Callable[[Ref], None]) -> Fetching:
-        """What the operator fetches. ended: hears of each object with news."""
+        """Return the operator's fetches. ended: called with each object that has news."""
         secrets = StoreSecrets(self.writing, self.cache.document, self.fingerprint_key)
-        return Fetching.of(settings, packages, scratch, scratch, self.writing, self.cache, secrets, ended, self.engines)
+        return Fetching.of(
+            settings=settings,
+            packages=packages,
+            folder=scratch,
+            home=scratch,
+            writing=self.writing,
+            cache=self.cache,
+            secrets=secrets,
+            ended=ended,
+            engines=self.engines,
+        )
 
     async def guard(self) -> None:
         """Keeps the rights in tenants' namespaces as they are to be, without end."""
-        guard = TenancyGuard(self.clusters.own, self.writing, Declared(self.cache).given_to, SYSTEM_NAMESPACE)
+        guard = TenancyGuard(self.clusters.own, self.writing, DeclaredObjects(self.cache).granted_in, SYSTEM_NAMESPACE)
         await guard.run()
 
     async def let_go(self) -> None:
         """Lets kept volumes go when their time is over, without end."""
-        await self.volumes.run(self.deployer.client_of, Declared(self.cache).restoring, RETENTION_S)
+        await self.volumes.run(self.deployer.client_of, DeclaredObjects(self.cache).restoring, RETENTION_S)
 
     def ports(self, packages: Packages, logs: OperationLogs, fetcher: Fetcher, sources: Sources) -> Ports:
         """The ports of one pass."""
@@ -113,6 +130,9 @@ class Connected:
             logs=logs,
             fetcher=fetcher,
             sources=sources,
+            quotas=self.quotas,
+            default_pool=self.default_pool,
+            remedy=by_kubectl,
         )
 
 
@@ -128,33 +148,37 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         stack.push_async_callback(clusters.close)
         store = KubernetesStore(client)
         cache = Cache(TYPES)
-        declared = Declared(cache)
+        declared = DeclaredObjects(cache)
         writing = WritingStore(store, cache)
         master, signing = await _keys(store)
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        transport_for = _by_proxy(settings.cluster.engine_proxy)
-        engines = HttpEngines(
-            signing,
-            secrets,
-            Checking.of(settings).inspect,
-            scratch,
-            transport_for,
-            declared.address_of,
-            foreign_rules(settings.outbound, cache),
-            largest=settings.packages.size,
-        )
+        engines = _engines(settings, signing, secrets, scratch, declared)
         stack.push_async_callback(engines.aclose)
-        volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep)
-        deployer = KubernetesDeployer(
-            clusters, declared, secrets, signing.jwks, _placement(settings), volumes, reads_secrets=acts
-        )
-        mark_key = derive(master, "request")
+        check = TenantQuotas(cache, quotas_of(settings)).check_archive
+        volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
+        own = _deployer(settings, clusters, declared, secrets, signing, volumes, reads_secrets=acts)
+        pools = Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))
+        stack.push_async_callback(pools.aclose)
+        deployer = PlacedDeployer(own, pools, declared, secrets, partial(declared_of, cache))
         feed = KubernetesFeed(client, only_in={} if acts else {"Secret": SYSTEM_NAMESPACE})
-        yield Connected(clusters, feed, cache, writing, signing, fingerprint_key, mark_key, engines, deployer, volumes)
+        yield Connected(
+            clusters=clusters,
+            feed=feed,
+            cache=cache,
+            writing=writing,
+            signing=signing,
+            fingerprint_key=fingerprint_key,
+            mark_key=derive(master, "request"),
+            engines=engines,
+            deployer=deployer,
+            volumes=volumes,
+            quotas=quotas_of(settings),
+            default_pool=settings.cluster.default_pool,
+        )
 
 
-async def _keys(store: KubernetesStore) -> PlatformKeys:
+async def _keys(store: KubernetesStore) -> ClusterKeys:
     """The platform's keys, as soon as the API server answers: who ended instead would be started less and less often."""
     pauses = iter(Backoffs())
     while True:
@@ -168,54 +192,40 @@ async def _keys(store: KubernetesStore) -> PlatformKeys:
         await asyncio.sleep(next(pauses))
 
 
-@dataclass(frozen=True)
-class Declared:
-    """What adapters ask of declared things."""
+def _engines(
+    settings: Settings, signing: SigningKeys, secrets: StoreSecrets, scratch: Path, declared: DeclaredObjects
+) -> HttpEngines:
+    return HttpEngines(
+        signer=signing,
+        secrets=secrets,
+        inspect=Checking.of(settings).inspect,
+        scratch=scratch,
+        transport_for=_by_proxy(settings.cluster.engine_proxy),
+        address_of=declared.address_of,
+        rules_for=foreign_rules(settings.outbound, declared.cache),
+        largest=settings.packages.size,
+    )
 
-    cache: Cache
 
-    def named(self, name: str) -> Region | None:
-        """The Region, or None."""
-        found = self.cache.resource(Ref(Region.KIND, "", name))
-        return found if isinstance(found, Region) else None
-
-    def of(self, ref: EngineRef) -> str:
-        """The name of the region of an environment, `""` when there is no such environment."""
-        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
-        return found.spec.region if isinstance(found, Environment) else ""
-
-    def address_of(self, endpoint: EngineEndpoint) -> str:
-        """An engine of this cluster is reached by its Service, whatever its public name; others where people reach them."""
-        environment = self._environment(endpoint.environment_id)
-        region = self.named(environment.spec.region) if environment else None
-        remote = region is not None and region.spec.kubernetes is not None and region.spec.kubernetes.kubeconfig_secret_ref
-        if endpoint.admin_secret is not None or remote:
-            return endpoint.url
-        return service_url(endpoint.environment_id)
-
-    def given_to(self, namespace: str) -> tuple[str, TenantAccess] | None:
-        """The tenant that is bound to a namespace, and the access that this is marked to have; None while it has none."""
-        found = self.cache.resource(Ref(Namespace.KIND, "", namespace))
-        mark = "" if found is None or found.deleting else found.metadata.annotations.get(ACCESS_MARK, "")
-        for tenant in self.cache.resources(Tenant.KIND, by=f"namespace={namespace}") if mark else ():
-            bound = tenant.status.namespace if isinstance(tenant, Tenant) and not tenant.deleting else None
-            if bound is not None and bound.name == namespace and tenant.spec.access.facts.mark == mark:
-                return tenant.metadata.name, tenant.spec.access.facts
-        return None
-
-    def restoring(self) -> frozenset[str]:
-        """The ids of the environments whose restore has not ended."""
-        found = self.cache.resources(Environment.KIND)
-        return frozenset(one.id for one in found if isinstance(one, Environment) and RESTORING in one.metadata.annotations)
-
-    def has_engine(self, id_: str) -> bool:
-        """Has the environment of that id an engine that once answered?"""
-        environment = self._environment(id_)
-        return environment is not None and environment.status.phase == "READY"
-
-    def _environment(self, id_: str) -> Environment | None:
-        found = (self.cache.resource(Ref(Environment.KIND, *name)) for name in self.cache.names(Environment.KIND, by=f"id={id_}"))
-        return next((one for one in found if isinstance(one, Environment)), None)
+def _deployer(
+    settings: Settings,
+    clusters: Clusters,
+    declared: DeclaredObjects,
+    secrets: StoreSecrets,
+    signing: SigningKeys,
+    volumes: KeptVolumes,
+    *,
+    reads_secrets: bool,
+) -> KubernetesDeployer:
+    return KubernetesDeployer(
+        clusters=clusters,
+        regions=declared,
+        secrets=secrets,
+        jwks=signing.jwks,
+        base=_placement(settings),
+        kept=volumes,
+        reads_secrets=reads_secrets,
+    )
 
 
 def _by_proxy(proxy: str) -> TransportFor:
@@ -230,14 +240,16 @@ def _placement(settings: Settings) -> Placement:
     cluster = settings.cluster
     facade = settings.public_url.rstrip("/") or cluster.api_url
     return Placement(
-        cluster.image,
-        cluster.image_pull_policy,
-        ISSUER,
-        facade,
-        SYSTEM_NAMESPACE,
+        image=cluster.image,
+        pull_policy=cluster.image_pull_policy,
+        issuer=ISSUER,
+        facade_url=facade,
+        system_namespace=SYSTEM_NAMESPACE,
         http=settings.outbound.http,
         networks=tuple(map(str, parse_networks(settings.outbound.networks))),
+        proxy=settings.outbound.proxy,
         proxies=tuple(map(str, parse_networks(settings.http.proxies))),
+        origins=parse_origins(settings.http.origins),
         pods=_engine_pods(cluster.engines),
     )
 
@@ -262,13 +274,12 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
     blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
     logs, cache = RemoteLogs(blobs), connected.cache
     fetching = connected.fetching(settings, blobs, scratch, lambda ref: runtime.look(ref))
-    cycle = Cycle(KINDS, cache, connected.ports(blobs, logs, *fetching.both), now, settings.operations.deadline)
-    runtime = Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
+    runtime = runtime_of(settings, cache, connected.ports(blobs, logs, *fetching.both))
     host = _host(settings, connected, runtime)
     pod = cluster.pod or socket.gethostname()
     lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
     recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
-    retention = Retention(connected.writing, cache, logs, kept(settings), now, KINDS)
+    retention = retention_of(settings, connected.writing, cache, logs, TenantQuotas(cache))
     works: Works = {"events": recorder.run, "retention": partial(retention.run, RETENTION_S)}
 
     async def act() -> None:
@@ -276,9 +287,8 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
             await lease.acquire()
             await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
             host.lead()
-            async with supervised() as supervisor:
-                for name, work in {**works, "guard": connected.guard, "volumes": connected.let_go}.items():
-                    supervisor.run(work, name)
+            async with _told(cache), supervised() as supervisor:
+                _run_all(supervisor, works, connected, runtime)
                 await lease.keep()
         finally:
             # Nothing of ours may be under way once another can have the lease.
@@ -287,25 +297,53 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
             await lease.release()
 
     following = Supervisor()
-    following.run(partial(_follow_engines, connected.deployer, runtime), "engines")
+    following.run(partial(follow_engines, connected.deployer, runtime), "engines")
     try:
-        await host.start()
-        with suppress(TimeoutError):  # then each is asked for until they have been listed
-            await asyncio.wait_for(connected.deployer.followed(), ENGINES_LISTED_S)
-        await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
+        async with metrics_served(cluster.metrics, _numbers(connected, runtime, lease)):
+            await host.start()
+            with suppress(TimeoutError):  # then each is asked for until they have been listed
+                await asyncio.wait_for(connected.deployer.followed(), ENGINES_LISTED_S)
+            await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
     finally:
         await following.stop()
         await host.stop()
         await blobs.aclose()
 
 
+def _run_all(supervisor: Supervisor, works: Works, connected: Connected, runtime: Runtime) -> None:
+    for name, work in works.items():
+        supervisor.run(work, name)
+    supervisor.run(connected.guard, "guard")
+    supervisor.run(connected.let_go, "volumes")
+    supervisor.run(partial(follow_engines, connected.deployer.losses, runtime), "losses in pools")
+
+
+@asynccontextmanager
+async def _told(cache: Cache) -> AsyncIterator[None]:
+    """Log the events of objects until the end of the block."""
+    unlisten = tell_objects(cache)
+    try:
+        yield
+    finally:
+        unlisten()
+
+
+def _numbers(connected: Connected, runtime: Runtime, lease: Lease) -> CollectorRegistry:
+    """Return what the operator shows to Prometheus."""
+    client = ClientCollector(connected.clusters.own.requests)
+    leader = LeaderCollector(lease.name, lambda: lease.held)
+    return registry_of((*collectors_of(runtime, fleet_of(connected.cache)), client, leader))
+
+
 def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHost:
     return KopfHost(
-        connected.feed,
-        connected.cache,
-        runtime,
-        [Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)],
-        received,
+        feed=connected.feed,
+        cache=connected.cache,
+        runtime=runtime,
+        watched=[
+            Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)
+        ],
+        normal=received,
         health=f"http://{settings.cluster.health}/healthz",
         resync_s=settings.resync.total_seconds(),
     )
@@ -321,9 +359,3 @@ async def _until_first(*works: asyncio.Task[None]) -> None:
         await asyncio.gather(*works, return_exceptions=True)
     for work in ended:
         work.result()
-
-
-async def _follow_engines(deployer: KubernetesDeployer, runtime: Runtime) -> None:
-    """An engine that changed by itself has its environment looked at."""
-    async for ref in deployer.changes():
-        runtime.wake(Ref("Environment", ref.namespace, ref.name))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,22 +17,36 @@ from starlette.types import ASGIApp
 from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_object import ObjectBlobs
 from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.metrics.cluster import ClientCollector
+from tenantry.adapters.metrics.operator import OperatorNumbers
 from tenantry.adapters.overlay.packages import NoFetches, PlannedSources
+from tenantry.adapters.sources.documents import read_text
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
-from tenantry.bootstrap.cluster import Declared, connect
+from tenantry.api.platform.observing import numbers_of
+from tenantry.bootstrap.cluster import Connected, connect
 from tenantry.bootstrap.foreign import planned_engines
-from tenantry.bootstrap.packages import Checking
-from tenantry.bootstrap.planning import Planner, budget_of
-from tenantry.bootstrap.seat import FOLLOWED, now
+from tenantry.bootstrap.packages import Checking, StoredPackages
+from tenantry.bootstrap.pass_ports import Ports
+from tenantry.bootstrap.planning import Overlays, budget_of
+from tenantry.bootstrap.reconciling import fleet_of
 from tenantry.bootstrap.sign_in import trusted
-from tenantry.bootstrap.source_writing import SourceWriting
+from tenantry.bootstrap.source_writing import SourceBranches, SourceWriting
+from tenantry.console.app import add_console
+from tenantry.hosts.declared_objects import DeclaredObjects
+from tenantry.hosts.metrics_endpoint import metrics_served
 from tenantry.hosts.standalone import following
 from tenantry.hosts.supervision import supervised
 from tenantry.kinds.admission import Admission
+from tenantry.kinds.registry import FOLLOWED, KINDS
 from tenantry.model.verdicts import Halt
 from tenantry.rest.uploads import Uploads
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.clock import now
+from tenantry.runtime.following.clones import SourceClones
+from tenantry.runtime.health import PlatformMeasures
+from tenantry.runtime.planning.planner import Planner
 from tenantry.settings import Settings
 
 SWEEP_S = 3600.0
@@ -42,44 +57,88 @@ log = structlog.get_logger(__name__)
 @asynccontextmanager
 async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
-    checking = Checking.of(settings)
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
-        blobs = await asyncio.to_thread(_blobs, settings.cluster.blobs, Path(folder), checking.inspect)
         async with connect(settings, Path(folder), acts=False) as connected:
-            logs = BlobLogs(blobs)
-            cache = connected.cache
-            engines = planned_engines(connected.engines, connected.fingerprint_key, settings.outbound)
-            ports = connected.ports(blobs, logs, NoFetches(), PlannedSources())
-            read = connected.tenant_secrets.refresh
-            planner = Planner(cache, ports, Admission(), Declared(cache).has_engine, engines, checking, read)
-            secrets = StoreSecrets(connected.writing, cache.document, connected.fingerprint_key)
-            writing = SourceWriting.of(settings, ports, cache, secrets, Path(folder))
-            facade = Facade(
-                store=connected.writing,
-                writers=writing.writers,
-                cache=cache,
-                packages=blobs,
-                secrets=secrets,
-                keys=connected.signing,
-                engines=connected.engines,
-                logs=logs,
-                uploads=Uploads(blobs.incoming, settings.packages.size),
-                preview=connected.deployer.preview,
-                provider=connected.deployer.provider,
-                inspect=checking.inspect,
-                plan=planner.edit,
-                plan_bundle=lambda file, caller, namespace: planner.bundle(file, caller, namespace, budget_of(settings)),
-                trusted=trusted(settings),
-                mark_key=connected.mark_key,
-                now=now,
-                engine_wait=settings.engine.wait,
-                token_ttl=settings.tokens.ttl,
-            )
-            async with supervised() as supervisor, following(connected.feed, cache, FOLLOWED, supervisor):
-                supervisor.run(writing.clones.run, "source clones")
-                if isinstance(blobs, ObjectBlobs):  # a folder is swept when the last holder lets go
-                    supervisor.run(partial(_sweep, blobs), "packages")
-                yield create_app(facade)
+            stored = await asyncio.to_thread(_stored, connected.cache, settings, Path(folder))
+            numbers = OperatorNumbers(settings.cluster.operator_metrics, tuple(KINDS))
+            facade, clones = _facade(settings, connected, stored, Path(folder))
+            if settings.cluster.operator_metrics:
+                facade = replace(facade, loop=numbers.loop)
+            async with (
+                aclosing(numbers),
+                supervised() as supervisor,
+                following(connected.feed, connected.cache, FOLLOWED, supervisor),
+            ):
+                supervisor.run(clones.run, "source clones")
+                if isinstance(stored.files, ObjectBlobs):  # a folder is swept when the last holder lets go
+                    supervisor.run(partial(_sweep, stored.files), "packages")
+                async with metrics_served(settings.cluster.metrics, numbers_of(facade)):
+                    yield create_app(facade, add_console)
+
+
+def _facade(
+    settings: Settings, connected: Connected, stored: StoredPackages[FolderBlobs | ObjectBlobs], scratch: Path
+) -> tuple[Facade, SourceClones]:
+    """Return the facade, and the clones of the sources that it writes to."""
+    logs = BlobLogs(stored.files)
+    ports = connected.ports(stored.limited, logs, NoFetches(), PlannedSources())
+    planner = _planner(connected, ports, stored.checking, settings)
+    secrets = StoreSecrets(connected.writing, connected.cache.document, connected.fingerprint_key)
+    writing = _writing(settings, connected, ports, secrets, scratch)
+    facade = Facade(
+        store=connected.writing,
+        writers=writing.writers,
+        cache=connected.cache,
+        packages=stored.limited,
+        secrets=secrets,
+        keys=connected.signing,
+        engines=connected.engines,
+        rows=connected.engines.rows,
+        logs=logs,
+        uploads=Uploads(stored.files.incoming, settings.packages.size),
+        preview=connected.deployer.preview,
+        provider=connected.deployer.provider,
+        inspect=stored.checking.inspector.check,
+        plan=planner.edit,
+        plan_bundle=lambda file, caller, namespace: planner.bundle(file, caller, namespace, budget_of(settings)),
+        branch=SourceBranches(settings, ports, connected.cache, secrets, connected.tenant_secrets.refresh),
+        read_text=partial(read_text, admit=planner.admit),
+        trusted=trusted(settings),
+        mark_key=connected.mark_key,
+        now=now,
+        quotas=stored.quotas,
+        interrupted=connected.feed.interrupted,
+        collectors=(ClientCollector(connected.clusters.own.requests),),
+        measures=PlatformMeasures(fleet_of(connected.cache)),
+        engine_wait=settings.engine.wait,
+        token_ttl=settings.tokens.ttl,
+    )
+    return facade, writing.clones
+
+
+def _writing(settings: Settings, connected: Connected, ports: Ports, secrets: StoreSecrets, scratch: Path) -> SourceWriting:
+    """Return the writes to sources. scratch: for their clones."""
+    return SourceWriting.of(
+        settings=settings,
+        ports=ports,
+        cache=connected.cache,
+        secrets=secrets,
+        refresh=connected.tenant_secrets.refresh,
+        scratch=scratch,
+    )
+
+
+def _planner(connected: Connected, ports: Ports, checking: Checking, settings: Settings) -> Planner:
+    cache, read = connected.cache, connected.tenant_secrets.refresh
+    admission = Admission()
+    overlays = Overlays(
+        ports=ports,
+        admission=admission,
+        has_engine=DeclaredObjects(cache).has_engine,
+        engines=planned_engines(connected.engines, connected.fingerprint_key, settings.outbound),
+        checking=checking,
+    )
+    return Planner(cache=cache, scene=overlays.scene, admit=admission.admit, now=now, refresh=read)
 
 
 async def _sweep(blobs: ObjectBlobs) -> None:
@@ -92,7 +151,12 @@ async def _sweep(blobs: ObjectBlobs) -> None:
         await asyncio.sleep(SWEEP_S)
 
 
+def _stored(cache: Cache, settings: Settings, folder: Path) -> StoredPackages[FolderBlobs | ObjectBlobs]:
+    """Blocks."""
+    return StoredPackages.of(lambda checking: _blobs(settings.cluster.blobs, folder, checking.inspect), cache, settings)
+
+
 def _blobs(url: str, folder: Path, check: Check) -> FolderBlobs | ObjectBlobs:
-    """Where packages and logs are kept: a folder by `file:///PATH`, else an object store by its URL. Blocks."""
+    """Return the store of packages and logs: a folder for `file:///PATH`, otherwise an object store. Blocks."""
     scheme, _, path = url.partition("://")
     return FolderBlobs(Path(path), check) if scheme == "file" else ObjectBlobs(from_url(url), folder, check)

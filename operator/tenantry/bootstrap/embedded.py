@@ -3,72 +3,86 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tenantry.adapters.blobs import FolderBlobs
-from tenantry.adapters.engine_http import HttpEngines, TransportFor
-from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.local.backups import Backups
-from tenantry.adapters.local.deployer import LocalDeployer
-from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
-from tenantry.adapters.local.opening import EngineOpener
-from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.metrics.requests import RequestNumbers
+from tenantry.adapters.sources.documents import read_text
+from tenantry.adapters.sources.git.applied import AppliedCommit, AppliedCommitInMemory
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.store.embedded import EmbeddedStore
 from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.adapters.store.state_folder import StateUnreadable, derive, password_file, read_key
-from tenantry.adapters.tenancy import EmbeddedTenancy
-from tenantry.api.app import create_app
-from tenantry.api.facade import Facade
-from tenantry.api.webhooks import Webhook
+from tenantry.adapters.store.state_folder import password_file
+from tenantry.api.auth.one_time_codes import OneTimeCodes
+from tenantry.bootstrap.embedded_parts import (
+    OpenedState,
+    backups_of,
+    deployer_of,
+    engines_of,
+    fetching_of,
+    hosting_of,
+    in_process,
+    ports_of,
+)
 from tenantry.bootstrap.fetching import Fetching
-from tenantry.bootstrap.foreign import foreign_rules, planned_engines
-from tenantry.bootstrap.packages import Checking
-from tenantry.bootstrap.planning import Planner, budget_of
-from tenantry.bootstrap.seat import FINALIZED, FOLLOWED, Ports, kept, now
-from tenantry.bootstrap.sign_in import trusted, verifier
-from tenantry.bootstrap.sources import Readable, Reading, open_source
-from tenantry.hosts.standalone import SourceFeed, Standalone
-from tenantry.hosts.writing import turn_of
-from tenantry.kinds.admission import Admission
-from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.bootstrap.foreign import planned_engines
+from tenantry.bootstrap.pass_ports import Ports
+from tenantry.bootstrap.planning import Overlays, budget_of
+from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
+from tenantry.bootstrap.source_writing import SourceBranches
+from tenantry.bootstrap.sources import Readable, SourceSettings, open_source
+from tenantry.console.http.origins import Sandboxed
+from tenantry.hosts.standalone import Standalone
+from tenantry.kinds.registry import FINALIZED, FOLLOWED
 from tenantry.kinds.source.spec import Source
+from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Caller
-from tenantry.model.resource import Document, Ref
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.syncing import owner_of
+from tenantry.model.tree import Tree
+from tenantry.model.verdicts import NotFound
+from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.apps.later import LaterApp
 from tenantry.rest.uploads import Uploads
-from tenantry.runtime.applied import StoredRevision
-from tenantry.runtime.cache import Cache
-from tenantry.runtime.cycle import Cycle
-from tenantry.runtime.declared import declared_of
-from tenantry.runtime.first_user import ensure_first_user
-from tenantry.runtime.holding import holding
-from tenantry.runtime.plan import Edit
-from tenantry.runtime.planned import Planned
-from tenantry.runtime.pruning import Budget
-from tenantry.runtime.retention import Retention
-from tenantry.runtime.runtime import Runtime
-from tenantry.runtime.sync import Syncer
-from tenantry.runtime.write_back import WriteBack
-from tenantry.runtime.writers import SourceWriters
-from tenantry.runtime.writing import WritingStore
+from tenantry.runtime.clock import now
+from tenantry.runtime.first_user import USERNAME, ensure_first_user
+from tenantry.runtime.following.feed import SourceFeed
+from tenantry.runtime.following.turns import turn_of
+from tenantry.runtime.health import PlatformMeasures
+from tenantry.runtime.planning.plan import Edit
+from tenantry.runtime.planning.planned import Planned
+from tenantry.runtime.planning.planner import PlannedPackages, Planner, nothing_to_read
+from tenantry.runtime.reconcile.loop import Runtime
+from tenantry.runtime.sources.applied import StoredRevision
+from tenantry.runtime.sources.holding import holding
+from tenantry.runtime.sources.pruning import Budget
+from tenantry.runtime.sources.sync import Syncer
+from tenantry.runtime.sources.write_back import WriteBack
+from tenantry.runtime.sources.writers import SourceWriters
 from tenantry.settings import Settings
 
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from tenantry.api.facade import Facade
+    from tenantry.api.webhooks import Webhook
+
 L = TypeVar("L")
-ISSUER = "tenantry"
 RETENTION_S = 60.0
 """Seconds between two looks for Operations that need not be kept."""
+STATE = "state"
+"""The work that looks whether the state is there."""
+STATE_S = 5.0
+"""Seconds between two of its looks."""
 BACKUPS_S = 3600.0
 """The same for archives of removed environments."""
 
@@ -77,53 +91,60 @@ BACKUPS_S = 3600.0
 class Platform:
     """A platform on this machine, composed and not yet started. `http` serves the facade and all engines."""
 
-    state: Path
+    state: OpenedState
     base_url: str
-    store: EmbeddedStore
-    admission: Admission
-    cache: Cache
-    writing: WritingStore
+    settings: Settings
     ports: Ports
-    packages: FolderBlobs
-    keys: KeyRing
     runtime: Runtime
     host: Standalone
     hosting: LocalHosting
-    folders: EngineFolders
     backups: Backups
     engines: HttpEngines
     fetching: Fetching
-    fingerprint_key: bytes
-    mark_key: bytes
-    settings: Settings
+    measures: PlatformMeasures
     source: SourceFeed | None = None
     write_back: WriteBack | None = None
     webhook: Webhook | None = None
+    requests: RequestNumbers = field(default_factory=RequestNumbers)
+    codes: OneTimeCodes = field(default_factory=lambda: OneTimeCodes(now))
     _started: bool = False
 
     @property
     def facade(self) -> Facade:
-        """What the REST facade needs."""
+        """Return the dependencies of the REST facade."""
+        from tenantry.api.facade import Facade
+        from tenantry.bootstrap.sign_in import trusted
+
+        secrets = StoreSecrets(self.state.writing, self.state.cache.document, self.state.fingerprint_key)
         return Facade(
-            store=self.writing,
-            writers=SourceWriters(self.cache, self._write_back_of, lambda: self.write_back),
-            cache=self.cache,
-            packages=self.packages,
-            secrets=StoreSecrets(self.writing, self.cache.document, self.fingerprint_key),
-            keys=self.keys,
+            store=self.state.writing,
+            writers=SourceWriters(self.state.cache, self._write_back_of, lambda: self.write_back),
+            cache=self.state.cache,
+            packages=self.state.packages,
+            secrets=secrets,
+            keys=self.state.keys,
             engines=self.engines,
+            rows=self.engines.rows,
             logs=self.ports.logs,
-            uploads=Uploads(self.packages.incoming, self.settings.packages.size),
+            uploads=Uploads(self.state.stored.files.incoming, self.settings.packages.size),
             preview=self.ports.deployer.preview,
             provider=self.ports.deployer.provider,
-            inspect=Checking.of(self.settings).inspect,
+            inspect=self.state.stored.checking.inspector.check,
             plan=self.plan,
             plan_bundle=self.plan_bundle,
+            branch=SourceBranches(self.settings, self.ports, self.state.cache, secrets, nothing_to_read),
+            read_text=partial(read_text, admit=self.state.admission.admit),
             trusted=trusted(self.settings),
             webhook=self.webhook,
-            mark_key=self.mark_key,
+            mark_key=self.state.mark_key,
             now=now,
-            ready=lambda: self._started,
+            quotas=self.state.stored.quotas,
+            gate=self.hosting.gate,
+            ready=self._ready,
+            requests=self.requests,
+            collectors=collectors_of(self.runtime, self.measures.fleet),
+            measures=self.measures,
+            archives=self.backups,
             engine_wait=self.settings.engine.wait,
             token_ttl=self.settings.tokens.ttl,
         )
@@ -133,60 +154,60 @@ class Platform:
         cls, state: Path, base_url: str, store: EmbeddedStore | None = None, settings: Settings | None = None
     ) -> Platform:
         """Opens the state folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
-        settings, admission, cache = settings or Settings(), Admission(), Cache(TYPES)
-        store = store or await SqliteStore.open(state, admission)
-        writing = WritingStore(store, cache)
-        packages = await asyncio.to_thread(FolderBlobs, state / "packages", Checking.of(settings).inspect)
-        keys = await _loaded(state, lambda: KeyRing(state / "keys", ISSUER))
-        folders = await _loaded(state, lambda: EngineFolders(state))
-        fingerprint_key, mark_key = await asyncio.to_thread(_derived, state)
-        secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        hosting = _hosting(base_url, folders, secrets, keys, settings)
-        backups = await asyncio.to_thread(Backups, state, folders, partial(declared_of, cache), settings.backups.keep)
-        engines = _engines(keys, secrets, settings, state / "incoming", _in_process(hosting, base_url), cache)
-        deployer = LocalDeployer(folders, backups, base_url, hosting.closed)
-        fetching = _fetching(settings, packages, state, writing, cache, secrets, lambda of: runtime.look(of), engines)
-        ports = _ports(writing, store, fingerprint_key, deployer, engines, packages, fetching)
-        runtime = _runtime(cache, ports, settings)
+        settings = settings or Settings()
+        opened = await OpenedState.of(state, store, settings)
+        hosting = hosting_of(settings, opened, base_url)
+        backups = await asyncio.to_thread(backups_of, settings, opened)
+        engines = engines_of(settings, opened, in_process(hosting, base_url))
+        fetching = fetching_of(settings, opened, engines, ended=lambda of: runtime.look(of))
+        ports = ports_of(opened, deployer=deployer_of(opened, hosting, backups, base_url), engines=engines, fetching=fetching)
+        runtime = runtime_of(settings, opened.cache, ports)
         return cls(
-            state,
-            base_url,
-            store,
-            admission,
-            cache,
-            writing,
-            ports,
-            packages,
-            keys,
-            runtime,
-            Standalone(store, cache, runtime, FOLLOWED, settings.resync.total_seconds()),
-            hosting,
-            folders,
-            backups,
-            engines,
-            fetching,
-            fingerprint_key,
-            mark_key,
-            settings,
+            state=opened,
+            base_url=base_url,
+            settings=settings,
+            ports=ports,
+            runtime=runtime,
+            host=Standalone(opened.store, opened.cache, runtime, FOLLOWED, settings.resync.total_seconds()),
+            hosting=hosting,
+            backups=backups,
+            engines=engines,
+            fetching=fetching,
+            measures=PlatformMeasures(fleet_of(opened.cache), runtime.measures),
         )
 
     async def plan(self, edit: Edit, tenant: str = "") -> Planned:
-        """What an edit of declared objects would come to, as far as that Tenant's members may read. Nothing is done."""
+        """Return the effects of an edit, as far as that Tenant's members may read. Changes nothing."""
         return await self._planner.edit(edit, tenant)
 
     async def plan_source(self, source: Path | GitUrl, name: str) -> Planned:
-        """What applying a directory or a repository would come to. Nothing is done."""
-        return await self._planner.source(source, name, self._budget, Reading.of(self.settings))
+        """Return the effects of applying a directory or a repository. Changes nothing."""
+
+        async def read(made: PlannedPackages, applied: str) -> Tree:
+            files = PackageFiles(made.packages, self.state.stored.checking.build, made.incoming)
+            return await self._readable(source, made.incoming, files, AppliedCommitInMemory(applied)).read()
+
+        return await self._planner.source(read, name, self._budget)
 
     async def plan_bundle(self, file: Path, caller: Caller, namespace: str) -> Planned:
-        """What applying a source would come to that a client has read. Nothing is done."""
+        """Return the effects of applying a source that a client has read. Changes nothing."""
         return await self._planner.bundle(file, caller, namespace, self._budget)
 
     def open_source(self, source: Path | GitUrl, name: str) -> Readable:
         """A directory or a repository, to be read: its packages are stored here. name: which objects are its own."""
-        files = PackageFiles(self.packages, Checking.of(self.settings).build, self.packages.incoming)
-        applied = StoredRevision(self.writing, name)
-        return open_source(source, self.state / "git", self._admit, files, Reading.of(self.settings), applied)
+        stored = self.state.stored
+        files = PackageFiles(self.state.packages, stored.checking.build, stored.files.incoming)
+        return self._readable(source, self.state.folder, files, StoredRevision(self.state.writing, name))
+
+    def _readable(self, source: Path | GitUrl, folder: Path, files: PackageFiles, applied: AppliedCommit) -> Readable:
+        return open_source(
+            source=source,
+            folder=folder / "git",
+            admit=self.state.admission.admit,
+            packages=files,
+            settings=SourceSettings.of(self.settings),
+            applied=applied,
+        )
 
     def attach(self, source: Path | GitUrl, name: str) -> SourceFeed:
         """Takes a directory or a repository as the platform's source. name: which objects are its own."""
@@ -195,12 +216,26 @@ class Platform:
     def follow(self, opened: Readable, name: str) -> SourceFeed:
         """Takes an opened source as the platform's own."""
         asked = holding(self.ports.engines)
-        syncer = Syncer(self.writing, self.store, name, FINALIZED, self._budget, lambda: self.store.version, holding=asked)
-        self.source = feed = SourceFeed(opened.location, opened.read, opened.changes, syncer, self.cache, opened.applied)
+        syncer = Syncer(
+            store=self.state.writing,
+            lists=self.state.store,
+            source=name,
+            finalized=FINALIZED,
+            budget=self._budget,
+            version=lambda: self.state.store.version,
+            holding=asked,
+        )
+        self.source = feed = SourceFeed(
+            location=opened.location,
+            read=opened.read,
+            changes=opened.changes,
+            syncer=syncer,
+            cache=self.state.cache,
+            applied=opened.applied,
+        )
         if opened.declarations is not None:
-            self.write_back = WriteBack(
-                name, partial(turn_of, feed, opened.declarations, self._write_wait_s), self.admission.admit
-            )
+            turn = partial(turn_of, feed, opened.declarations, self._write_wait_s)
+            self.write_back = WriteBack(name, turn, self.state.admission.admit, f"source {name}")
         if opened.webhook is not None:
             self.webhook = opened.webhook(feed.ask)
         return feed
@@ -208,22 +243,59 @@ class Platform:
     @property
     def http(self) -> ASGIApp:
         """The application that serves the facade, and the engines under /e."""
-        facade = create_app(self.facade)
+        facade, engines = self.later_facade, self._engines_app
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             engine = scope["type"] == "http" and scope["path"].startswith("/e/")
-            await (self.hosting if engine else facade)(scope, receive, send)
+            await (engines if engine else facade)(scope, receive, send)
 
         return serve
 
+    @cached_property
+    def later_facade(self) -> LaterApp:
+        """The application of the facade, which is made when it is first needed."""
+        return LaterApp(("tenantry.api.app", "tenantry.console.app"), self._make_facade, self._ready, self.requests.count)
+
+    def _make_facade(self) -> ASGIApp:
+        from tenantry.api.app import create_app
+        from tenantry.console.app import add_console
+
+        return create_app(self.facade, partial(add_console, codes=self.codes))
+
+    def _ready(self) -> bool:
+        return self._started and not self.host.supervisor.fails(STATE)
+
+    def numbers(self) -> CollectorRegistry:
+        """Return the numbers of this process, for an address that users do not reach."""
+        from tenantry.api.platform.observing import numbers_of
+
+        return numbers_of(self.facade)
+
+    def answer_now(self, scope: Scope) -> ReadyAnswer | None:
+        """Return an answer of an engine that needs no waiting, as AnswerNow."""
+        return self._engines_app.answer_now(scope) if scope["path"].startswith("/e/") else None
+
+    @cached_property
+    def _engines_app(self) -> Sandboxed:
+        return Sandboxed(self.hosting, self.hosting.answer_now)
+
+    def one_time_code(self) -> str:
+        """A code that signs the local SUPERUSER in to the console, once; `""` while there is no such user."""
+        user = self.state.cache.entry(Ref(User.KIND, SYSTEM_NAMESPACE, USERNAME))
+        return self.codes.issue(USERNAME, user.uid) if user is not None else ""
+
     async def start(self) -> None:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
+        # It answers by now, and every write compiles them if this does not: in a thread, for they take 0.2 s.
+        await asyncio.to_thread(self.state.admission.compile)
         await self.host.start()
-        retention = Retention(self.writing, self.cache, self.ports.logs, kept(self.settings), now, KINDS)
+        retention = retention_of(self.settings, self.state.writing, self.state.cache, self.ports.logs, self.state.stored.quotas)
         self.host.run(partial(retention.run, RETENTION_S), "retention")
         self.host.run(partial(self.backups.run, BACKUPS_S), "backups")
+        self.host.run(partial(follow_engines, self.ports.deployer, self.runtime), "engines")
+        self.host.run(self._watch_state, STATE)
         self._started = True
-        await ensure_first_user(self.writing, await asyncio.to_thread(password_file, self.state))
+        await ensure_first_user(self.state.writing, await asyncio.to_thread(password_file, self.state.folder))
         if self.source is not None:
             await self.source.sync()
             self.host.run(self.source.run, "source")
@@ -243,12 +315,20 @@ class Platform:
         await self.fetching.aclose()
         await self.engines.aclose()
         await self.hosting.aclose()
-        await asyncio.to_thread(self.folders.close)
-        await self.store.close()
+        await asyncio.to_thread(self.state.folders.close)
+        await self.state.store.close()
+        await asyncio.to_thread(self.state.stored.checking.inspector.close)
+
+    async def _watch_state(self) -> None:
+        """Read the state now and then. Raises StateUnreadable once it was removed or overwritten, also while nobody writes."""
+        while True:
+            await asyncio.sleep(STATE_S)
+            with suppress(NotFound):
+                await self.state.store.get(Ref(User.KIND, SYSTEM_NAMESPACE, USERNAME))
 
     def _write_back_of(self, source: Source) -> WriteBack:
         turn = partial(self.fetching.sources.turn, source.ref, self._write_wait_s)
-        return WriteBack(owner_of(source.ref), turn, self.admission.admit)
+        return WriteBack(owner_of(source.ref), turn, self.state.admission.admit, source.commits_to)
 
     @property
     def _write_wait_s(self) -> float:
@@ -256,102 +336,16 @@ class Platform:
 
     @property
     def _planner(self) -> Planner:
-        engines = planned_engines(self.engines, self.fingerprint_key, self.settings.outbound)
-        checking = Checking.of(self.settings)
-        return Planner(
-            self.cache, self.ports, self.admission, lambda id_: (self.state / "engines" / id_).exists(), engines, checking
+        state = self.state
+        overlays = Overlays(
+            ports=self.ports,
+            admission=state.admission,
+            has_engine=lambda id_: (state.folder / "engines" / id_).exists(),
+            engines=planned_engines(self.engines, state.fingerprint_key, self.settings.outbound),
+            checking=state.stored.checking,
         )
+        return Planner(cache=state.cache, scene=overlays.scene, admit=state.admission.admit, now=now)
 
     @property
     def _budget(self) -> Budget:
         return budget_of(self.settings)
-
-    def _admit(self, document: Document) -> Document:
-        return self.admission.admit(document, None)
-
-
-async def _loaded(state: Path, load: Callable[[], L]) -> L:
-    """What a file of the state folder holds. Raises StateUnreadable, naming the file, for one that is damaged."""
-    try:
-        return await asyncio.to_thread(load)
-    except ValueError as error:
-        ways = "put the file back from a copy; a key may also be moved away, which ends the sessions that it signed"
-        raise StateUnreadable(state, f"{error}; {ways}") from error
-
-
-def _derived(state: Path) -> tuple[bytes, bytes]:
-    """The key of fingerprints, and that of requests' marks. Blocks."""
-    master = read_key(state, make=True)
-    return derive(master, "fingerprint"), derive(master, "request")
-
-
-def _hosting(base_url: str, folders: EngineFolders, secrets: StoreSecrets, keys: KeyRing, settings: Settings) -> LocalHosting:
-    foreign = verifier(settings.outbound)
-    opener = EngineOpener(
-        secrets, keys, lambda id_: f"{base_url}/engines/{id_}/api/v1", Checking.of(settings).limits, foreign, settings.public_url
-    )
-    return LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
-
-
-def _engines(
-    keys: KeyRing, secrets: StoreSecrets, settings: Settings, scratch: Path, transport_for: TransportFor, cache: Cache
-) -> HttpEngines:
-    return HttpEngines(
-        keys,
-        secrets,
-        Checking.of(settings).inspect,
-        scratch,
-        transport_for,
-        rules_for=foreign_rules(settings.outbound, cache),
-        largest=settings.packages.size,
-    )
-
-
-def _ports(
-    writing: WritingStore,
-    store: EmbeddedStore,
-    fingerprint_key: bytes,
-    deployer: LocalDeployer,
-    engines: HttpEngines,
-    packages: FolderBlobs,
-    fetching: Fetching,
-) -> Ports:
-    return Ports(
-        store=writing,
-        tenancy=lambda through: EmbeddedTenancy(through, store.inside),
-        fingerprint_key=fingerprint_key,
-        deployer=deployer,
-        engines=engines,
-        packages=packages,
-        logs=BlobLogs(packages),
-        fetcher=fetching.packages,
-        sources=fetching.sources,
-    )
-
-
-def _fetching(
-    settings: Settings,
-    packages: FolderBlobs,
-    state: Path,
-    writing: WritingStore,
-    cache: Cache,
-    secrets: StoreSecrets,
-    ended: Callable[[Ref], None],
-    engines: HttpEngines,
-) -> Fetching:
-    return Fetching.of(settings, packages, packages.incoming, state, writing, cache, secrets, ended, engines)
-
-
-def _runtime(cache: Cache, ports: Ports, settings: Settings) -> Runtime:
-    cycle = Cycle(KINDS, cache, ports, now, settings.operations.deadline)
-    return Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
-
-
-def _in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:
-    """Engines of this process are called without a socket, by the same HTTP."""
-    transport = httpx.ASGITransport(app=_as_app(hosting))
-    return lambda url: transport if url.startswith(f"{base_url}/e/") else None
-
-
-def _as_app(hosting: LocalHosting) -> ASGIApp:
-    return hosting

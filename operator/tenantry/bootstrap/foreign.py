@@ -1,4 +1,4 @@
-"""Which addresses engines of others may have: what the settings allow, and what the region of their environment adds."""
+"""The allowed addresses of foreign engines: those of the settings and of the environment's region."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from collections.abc import Callable
 
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.engine.outbound import Rules
+from tenantry.bootstrap.outward import rules_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.rest.outbound import Rules
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.writing import WritingStore
-from tenantry.settings import Outbound, parse_networks
+from tenantry.runtime.reconcile.writing_store import WritingStore
+from tenantry.settings import OutboundSettings, parse_networks
 
 
-def rules_of(settings: Outbound) -> Rules:
-    """What the settings allow everybody."""
-    return Rules(settings.http, parse_networks(settings.networks))
-
-
-def foreign_rules(settings: Outbound, cache: Cache) -> Callable[[EngineEndpoint], Rules]:
+def foreign_rules(settings: OutboundSettings, cache: Cache) -> Callable[[EngineEndpoint], Rules]:
     """The rules of each engine of others. They raise Invalid for a region whose networks are none."""
     everywhere = rules_of(settings)
 
@@ -41,7 +37,7 @@ def foreign_rules(settings: Outbound, cache: Cache) -> Callable[[EngineEndpoint]
 
 
 def planned_engines(
-    engines: HttpEngines, fingerprint_key: bytes, settings: Outbound
+    engines: HttpEngines, fingerprint_key: bytes, settings: OutboundSettings
 ) -> Callable[[WritingStore, Cache], HttpEngines]:
     """Engines as a plan sees them: those of others by the Secrets and regions that it would make."""
     return lambda store, cache: engines.seeing(

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from tenantry.engine.packages import build, check
-from tenantry.kinds.tenant.spec import Tenant
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.limited_packages import CountedPackages, LimitedPackages
+from tenantry.bootstrap.outward import limits_of
+from tenantry.bootstrap.pass_ports import quotas_of
 from tenantry.model.facts import PackageFacts
+from tenantry.packages import build, check
+from tenantry.packages.apart import Inspector
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.quotas import TenantQuotas
 from tenantry.settings import Settings
+
+F = TypeVar("F", bound=CountedPackages)
 
 
 @dataclass(frozen=True)
 class Checking:
     """Makes and checks package files. Blocks."""
 
-    limits: check.Limits
+    limits: check.PackageLimits
+    inspector: Inspector
 
     @classmethod
     def of(cls, settings: Settings) -> Checking:
-        allowed = settings.packages
-        return cls(check.Limits(allowed.size, allowed.entries, allowed.inflated, allowed.ratio, allowed.manifest))
+        limits = limits_of(settings.packages)
+        return cls(limits, Inspector(limits))
 
     def inspect(self, package: Path) -> PackageFacts:
-        """What a file says of itself. Raises Invalid."""
-        return check.inspect(package, self.limits)
+        """Return the facts of a file. Raises Invalid."""
+        return self.inspector.inspect(package)
 
     def build(self, folder: Path, out: Path) -> PackageFacts:
         """The file of a package's source. Raises Invalid."""
         return build.build(folder, out, self.limits)
 
 
-def bound_tenants(cache: Cache) -> dict[str, str]:
-    """The names of the Tenants that have a namespace, by that namespace."""
-    tenants = (tenant for tenant in cache.resources(Tenant.KIND) if isinstance(tenant, Tenant))
-    return {tenant.status.namespace.name: tenant.metadata.name for tenant in tenants if tenant.status.namespace}
+@dataclass(frozen=True)
+class StoredPackages(Generic[F]):
+    """The packages of a host. limited: what everybody puts them by, within the tenants' quotas."""
+
+    files: F
+    limited: LimitedPackages
+    quotas: TenantQuotas
+    checking: Checking
+
+    @classmethod
+    def of(cls, files: Callable[[Checking], F], cache: Cache, settings: Settings) -> StoredPackages[F]:
+        """Those files, within the limits that Tenants declare and the settings give."""
+        quotas = TenantQuotas(cache, quotas_of(settings))
+        checking = Checking.of(settings)
+        stored = files(checking)
+        return cls(stored, LimitedPackages(stored, quotas), quotas, checking)
+
+
+def packages_in(state: Path, cache: Cache, settings: Settings) -> StoredPackages[FolderBlobs]:
+    """Open the packages of a state folder. Blocks. Raises StateUnwritable."""
+    return StoredPackages.of(lambda checking: FolderBlobs(state / "packages", checking.inspect), cache, settings)

@@ -1,28 +1,32 @@
-"""How a process that follows no Sources writes to their repositories: the api of a cluster, whose operator follows them."""
+"""Repositories of Sources for the facade: writes by a process that does not follow them, and branches read for a plan."""
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tenantry.bootstrap.seat import Ports, now
-from tenantry.bootstrap.source_kind import SourceRepositories
-from tenantry.hosts.source_clones import SourceClones
+from tenantry.adapters.blobs import FolderBlobs
+from tenantry.adapters.sources.bundled import KeptPackages
+from tenantry.bootstrap.fetching import repositories_of
+from tenantry.bootstrap.pass_ports import Ports
 from tenantry.kinds.admission import Admission
-from tenantry.kinds.source.decide import order_of, refusal_of
-from tenantry.kinds.source.observe import observe
 from tenantry.kinds.source.spec import Source
-from tenantry.model.resource import Ref
-from tenantry.model.syncing import SyncOrder, owner_of
-from tenantry.model.verdicts import Halt, Transient
+from tenantry.model.syncing import owner_of
+from tenantry.model.tree import Tree
+from tenantry.packages.check import inspect
 from tenantry.ports import Secrets
-from tenantry.runtime.asking import ask_to_look
+from tenantry.rest.plan_bundle import write_bundle
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.following import TrackedView
-from tenantry.runtime.write_back import WriteBack
-from tenantry.runtime.writers import SourceWriters
+from tenantry.runtime.clock import now
+from tenantry.runtime.following.clones import SourceClones
+from tenantry.runtime.following.current_order import Refresh, current_order, order_now
+from tenantry.runtime.reconcile.request_reconcile import ask_to_look
+from tenantry.runtime.sources.write_back import WriteBack
+from tenantry.runtime.sources.writers import SourceWriters
 from tenantry.settings import Settings
 
 
@@ -34,30 +38,50 @@ class SourceWriting:
     clones: SourceClones
 
     @classmethod
-    def of(cls, settings: Settings, ports: Ports, cache: Cache, secrets: Secrets, scratch: Path) -> SourceWriting:
+    def of(
+        cls, settings: Settings, ports: Ports, cache: Cache, secrets: Secrets, refresh: Refresh, scratch: Path
+    ) -> SourceWriting:
         """scratch: a folder for copies of repositories, and for packages while they are built."""
+        clones = SourceClones(
+            repositories=repositories_of(
+                settings, packages=ports.packages, secrets=secrets, cache=cache, folder=scratch, work=scratch
+            ),
+            order_of=partial(current_order, ports, cache, refresh),
+            ask=lambda source: ask_to_look(ports.store, source, now()),
+            time=time.monotonic,
+            within_s=settings.git.write_timeout.total_seconds(),
+        )
         admission = Admission()
-        repositories = SourceRepositories(scratch / "sources", scratch, settings, admission, ports.packages, secrets, cache)
-        ask, within_s = partial(_ask, ports), settings.git.write_timeout.total_seconds()
-        clones = SourceClones(repositories, partial(_order, ports, cache), ask, time.monotonic, within_s)
 
         def write_back(source: Source) -> WriteBack:
-            return WriteBack(owner_of(source.ref), partial(clones.turn, source), admission.admit)
+            return WriteBack(owner_of(source.ref), partial(clones.turn, source), admission.admit, source.commits_to)
 
         return cls(SourceWriters(cache, write_back), clones)
 
 
-async def _order(ports: Ports, cache: Cache, source: Source) -> SyncOrder:
-    """What the operator's pass makes of the Source as it is now, too. Raises a Halt where it is refused, or there no more."""
-    held = cache.resource(source.ref)
-    if not isinstance(held, Source) or held.metadata.uid != source.metadata.uid or held.suspended or held.deleting:
-        raise Halt(Transient("SourceNotWritten", f"source {owner_of(source.ref)} takes no writes any more: try again"))
-    seen = await observe(held, ports.world(TrackedView(cache)))
-    refusal = refusal_of(seen)
-    if refusal is not None:
-        raise Halt(refusal)
-    return order_of(seen)
+@dataclass(frozen=True)
+class SourceBranches:
+    """Facade.branch. refresh: see current_order."""
 
+    settings: Settings
+    ports: Ports
+    cache: Cache
+    secrets: Secrets
+    refresh: Refresh
 
-async def _ask(ports: Ports, source: Ref) -> None:
-    await ask_to_look(ports.store, source, now())
+    async def __call__(self, source: Source, branch: str, file: Path) -> Tree:
+        """Read a branch, and write it to a file as a bundle under the name of the Source. Raises a Halt."""
+        order = await order_now(self.ports, self.cache, self.refresh, source)
+        order = replace(order, revision=f"refs/heads/{branch}", writing=None)
+        with tempfile.TemporaryDirectory(prefix="branch-", dir=file.parent) as folder:
+            work = Path(folder)
+            packages = KeptPackages(await asyncio.to_thread(FolderBlobs, work / "packages", inspect))
+            repositories = repositories_of(
+                self.settings, packages=packages, secrets=self.secrets, cache=self.cache, folder=work, work=work
+            )
+            opened = await repositories.open(order)
+            tree = await opened.read()
+            if not (tree.problems or tree.held or tree.away):
+                history = await opened.history(tree)
+                await asyncio.to_thread(write_bundle, file, tree, order.owner, packages.files, history)
+        return tree

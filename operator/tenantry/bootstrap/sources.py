@@ -9,42 +9,45 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenantry.adapters.sources.directory import Directory
 from tenantry.adapters.sources.documents import Admit
-from tenantry.adapters.sources.git.applied import Applied, Remembered
+from tenantry.adapters.sources.git.applied import AppliedCommit, AppliedCommitInMemory
 from tenantry.adapters.sources.git.command import GitLimits
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.declarations import GitDeclarations, WritingSettings, checked_pattern
-from tenantry.adapters.sources.git.entering import Entry, key_at, unsigned
+from tenantry.adapters.sources.git.entering import RemoteAccess, key_at, unsigned
 from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import GitUrl
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
 from tenantry.adapters.sources.watch import changes
-from tenantry.api.webhooks import SHORTEST_SECRET, Webhook
-from tenantry.bootstrap.seat import now
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Declarations
-from tenantry.settings import Git, Settings, variable
+from tenantry.runtime.clock import now
+from tenantry.settings import GitRepositorySettings, Settings, variable
+
+if TYPE_CHECKING:
+    from tenantry.api.webhooks import Webhook
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How sources are read."""
+class SourceSettings:
+    """The settings for reading sources."""
 
-    git: Git
+    git: GitRepositorySettings
     sops: Sops
 
     @classmethod
-    def of(cls, settings: Settings) -> Reading:
+    def of(cls, settings: Settings) -> SourceSettings:
         return cls(settings.git, Sops(settings.sops.key_file))
 
 
 @dataclass(frozen=True)
 class Readable:
-    """A source, ready to be read. applied: told of what is applied, if it wants to know; declarations: where it takes writes."""
+    """A source, ready to be read. applied: receives each applied tree, if set; declarations: the place for writes."""
 
     location: str
     read: Callable[[], Awaitable[Tree]]
@@ -52,6 +55,8 @@ class Readable:
     applied: Callable[[Tree], Awaitable[None]] | None = None
     declarations: Declarations | None = None
     webhook: Callable[[Callable[[], None]], Webhook] | None = None
+    history: Callable[[Tree], Awaitable[tuple[str, ...]]] | None = None
+    """The commits that lead to what a tree shows, newest first; None for a folder."""
 
 
 def open_source(
@@ -59,8 +64,8 @@ def open_source(
     folder: Path,
     admit: Admit,
     packages: PackageFiles,
-    settings: Reading,
-    applied: Applied | None = None,
+    settings: SourceSettings,
+    applied: AppliedCommit | None = None,
 ) -> Readable:
     """A source. folder: where a repository is kept, one at a time; applied: remembers what of it was applied, None for nothing.
 
@@ -68,33 +73,43 @@ def open_source(
     """
     if isinstance(source, Path):
         directory = Directory(source, admit, packages, settings.sops)
-        return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event()))
+        return Readable(str(source), directory.read, lambda: changes(source, asyncio.Event(), lambda: directory.read_at))
     own = folder / hashlib.sha256(str(source).encode()).hexdigest()[:16]
     for other in folder.iterdir() if folder.is_dir() else ():
         if other != own:
             shutil.rmtree(other)
-    git = GitSource(source, own, admit, packages, now, replace(_git(settings, source), applied=applied or Remembered()))
+    git = GitSource(
+        url=source,
+        folder=own,
+        admit=admit,
+        packages=packages,
+        now=now,
+        settings=replace(_git(settings, source), applied=applied or AppliedCommitInMemory()),
+    )
     return Readable(
-        str(source),
-        git.read,
-        git.changes,
-        git.applied,
-        _declarations(git, admit, settings),
-        _webhook(source, settings.git),
+        location=str(source),
+        read=git.read,
+        changes=git.changes,
+        applied=git.applied,
+        declarations=_declarations(git, admit, settings),
+        webhook=_webhook(source, settings.git),
+        history=git.history,
     )
 
 
-def _declarations(source: GitSource, admit: Admit, settings: Reading) -> Declarations | None:
+def _declarations(source: GitSource, admit: Admit, settings: SourceSettings) -> Declarations | None:
     git = settings.git
     if git.write_back == "off":
         return None
     if git.verify is not None and git.signing_key is None:
-        reason = "is required where commits are verified: what is written back would not be taken"
+        reason = "is required where commits are verified: what is written back would be refused"
         raise Invalid((Problem(variable("git", "signing_key"), reason),))
     push_s, whole_s = git.timeout.total_seconds(), git.write_timeout.total_seconds()
     writing = WritingSettings(_pattern(git.write_path), git.write_back == "review", whole_s)
     signer = partial(key_at, git.signing_key) if git.signing_key else unsigned
-    return GitDeclarations(source, Commits(source.repository, push_s, signer), admit, settings.sops, writing)
+    return GitDeclarations(
+        source=source, commits=Commits(source.repository, push_s, signer), admit=admit, sops=settings.sops, settings=writing
+    )
 
 
 def _pattern(path: str) -> str:
@@ -104,10 +119,12 @@ def _pattern(path: str) -> str:
         raise Invalid((Problem(variable("git", "write_path"), str(error)),)) from None
 
 
-def _webhook(url: GitUrl, settings: Git) -> Callable[[Callable[[], None]], Webhook] | None:
+def _webhook(url: GitUrl, settings: GitRepositorySettings) -> Callable[[Callable[[], None]], Webhook] | None:
     """Makes the webhook of who is to be asked. Raises OSError, Invalid (its secret)."""
     if settings.webhook_secret is None:
         return None
+    from tenantry.api.webhooks import SHORTEST_SECRET, Webhook  # with the facade, which `up` imports after its first answer
+
     secret = settings.webhook_secret.read_bytes().strip()
     if len(secret) < SHORTEST_SECRET:
         reason = f"{settings.webhook_secret} must hold a secret of at least {SHORTEST_SECRET} bytes"
@@ -119,8 +136,8 @@ async def _asked(ask: Callable[[], None]) -> None:
     ask()
 
 
-def _git(settings: Reading, url: GitUrl) -> GitSettings:
+def _git(settings: SourceSettings, url: GitUrl) -> GitSettings:
     git = settings.git
     limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
     secret = git.credentials.read_text() if git.credentials is not None and url.scheme == "https" else ""
-    return GitSettings(git.interval.total_seconds(), limits, settings.sops, git.verify, enter=Entry(url, secret).enter)
+    return GitSettings(git.interval.total_seconds(), limits, settings.sops, git.verify, enter=RemoteAccess(url, secret).enter)

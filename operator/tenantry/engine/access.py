@@ -1,42 +1,54 @@
-"""Who may do what at one engine: `admin`, the operator, and everybody else."""
+"""Rights at one engine: `admin`, the operator, and everybody else."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from joserfc.jwk import OKPKey
 from starlette.requests import Request
+from starlette.types import Scope
 
-from tenantry.engine.data.routes import DataEngine
+from tenantry.engine.data.signing import DataEngine, Sender
 from tenantry.engine.oidc.sign_in import ExternalSignIn, Federation
-from tenantry.engine.oidc.tokens import ForeignTokens, claimed_issuer, foreign_tokens
-from tenantry.engine.principal import Principal
+from tenantry.engine.principal import IdentityGone, KnownPassword, Principal, RowCaller, TokenHolder
+from tenantry.engine.quota import EngineQuota
 from tenantry.model.facts import EngineIdentity
 from tenantry.model.fields import is_engine_admin
+from tenantry.model.quotas import QuotaReached
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
+from tenantry.oidc.tokens import ForeignTokens, claimed_issuer, foreign_tokens
 from tenantry.ports import EngineAdmin
+from tenantry.rest.auth.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
+from tenantry.rest.auth.throttle import Throttle, address_of
+from tenantry.rest.auth.tokens import Claims, Verified, holds, key_id, new_key, read_key, sign, write_key
 from tenantry.rest.bodies import invalid
 from tenantry.rest.disk import writing_to_disk
-from tenantry.rest.sign_in import TOKEN_TTL, Basic, Bearer, credentials_of
-from tenantry.rest.throttle import Throttle, address_of
-from tenantry.rest.tokens import Claims, key_id, new_key, read_key, sign, verify, write_key
 
 ISSUER = "tenantry-engine"
 READS = frozenset({"GET", "HEAD"})
+MOST_HOLDERS = 256
+"""Holders of tokens that one engine knows by their credentials, as they were sent."""
+_COUNTED = "tenantry.counted"
+"""In the scope of a request that its engine's quota has counted: its refusal, or None."""
 
 
 class ServedEngine(EngineAdmin, DataEngine, Federation, Protocol):
-    """What the server asks of an engine beside its administration."""
+    """The server's view of an engine, besides its administration."""
 
     async def authenticate(self, username: str, password: str) -> EngineIdentity:
         """The identity with that password. Raises Unauthorized."""
 
     async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
         """The identity with that id, and a stamp that changes with its password. Raises NotFound."""
+
+    async def check_whole(self) -> None:
+        """Raises a Halt if a request found the database damaged."""
 
     async def content(self, app: str) -> Path | None:
         """The folder of the static files of an installed app, or None."""
@@ -46,7 +58,7 @@ class PlatformKeys(Protocol):
     """The public keys of the platform."""
 
     def holds(self, kid: str) -> bool:
-        """Whether a key of the platform has that id."""
+        """Return True if a key of the platform has that id."""
 
     def verify(self, token: str, audience: str) -> Claims:
         """The claims of a token for that audience. Raises Unauthorized."""
@@ -64,7 +76,7 @@ class Served:
     standalone engine. platform: whose tokens the operator signs in with. refresh_admin: called before `admin` is let in;
     it takes over the password that was declared meanwhile. foreign: verifies the tokens of external identity providers.
     throttle: holds guesses back, of all engines of the process. public_url: where browsers reach the engine, as it is declared;
-    as each request says where empty.
+    as each request says where empty. quota: its limits.
     """
 
     engine: ServedEngine
@@ -76,10 +88,14 @@ class Served:
     foreign: ForeignTokens = field(default_factory=foreign_tokens)
     throttle: Throttle = field(default_factory=Throttle)
     public_url: str = ""
+    quota: EngineQuota = field(default_factory=EngineQuota)
     _key: OKPKey | None = field(default=None, repr=False)
+    _keying: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    _verified: Verified = field(default_factory=Verified, repr=False)
+    _holders: dict[bytes, tuple[Claims, TokenHolder]] = field(default_factory=dict, repr=False)
 
     async def principal(self, request: Request) -> Principal:
-        """Who sends the request. Raises Unauthorized."""
+        """Return the sender of the request. Raises Unauthorized."""
         match credentials_of(request):
             case Basic(username, password):
                 return _principal(await self.sign_in(username, password, address_of(request)))
@@ -87,9 +103,9 @@ class Served:
                 return await self._bearer(token)
 
     async def caller(self, request: Request) -> Principal:
-        """Who sends the request; also whom an external identity provider vouches for. Raises Unauthorized, Forbidden.
+        """Return the sender of the request; users of an external identity provider count too. Raises Unauthorized, Forbidden.
 
-        For what is not administration: that takes neither cookies nor the word of others.
+        Non-admin routes only: /admin accepts neither cookies nor tokens of other issuers.
         """
         if "authorization" not in request.headers:
             return await self.external.by_session(request)
@@ -97,6 +113,61 @@ class Served:
             case Bearer(token) if claimed_issuer(token) not in ("", ISSUER) and not self._of_platform(token):
                 return await self.external.by_token(token)
         return await self.principal(request)
+
+    async def data_caller(self, request: Request) -> RowCaller:
+        """Return the sender of a request for rows. An identity of this engine is looked up with the rows. Raises Unauthorized,
+        Forbidden for the platform; answers 429 to an address that guesses."""
+        if "authorization" in request.headers:
+            match credentials_of(request):
+                case Basic(username, password) if not is_engine_admin(username):
+                    address = address_of(request)
+                    self.throttle.check(self.uid, username, address)
+                    return KnownPassword(username, password, partial(self._by_password, username, password, address))
+                case Bearer(token) if claimed_issuer(token) == ISSUER and not self._of_platform(token):
+                    return await self._holder(token)
+        principal = await self.caller(request)
+        if principal.operator:
+            raise Forbidden("the platform has no access to the rows of apps")
+        return principal
+
+    def remembered(self, authorization: bytes) -> TokenHolder | None:
+        """Return the holder of a token whose signature was verified a short time ago; None if `data_caller` has to decide.
+
+        authorization: the header, as it was sent.
+        """
+        found = self._holders.get(authorization)
+        if found is not None and holds(found[0], time.time()):
+            return found[1]
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        if self._key is None or scheme.lower() != "bearer":
+            return None
+        claims = self._verified.at_hand(token, self._key, ISSUER, self._audience)
+        # The password of `admin` may have to be taken over first.
+        if claims is None or is_engine_admin(str(claims.get("name"))) or self._of_platform(token):
+            return None
+        holder = TokenHolder(str(claims["sub"]), str(claims.get("stamp")))
+        if len(self._holders) >= MOST_HOLDERS:
+            self._holders.clear()
+        self._holders[authorization] = claims, holder
+        return holder
+
+    @property
+    def reads_now(self) -> bool:
+        """Return True if the engine's rows may be read in the event loop, as Remembering."""
+        return self.engine.rows.reads_now
+
+    def remembered_sender(self, scope: Scope, authorization: bytes) -> Sender | None:
+        """Return the engine and the holder of a token that was verified a short time ago, as Remembering."""
+        holder = self.remembered(authorization)
+        if holder is None:
+            return None
+        try:
+            self.quota.admit()
+        except QuotaReached as refusal:
+            scope[_COUNTED] = refusal
+            return None
+        scope[_COUNTED] = None
+        return self.engine, holder
 
     @property
     def external(self) -> ExternalSignIn:
@@ -120,21 +191,28 @@ class Served:
     def _audience(self) -> str:
         return f"engine:{self.uid}"
 
+    async def _by_password(self, username: str, password: str, address: str) -> Principal:
+        return _principal(await self.sign_in(username, password, address))
+
     async def _bearer(self, token: str) -> Principal:
         if self.platform and self._of_platform(token):
             claims = self.platform.verify(token, self._audience)
             return Principal(str(claims["sub"]), "operator", operator=True)
+        holder = await self._holder(token)
+        try:
+            identity, stamp = await self.engine.identity(holder.id)
+        except NotFound:
+            raise IdentityGone from None
+        holder.require(stamp)
+        return _principal(identity)
+
+    async def _holder(self, token: str) -> TokenHolder:
+        """Return the holder of a token that this engine issued. Raises Unauthorized."""
         key = await self._own_key()
-        claims = verify(token, {str(key.kid): key}, ISSUER, self._audience)
+        claims = self._verified.claims(token, key, ISSUER, self._audience)
         if is_engine_admin(str(claims.get("name"))):
             await self.refresh_admin()
-        try:
-            identity, stamp = await self.engine.identity(str(claims["sub"]))
-        except NotFound:
-            raise Unauthorized("the token has ended: its identity is gone") from None
-        if stamp != claims.get("stamp"):
-            raise Unauthorized("the token has ended: the password was changed")
-        return _principal(identity)
+        return TokenHolder(str(claims["sub"]), str(claims.get("stamp")))
 
     def _of_platform(self, token: str) -> bool:
         try:
@@ -143,9 +221,10 @@ class Served:
             return False
 
     async def _own_key(self) -> OKPKey:
-        if self._key is None:
-            self._key = await asyncio.to_thread(_load_or_create, self.key_file)
-        return self._key
+        async with self._keying:  # two that make one at once would end the tokens of the first
+            if self._key is None:
+                self._key = await asyncio.to_thread(_load_or_create, self.key_file)
+            return self._key
 
 
 def _principal(identity: EngineIdentity) -> Principal:
@@ -166,6 +245,8 @@ async def admin_of(served: Served, request: Request) -> EngineAdmin:
     principal = await served.principal(request)
     if not principal.administers:
         raise Forbidden(f"{principal.username} does not administer this engine; admin does")
+    if not principal.operator:
+        served.quota.admit()
     if served.facade_url and not principal.operator and request.method not in READS:
         raise invalid("", f"this engine is managed; make the change at {served.facade_url}")
     return served.engine
@@ -179,9 +260,10 @@ async def operator_of(served: Served, request: Request) -> EngineAdmin:
     raise Forbidden("only the platform's operator may ask this")
 
 
-async def data_caller_of(served: Served, request: Request) -> tuple[ServedEngine, Principal]:
+async def data_caller_of(served: Served, request: Request) -> tuple[ServedEngine, RowCaller]:
     """The engine, and who asks for rows. Raises Unauthorized, Forbidden for the platform, whose rows they are not."""
-    principal = await served.caller(request)
-    if principal.operator:
-        raise Forbidden("the platform has no access to the rows of apps")
-    return served.engine, principal
+    if _COUNTED not in request.scope:
+        served.quota.admit()
+    elif (refusal := request.scope[_COUNTED]) is not None:
+        raise refusal
+    return served.engine, await served.data_caller(request)

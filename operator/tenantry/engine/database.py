@@ -1,37 +1,54 @@
-"""The engine's database: SQLite in its folder, or PostgreSQL by URL. All differences of dialect are in here.
+"""The engine's database: SQLite in its folder, or PostgreSQL by URL. All differences between the two dialects are here.
 
-No connection is kept while nothing runs: a thousand idle engines cost a thousand closed files.
+No connection is kept for long while nothing runs (sql/pool.py): a thousand idle engines cost a thousand closed files.
 """
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.pool import NullPool
 from sqlalchemy.sql.functions import FunctionElement
 
-from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
+from tenantry.engine.sql.driver import ShortRead, execute_now
+from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
+from tenantry.engine.sql.functions import add_functions
+from tenantry.engine.sql.pool import KeptPool
+from tenantry.engine.sql.server_session import (
+    STALE_PLAN,
+    Question,
+    Reach,
+    connect_options,
+    connected,
+    is_operational,
+    pin_transaction,
+)
+from tenantry.engine.sql.short_reads import SHORT_READS, NotShort
+from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, path_text
 from tenantry.rest.disk import make_durable
+from tenantry.rest.fairness.long_steps import decode_json, encode_json
 
+T = TypeVar("T")
 BUSY_MS = 50
-"""How long SQLite waits for a lock inside a thread. Who may wait longer comes again: see transactions.py."""
+"""The time that SQLite waits for a lock inside a thread. A caller that may wait longer comes again: see transactions.py."""
 LARGEST_VALUE = 64 << 20
 """Bytes of a value, and of a row, on SQLite: an expression cannot make more."""
 EXACT_DIGITS = {"sqlite": 15}
-"""Digits of a decimal that a database keeps exactly; without a limit where it is not named."""
+"""Digits of a decimal that a database keeps exactly; a database that is not named has no limit."""
 
 NAME_BYTES = {"postgresql": 63}
-"""Bytes of a name, where there is a limit; more are cut off in silence."""
+"""The most bytes of a name, by database; longer names are cut off in silence."""
 
 # SQLite's primary result codes, and PostgreSQL's SQLSTATEs and classes of them.
 _DISK_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
@@ -42,11 +59,15 @@ _PASSING_STATES = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58", "XX"
 """No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
 _CANCELLED = "57014"
 _LOCK_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_LOCK_STATE = "55P03"
+_LOCK_STATES = ("55P03", "40P01")
+"""A lock that was not free in time, and a deadlock: another try may succeed in both cases."""
 
-FILE = "engine.db"
-"""The database in an engine's folder, where it has none elsewhere."""
+"""The file of the database in an engine's folder, unless it is elsewhere."""
+AHEAD = "_tenantry_ahead_"
+"""Prefix of the names of indexes that are built ahead of a migration; it renames them."""
 MIGRATION = "migration"
+TURN_S = 0.5
+"""Seconds that an install waits at a stretch for the end of another, or of a backup."""
 
 
 class Locked(Halt):
@@ -59,16 +80,29 @@ class Locked(Halt):
 class Database:
     """Transactions on one database. Blocks; used from worker threads."""
 
-    def __init__(self, file: Path, url: str | None = None) -> None:
+    def __init__(self, file: Path, url: str | None = None, reach: Reach | None = None) -> None:
+        """reach: asked for each connection to a server; whatever its name leads to where None."""
         self._file = None if url else file
+        self._reach = reach
         self._url = url or f"sqlite:///{file}"
         self._engine: Engine | None = None
         self._made = False
+        self._damage = FoundDamage(file)
+
+    @property
+    def damage(self) -> Halt | None:
+        """The answer to the statement that found the file damaged, if one did."""
+        return self._damage.halt
 
     @property
     def exists(self) -> bool:
-        """Has a SQLite database been made? A server's always has."""
+        """Return True if a SQLite database exists. A server's always does."""
         return self._file is None or self._file.exists()
+
+    @property
+    def on_server(self) -> bool:
+        """Return True for PostgreSQL."""
+        return self._file is None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -90,9 +124,43 @@ class Database:
             if self._file is not None:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
                 sqlite_driver(connection).execute("PRAGMA foreign_keys=OFF")
-            with connection.execution_options(tenantry_write=True).begin():
-                one_at_a_time(connection, MIGRATION)
-                yield connection
+            try:
+                with connection.execution_options(tenantry_write=True).begin():
+                    if self._file is None:
+                        bound_lock_waits(connection, TURN_S)
+                    one_at_a_time(connection, MIGRATION)
+                    yield connection
+            finally:
+                connection.invalidate()  # nobody else uses it again without foreign keys
+
+    def short_read(self, tenant: str, about: Hashable, work: Callable[[ShortRead], T], joined: Question | None = None) -> T:
+        """Return the result of `work`, in the event loop. joined: is asked with its only statement, as ShortRead. Raises
+        NotShort, and what `work` raises."""
+        engine = self._engine
+        if self._file is None or engine is None:
+            raise NotShort
+        assert isinstance(engine.pool, KeptPool)
+
+        def within(driver: sqlite3.Connection) -> T:
+            return work(ShortRead(driver, engine.dialect, joined))
+
+        return SHORT_READS.run(tenant, about, engine.pool, within, single=joined is not None)
+
+    def server_pool(self) -> tuple[KeptPool, Dialect]:
+        """The connections to a server, and its dialect."""
+        if self._engine is None:
+            self._engine = _engine(self._url, self._reach, self._file)
+        assert isinstance(self._engine.pool, KeptPool)
+        return self._engine.pool, self._engine.dialect
+
+    @contextmanager
+    def outside(self) -> Iterator[Connection]:
+        """No transaction, for statements that PostgreSQL runs in none: each counts by itself."""
+        with self._connected() as connection:
+            try:
+                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+            finally:
+                connection.invalidate()  # with the locks and settings of its session
 
     def _mark(self) -> None:
         """Leaves a mark beside the first database: one that is gone later is missed, and no empty one takes its place."""
@@ -102,8 +170,16 @@ class Database:
             self._made = True
 
     def _check_there(self) -> None:
-        """Raises a Stalled Halt where SQLite would make an empty database in place of one that is gone."""
-        if self._file is not None and not self._file.exists() and (self._made or made_mark(self._file).exists()):
+        """Raises a Stalled Halt for a database that is gone, was emptied, or is no file: SQLite would make an empty one."""
+        if self._file is None:
+            return
+        try:
+            found = self._file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise data_missing(self._file, "is not a file")
+        if (found is None or not found.st_size) and (self._made or made_mark(self._file).exists()):
             raise data_missing(self._file)
 
     def close(self) -> None:
@@ -116,35 +192,36 @@ class Database:
     def _connected(self) -> Iterator[Connection]:
         self._check_there()
         if self._engine is None:
-            self._engine = _engine(self._url)
+            self._engine = _engine(self._url, self._reach, self._file)
         try:
             with self._engine.connect() as connection:
                 yield connection
         except DBAPIError as error:
-            raise self._damaged(error) or halt_of(error, self._free()) from error
+            if STALE_PLAN in str(error.orig):
+                assert isinstance(self._engine.pool, KeptPool)
+                self._engine.pool.forget()
+            raise self.meaning_of(error) from error
+
+    def meaning_of(self, error: DBAPIError) -> Halt:
+        """Return the refusal that an error of this database means."""
+        return self._damaged(error) or halt_of(error, self._free())
 
     def _damaged(self, error: DBAPIError) -> Halt | None:
         if self._file is None or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED_CODES:
             return None
-        about = f"{self._file} is damaged or no database: {error.orig}"
-        return Halt(Transient("DatabaseDamaged", f"{about}. Put the file back from a copy, or `tenantry restore` a backup"))
+        about = f"{path_text(self._file)} is damaged or no database: {error.orig}"
+        halt = Halt(Transient(DATABASE_DAMAGED, f"{about}. Put the file back from a copy, or `tenantry restore` a backup"))
+        self._damage.note(halt)
+        return halt
 
     def _free(self) -> str:
-        """How much room SQLite's file has; `""` for a database elsewhere."""
-        return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)" if self._file is not None else ""
-
-
-def made_mark(file: Path) -> Path:
-    """The file that stays beside a SQLite database from its first write on."""
-    return file.with_name(f"{file.name}.made")
-
-
-def data_missing(path: Path) -> Halt:
-    """The file or folder was there, with data, and is gone."""
-    told = (
-        f"{path} is gone, with the engine's data. Put it back, or see `tenantry describe` of its environment for other ways out"
-    )
-    return Halt(Stalled("DataMissing", told, "Operator"))
+        """Return the free space for SQLite's file; `""` for a database elsewhere, or in a folder that is gone."""
+        if self._file is None:
+            return ""
+        try:
+            return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)"
+        except FileNotFoundError:
+            return ""
 
 
 def parsed(url: str) -> URL:
@@ -153,45 +230,22 @@ def parsed(url: str) -> URL:
     return known.set(drivername="postgresql") if known.drivername == "postgres" else known
 
 
-def _engine(url: str) -> Engine:
-    engine = create_engine(parsed(url), poolclass=NullPool)
+def _engine(url: str, reach: Reach | None, file: Path | None) -> Engine:
+    engine = create_engine(parsed(url), poolclass=KeptPool, json_serializer=encode_json, json_deserializer=decode_json)
+    assert isinstance(engine.pool, KeptPool)
+    engine.pool.file = file
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
     else:
-        event.listen(engine, "connect", _pin)
+        event.listen(engine, "connect", connected)
+        event.listen(engine, "begin", pin_transaction)
+        event.listen(engine, "do_connect", partial(_address, reach))
     return engine
 
 
-SESSION = {
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "extra_float_digits": "3",
-    "idle_in_transaction_session_timeout": "0",
-    "lock_timeout": "0",
-    "standard_conforming_strings": "on",
-    "statement_timeout": "0",
-    "synchronous_commit": "on",
-    "TimeZone": "UTC",
-}
-"""What a PostgreSQL session must not take from the server, the database or the role: how values are spelled, and limits."""
-_PIN = "SELECT current_setting('server_encoding'), " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SESSION.items())
-
-
-def pin_session(connection: psycopg.Connection[Any]) -> None:
-    """Sets SESSION, in one round trip. Raises Invalid where the database cannot hold every text."""
-    row = connection.execute(_PIN).fetchone()
-    if row is not None and row[0] != "UTF8":
-        raise Invalid((Problem("database", f"has the encoding {row[0]}: create it with ENCODING 'UTF8'"),))
-
-
-def _pin(connection: Any, _record: Any) -> None:
-    try:
-        pin_session(connection)
-        connection.commit()
-    except Invalid:
-        connection.close()
-        raise
+def _address(reach: Reach | None, _dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
+    connect_options(reach, options)
 
 
 def _prepare(connection: Any, _record: Any) -> None:
@@ -202,11 +256,12 @@ def _prepare(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA foreign_keys=ON")
+    add_functions(connection)
 
 
 def _begin(connection: Connection) -> None:
     write = connection.get_execution_options().get("tenantry_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    execute_now(connection, "BEGIN IMMEDIATE" if write else "BEGIN").close()
 
 
 def sqlite_driver(connection: Connection) -> sqlite3.Connection:
@@ -215,12 +270,20 @@ def sqlite_driver(connection: Connection) -> sqlite3.Connection:
     return driver
 
 
-def limit_time(connection: Connection, seconds: float) -> None:
-    """A server ends a statement of this transaction that takes longer, and a wait for a lock a little before. SQLite cannot."""
-    if connection.dialect.name == "postgresql":
-        most = max(2, int(seconds * 1000))
-        limits = f"set_config('statement_timeout', '{most}', true), set_config('lock_timeout', '{most * 9 // 10}', true)"
-        connection.exec_driver_sql(f"SELECT {limits}")
+def bound_lock_waits(connection: Connection, seconds: float) -> None:
+    """Each statement of this transaction waits for a lock at most that long. PostgreSQL only."""
+    connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{max(1, int(seconds * 1000))}', true)")
+
+
+_SIZES = {
+    "sqlite": "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+
+
+def size_of(connection: Connection) -> int:
+    """Bytes of the database with what this transaction added. On SQLite without what was freed, which is used again."""
+    return int(connection.exec_driver_sql(_SIZES[connection.dialect.name]).scalar_one())
 
 
 def check_references(connection: Connection, tables: Iterable[str]) -> None:
@@ -269,22 +332,14 @@ def sequence_of(connection: Connection, table: str, column: str) -> str:
 
 
 def lock_name(what: str) -> str:
-    """By which those know each other who do the same, on PostgreSQL."""
+    """The name of the advisory lock that processes with the same task share, on PostgreSQL."""
     return f"tenantry {what}"
 
 
 def one_at_a_time(connection: Connection, what: str) -> None:
-    """Until this transaction ends, no other process does the same. SQLite has one writer at a time anyway."""
+    """Keep other processes from doing the same until this transaction ends. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": lock_name(what)})
-
-
-def keep_others_out(connection: Connection, tables: Iterable[str]) -> None:
-    """Until this transaction ends, nobody else reads or writes those tables: what is counted now stays so."""
-    if connection.dialect.name == "postgresql":
-        quoted = connection.dialect.identifier_preparer.quote_identifier
-        for name in sorted(tables):
-            connection.exec_driver_sql(f"LOCK TABLE {quoted(name)} IN ACCESS EXCLUSIVE MODE")
 
 
 class NewUuid(FunctionElement[Any]):
@@ -317,21 +372,28 @@ def _exact_number_postgresql(element: ExactNumber, compiler: Any, **options: Any
     return f"CAST(CAST({compiler.process(element.clauses, **options)} AS TEXT) AS NUMERIC)"
 
 
-def halt_of(error: DBAPIError, free: str = "") -> Halt:
-    """What a database error means: the package's or the rows' fault, or a passing one, a full disk among them.
+def message_of(error: BaseException | None) -> str:
+    """Return the message of a driver's error in one line: without the statement, which a server repeats below it."""
+    diagnosis = getattr(error, "diag", None)
+    said = [getattr(diagnosis, part, None) for part in ("message_primary", "message_detail")]
+    return " ".join(" ".join(filter(None, said)).split()) or " ".join(str(error).split())
 
-    free: how much room the disk has, as words.
+
+def halt_of(error: DBAPIError, free: str = "") -> Halt:
+    """Return the meaning of a database error: a fault of the package or the rows, or a passing one, such as a full disk.
+
+    free: the free space of the disk, as words.
     """
-    told = str(error.orig)
+    told = message_of(error.orig)
     state = str(getattr(error.orig, "sqlstate", None) or "")
     code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the rest of it says more precisely where
     if "interrupted" in told or state == _CANCELLED:
         return Invalid((Problem("query", "takes too long"),))
-    if code in _LOCK_CODES or state == _LOCK_STATE:
+    if code in _LOCK_CODES or state in _LOCK_STATES or STALE_PLAN in told:
         return Locked(told)
     if code in _DISK_CODES or state in _DISK_STATES:
         return Halt(Transient("DiskUnwritable", f"the disk of the database cannot be written: {told}{free}"))
-    lost = error.connection_invalidated or (isinstance(error.orig, psycopg.OperationalError) and not state)
+    lost = error.connection_invalidated or (not state and is_operational(error.orig))
     if code in _PASSING_CODES or state.startswith(_PASSING_STATES) or lost:
-        return Halt(Transient("DatabaseUnavailable", f"the database does not take it now: {told}"))
+        return Halt(Transient("DatabaseUnavailable", f"the database is not available: {told}"))
     return Invalid((Problem("database", told),))

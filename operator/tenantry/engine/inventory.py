@@ -1,4 +1,4 @@
-"""Which apps an engine holds: stored versions, what is installed, and tables that outlived their app."""
+"""The apps of an engine: stored versions, the installed one, and tables that outlived their app."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tenantry.model.facts import EngineApp
 
 
 def is_of_an_engine(table: str) -> bool:
-    """Is a table of that name a record of the engine's, or of one of its apps? Others may share its database."""
+    """Return True if a table of that name is a record of the engine or of one of its apps. Others may share its database."""
     return table.startswith("_tenantry_") or is_of_an_app(table)
 
 
 def is_of_an_app(table: str) -> bool:
-    """Is a table of that name one of an app?"""
+    """Return True if a table of that name belongs to an app."""
     return "__" in table and not table.startswith("_")
 
 

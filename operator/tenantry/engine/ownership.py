@@ -15,26 +15,26 @@ import orjson
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.database import FILE, Database, one_at_a_time
+from tenantry.engine.database import Database, one_at_a_time
 from tenantry.engine.inventory import is_of_an_app
 from tenantry.engine.logical.session import is_postgresql
+from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.sealing import KEY_FILE
-from tenantry.engine.shelf import Shelf
-from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+from tenantry.engine.sql.files import FILE, ID_FILE
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, path_text
 from tenantry.rest.disk import make_durable, writing_to_disk
 
-ID_FILE = f"{FILE}.id"
 RELEASED = ""
 """The mark of a database that the next engine may take over, whatever it holds."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What says whose a database is.
+class OwnershipEvidence:
+    """The evidence for the owner of a database.
 
     given: the uid of the environment, `""` for a standalone engine. kept: the id in the folder, `""` for none. claimed: the
-    folder says that the database on the server was marked. marked: the id in the database, None for none. used: rows or
-    tables of an engine are in it. known: the folder has what its records name. server: it is not a file of the folder.
+    folder says that the database on the server was marked. marked: the id in the database, None for none. used: rows or tables
+    of an engine are in it. known: the folder has the files that its records name. server: it is not a file of the folder.
     """
 
     given: str = ""
@@ -46,7 +46,7 @@ class Seen:
     server: bool = True
 
 
-def owner_of(seen: Seen, new: str) -> str:
+def owner_of(seen: OwnershipEvidence, new: str) -> str:
     """The id that the database is to be marked with. new: a random one. Raises a Stalled Halt: DatabaseTaken, DataMissing."""
     if seen.given and seen.kept not in ("", seen.given):
         raise _taken(f"the folder belongs to another engine ({seen.kept})", "--data DIR")
@@ -60,16 +60,16 @@ def owner_of(seen: Seen, new: str) -> str:
         return own
     if seen.used and not seen.known and not (seen.kept and seen.marked):
         raise _taken(
-            "the database holds an engine already, and this folder is new: it has neither its packages nor its keys", where
+            "the database already holds an engine, and this folder is new: it has neither its packages nor its keys", where
         )
     if seen.claimed and seen.marked is None and not seen.used:
-        told = "the database holds nothing of this engine any more. Put it back or restore a backup; to start with an empty one"
+        told = "the database no longer holds anything of this engine. Put it back or restore a backup; to start with an empty one"
         raise Halt(Stalled("DataMissing", f"{told}, run `tenantry engine release {where}`", "Operator"))
     return own
 
 
 def _taken(reason: str, where: str) -> Halt:
-    ways = "Put back the folder that belongs to it, or give this engine a database of its own; to take it over all the same"
+    ways = "Put back the folder that belongs to it, or give this engine a database of its own; to take it over nevertheless"
     told = f"{reason}; nothing was changed. {ways}, run `tenantry engine release {where}`"
     return Halt(Stalled("DatabaseTaken", told, "Operator"))
 
@@ -80,13 +80,17 @@ class Ownership:
     def __init__(self, data: Path, given: str) -> None:
         self._file = data / ID_FILE
         self._key = data / KEY_FILE
-        self._shelf = Shelf(data)
+        self._shelf = PackageFolder(data)
         self._given = given
 
     def claim(self, connection: sa.Connection) -> str:
         """Makes the engine's tables and marks them, in a transaction that writes. Returns the mark. Raises Halt."""
         # Of two engines at once the second must see the mark of the first.
         one_at_a_time(connection, "records")
+        where = "--data DIR" if connection.dialect.name == "sqlite" else "--database URL"
+        if name := records.foreign(connection):
+            told = f"the database has a {name} of another program; nothing was changed. Give this engine a database of its own"
+            raise Halt(Stalled("DatabaseTaken", f"{told}: {where}", "Operator"))
         seen = self._look(connection)
         own = owner_of(seen, str(uuid.uuid4()))
         if self._is_kept(seen) and not seen.kept:
@@ -101,12 +105,12 @@ class Ownership:
         if server and self._read() != (own, True):
             self._keep(own, claimed=True)
 
-    def _is_kept(self, seen: Seen) -> bool:
+    def _is_kept(self, seen: OwnershipEvidence) -> bool:
         return seen.server or not seen.given
 
-    def _look(self, connection: sa.Connection) -> Seen:
+    def _look(self, connection: sa.Connection) -> OwnershipEvidence:
         kept, claimed = self._read()
-        seen = Seen(self._given, kept, claimed, server=connection.dialect.name != "sqlite")
+        seen = OwnershipEvidence(self._given, kept, claimed, server=connection.dialect.name != "sqlite")
         tables = set(sa.inspect(connection).get_table_names())
         if records.OWNER.name in tables:
             seen = replace(seen, marked=records.owner(connection))
@@ -128,7 +132,7 @@ class Ownership:
         except FileNotFoundError:
             return "", False
         except (KeyError, TypeError, ValueError) as error:
-            reason = f"{self._file} is damaged: put it back from a copy, or remove it"
+            reason = f"{path_text(self._file)} is damaged: put it back from a copy, or remove it"
             raise Halt(Stalled("DatabaseTaken", reason, "Operator")) from error
 
     def _keep(self, own: str, claimed: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from tenantry.engine.database import one_at_a_time
+from tenantry.engine.sql.server_session import Question
 from tenantry.model.facts import EngineIdentity, EngineIdentityProvider, IdentityProviderSettings, MigrationStep
 
 _METADATA = sa.MetaData()
@@ -98,6 +99,22 @@ WITH_DATA = (VERSIONS, INSTALLED, IDENTITIES, PROVIDERS, FEDERATED)
 """Tables with a row in every database that an engine was used on."""
 
 
+NAMES = tuple(table.name for table in _METADATA.sorted_tables)
+_COLUMNS = {
+    "sqlite": """
+        SELECT lower(found.name), found.type = 'table', part.name
+        FROM sqlite_master AS found LEFT JOIN pragma_table_info(found.name) AS part
+        WHERE lower(found.name) IN ({names})
+    """,
+    "postgresql": """
+        SELECT found.relname, found.relkind IN ('r', 'p'), part.attname
+        FROM pg_class AS found LEFT JOIN pg_attribute AS part ON part.attrelid = found.oid AND part.attnum > 0
+        WHERE found.relnamespace = to_regnamespace(quote_ident(current_schema())) AND found.relname IN ({names})
+    """,
+}
+"""The relations with names of ours: name, if it is a table, and a column."""
+
+
 @dataclass(frozen=True)
 class StoredVersion:
     """One stored package version."""
@@ -116,6 +133,16 @@ class StoredIdentity:
     facts: EngineIdentity
     hash: str
     epoch: int
+
+
+def foreign(connection: sa.Connection) -> str:
+    """Return the name of a table of ours under which the database holds something of another program, `""` for none."""
+    query = _COLUMNS[connection.dialect.name].format(names=", ".join(f"'{name}'" for name in NAMES))
+    found: dict[str, set[str]] = {}
+    for name, is_table, column in connection.exec_driver_sql(query):
+        found.setdefault(name, set()).update({column} if is_table else ())
+    wanted = {table.name: set(table.columns.keys()) for table in _METADATA.sorted_tables}
+    return next((name for name in NAMES if name in found and not wanted[name] <= found[name]), "")
 
 
 def prepare(connection: sa.Connection) -> None:
@@ -194,6 +221,45 @@ def find_identity(connection: sa.Connection, *, username: str = "", id_: str = "
     column, value = (IDENTITIES.c.id, id_) if id_ else (IDENTITIES.c.folded, username.casefold())
     row = connection.execute(sa.select(IDENTITIES).where(column == value)).first()
     return _identity(row) if row is not None else None
+
+
+@dataclass(frozen=True)
+class HeldIdentity:
+    """The identity of a request for rows. stamp: it changes with the password; hash: of the password; roles: by app."""
+
+    stamp: str
+    hash: str
+    roles: Mapping[str, str]
+
+
+def admission(dialect: str, app: str, identity: tuple[str, str]) -> Question:
+    """The question each request for rows asks first: who sends it, and the package that is installed.
+
+    identity: a column and the value by which it is found; `""` for a known one.
+    """
+    column, value = identity
+    return Question(_admission(dialect, column), (app, value))
+
+
+@lru_cache
+def _admission(dialect: str, column: str) -> str:
+    mark = "?" if dialect == "sqlite" else "%s"
+    found = f"ON who.{column or 'id'} = {mark}"  # both columns are constants
+    package = f"SELECT sha256 FROM {INSTALLED.name} WHERE app = {mark}"  # noqa: S608 - a constant
+    of = f"(SELECT 1 AS one) AS request LEFT JOIN {IDENTITIES.name} AS who {found}"
+    return f"SELECT ({package}), who.epoch, who.hash, who.roles FROM {of}"  # noqa: S608 - constants
+
+
+def admitted(question: Question) -> tuple[str | None, HeldIdentity | None]:
+    """The package of the installed version, and the identity, as the question was answered; None where there is none."""
+    assert question.answer is not None
+    sha256, epoch, hash_, roles = question.answer
+    return sha256, None if epoch is None else _held(epoch, hash_, roles)
+
+
+@lru_cache(maxsize=1024)
+def _held(epoch: int | str, hash_: str, roles: str) -> HeldIdentity:
+    return HeldIdentity(str(epoch), hash_, json.loads(roles))
 
 
 def add_identity(

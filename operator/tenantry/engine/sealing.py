@@ -1,4 +1,4 @@
-"""What an engine must be able to read again and nobody else may: sealed by AES-256-GCM with a key in the engine's own folder."""
+"""Encryption of an engine's own secrets by AES-256-GCM, with a key in the engine's folder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import base64
 import hashlib
 import hmac
 import os
-import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tenantry.rest.disk import make_durable, writing_to_disk
+from tenantry.rest.disk import write_once, writing_to_disk
 
 KEY_FILE = "secret.key"
+TOKEN_KEY_FILE = "token-key.jwk"  # noqa: S105 - a file's name
+"""The key that signs the engine's own tokens, beside it."""
+OWN_KEYS = (KEY_FILE, TOKEN_KEY_FILE)
+"""Whoever reads these can act as the engine: in clear they leave its folder only when that is asked for."""
 KEY_BYTES = 32
 NONCE_BYTES = 12
 
@@ -49,12 +52,16 @@ class Sealing:
             raise Unsealable(place) from error
 
     def opens(self, value: str, place: str) -> bool:
-        """Is that value still readable? Raises OSError."""
+        """Return True if the value is still readable. Raises OSError."""
         try:
             self.open(value, place)
         except Unsealable:
             return False
         return True
+
+    def make_key(self) -> None:
+        """Makes the key, if there is none. Raises OSError, Halt."""
+        self._of("seal")
 
     def fingerprint(self, value: str) -> str:
         """A mark that changes with the value, and is of no use to who does not have the key. Raises OSError, Halt."""
@@ -70,23 +77,8 @@ class Sealing:
 def _read_or_make(path: Path) -> bytes:
     if not path.exists():
         with writing_to_disk():
-            _make(path)
+            write_once(path, os.urandom(KEY_BYTES))
     key = path.read_bytes()
     if len(key) != KEY_BYTES:
         raise OSError(f"{path}: holds no key of {KEY_BYTES} bytes")
     return key
-
-
-def _make(path: Path) -> None:
-    descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)  # for the owner's eyes alone
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)  # of two at once the first counts, for both
-    except FileExistsError:
-        pass
-    finally:
-        Path(temporary).unlink()
-    make_durable(path.parent)

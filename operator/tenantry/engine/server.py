@@ -1,59 +1,81 @@
-"""The server of engines: the engine management interface, sign-in, the apps' static files, health and /docs."""
+"""The server of engines: the engine management interface, sign-in, the apps' static files, health and /docs/api/."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Literal
 
-from fastapi import APIRouter, FastAPI
-from pydantic import BaseModel
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Scope
 
 from tenantry.engine.access import Served, ServedEngine, admin_of, data_caller_of, operator_of
 from tenantry.engine.content import content_response
+from tenantry.engine.data.counting import CountedRequests
+from tenantry.engine.data.direct import DirectRows
+from tenantry.engine.data.fast_reads import FastReads
+from tenantry.engine.data.reading.viewing import viewing_routes
 from tenantry.engine.data.routes import data_rows
-from tenantry.engine.principal import Principal
-from tenantry.model.verdicts import NotFound
+from tenantry.engine.principal import RowCaller
+from tenantry.model.measures import RequestMeasures
+from tenantry.model.verdicts import Forbidden, NotFound
 from tenantry.ports import EngineAdmin
-from tenantry.rest.bodies import json_response
-from tenantry.rest.docs import serve_docs
-from tenantry.rest.engine_extension import extension_router
-from tenantry.rest.engine_routes import Row, engine_router, router_of
-from tenantry.rest.problems import answer_problems
-from tenantry.rest.release import release_label
-from tenantry.rest.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
-from tenantry.rest.throttle import address_of
+from tenantry.rest.answers import AnswerNow, ReadyAnswer
+from tenantry.rest.apps.plain import PlainApp
+from tenantry.rest.auth.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
+from tenantry.rest.auth.throttle import address_of
+from tenantry.rest.bodies import AnswerBody, json_response
+from tenantry.rest.engine.extension import extension_routes
+from tenantry.rest.engine.routes import engine_routes
+from tenantry.rest.routes import Query, Route, RouteTable
 from tenantry.rest.uploads import Uploads
 
 API = "/api/v1"
 
 
-class EngineMe(BaseModel):
-    """Who is signed in at an engine. role: ADMIN or USER."""
-
-    sub: str
-    username: str
-    role: str
+ERRORS = (400, 401, 403, 404, 500)
+"""The statuses with which a request of a signed-in user may be refused."""
 
 
-class SignInProvider(BaseModel):
+class EngineMe(AnswerBody):
+    """The signed-in user of an engine."""
+
+    sub: str = Field(description="The id of the user.")
+    username: str = Field(description="The username.")
+    role: Literal["ADMIN", "USER"] = Field(description="ADMIN administers the engine. USER reads and writes rows.")
+
+
+class SignInProvider(AnswerBody):
     """An identity provider that signs in, and where."""
 
-    id: str
-    name: str
-    url: str
+    id: str = Field(description="The id of the provider.")
+    name: str = Field(description="The name that people read.")
+    url: str = Field(description="The address that begins the sign-in.")
 
 
-class ProviderList(BaseModel):
+class ProviderList(AnswerBody):
     """The identity providers that sign in."""
 
-    data: list[SignInProvider]
+    data: list[SignInProvider] = Field(description="The providers.")
 
 
-def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> FastAPI:
-    """The ASGI application of one engine, or of as many as `served_of` tells apart by the request."""
-    app = FastAPI(title="Tenantry engine", version=release_label(), docs_url=None, redoc_url=None, redirect_slashes=False)
-    answer_problems(app)
+class EngineServer(PlainApp):
+    """The ASGI application of engines. fast: its frequent reads; answer_now: answers those of one engine."""
+
+    def __init__(
+        self, fast: FastReads, answer_now: AnswerNow, tables: Sequence[RouteTable], outer: Callable[[ASGIApp], ASGIApp]
+    ) -> None:
+        super().__init__("Tenantry engine", tables, outer)
+        self.fast, self.answer_now = fast, answer_now
+
+
+def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measures: RequestMeasures | None = None) -> EngineServer:
+    """Return the ASGI application of one engine, or of all engines that `served_of` distinguishes by the request.
+
+    measures: counts the requests.
+    """
+    requests = measures or RequestMeasures()
 
     async def administrator(request: Request) -> EngineAdmin:
         return await admin_of(served_of(request), request)
@@ -61,20 +83,55 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads) -> Fast
     async def operator(request: Request) -> EngineAdmin:
         return await operator_of(served_of(request), request)
 
-    async def data_caller(request: Request) -> tuple[ServedEngine, Principal]:
+    async def data_caller(request: Request) -> tuple[ServedEngine, RowCaller]:
         return await data_caller_of(served_of(request), request)
 
-    app.include_router(engine_router(administrator, uploads), prefix=API)
-    app.include_router(extension_router(operator, uploads), prefix=API)
-    app.include_router(_sign_in_router(served_of), prefix=API)
-    app.include_router(router_of(data_rows(data_caller), "data"), prefix=API)
-    app.include_router(_external_router(served_of))
-    app.include_router(_public_router(served_of))
-    serve_docs(app)
+    async def data_caller_again(request: Request) -> tuple[ServedEngine, RowCaller]:
+        served = served_of(request)
+        return served.engine, await served.data_caller(request)
+
+    def counted(request: Request) -> Served:
+        served = served_of(request)
+        served.quota.admit()
+        return served
+
+    rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastReads(f"{API}/data/", requests)
+
+    def now(scope: Scope) -> ReadyAnswer | None:
+        return fast.answer(scope, scope["path"].removeprefix(scope.get("root_path", "")), served_of(Request(scope)))
+
+    tables = (
+        RouteTable(engine_routes(administrator, uploads), "engine", API, ERRORS),
+        RouteTable([*extension_routes(operator, uploads), *_viewing(served_of, uploads)], "operator", API, ERRORS),
+        RouteTable(_sign_in_routes(counted), "sign-in", API, (401,)),
+        RouteTable(rows, "data", API, ERRORS),
+        RouteTable(_external_routes(counted), "sign-in"),
+    )
+    app = EngineServer(fast, now, tables, lambda inner: DirectRows(CountedRequests(inner, requests), rows, API, requests, now))
+    _add_public(app, served_of, counted)
     return app
 
 
-def _sign_in_router(served_of: Callable[[Request], Served]) -> APIRouter:
+def _viewing(served_of: Callable[[Request], Served], uploads: Uploads) -> list[Route]:
+    async def viewed(request: Request) -> ServedEngine:
+        served = served_of(request)
+        if not (await served.principal(request)).operator:
+            raise Forbidden("only the platform's operator may ask this")
+        return served.engine
+
+    return viewing_routes(viewed, uploads.folder)
+
+
+NEXT = Query("next", "The path of this engine that the browser goes to afterwards. Default: /api/v1/auth/me.")
+CALLBACK = (
+    Query("state", "The mark of the sign-in that the browser began."),
+    Query("code", "What the provider's token endpoint takes."),
+    Query("error", "Why the provider refuses the sign-in."),
+)
+"""The parameters of a provider's answer that are read. Providers send more: iss, session_state, scope."""
+
+
+def _sign_in_routes(served_of: Callable[[Request], Served]) -> list[Route]:
     async def token(request: Request) -> Response:
         """Sign in with a username and a password."""
         served = served_of(request)
@@ -89,14 +146,13 @@ def _sign_in_router(served_of: Callable[[Request], Served]) -> APIRouter:
         role = "ADMIN" if principal.administers else "USER"
         return json_response({"sub": principal.id, "username": principal.username, "role": role})
 
-    rows = [
-        Row("POST", "/auth/token", token, TokenResponse, PASSWORD_GRANT),
-        Row("GET", "/auth/me", me, EngineMe),
+    return [
+        Route("POST", "/auth/token", token, 200, TokenResponse, (400, 401), body=PASSWORD_GRANT, public=True),
+        Route("GET", "/auth/me", me, 200, EngineMe),
     ]
-    return router_of(rows, "sign-in")
 
 
-def _external_router(served_of: Callable[[Request], Served]) -> APIRouter:
+def _external_routes(served_of: Callable[[Request], Served]) -> list[Route]:
     async def providers(request: Request) -> Response:
         """List the identity providers that sign in, and where."""
         return await served_of(request).external.providers(request)
@@ -113,36 +169,34 @@ def _external_router(served_of: Callable[[Request], Served]) -> APIRouter:
         """Sign the browser out."""
         return await served_of(request).external.end(request)
 
-    rows = [
-        Row("GET", "/auth/login", providers, ProviderList),
-        Row("GET", "/auth/login/{id}", login, status=303),
-        Row("GET", "/auth/callback", callback, status=303),
-        Row("POST", "/auth/logout", logout, status=204),
+    return [
+        Route("GET", "/auth/login", providers, 200, ProviderList, public=True),
+        Route("GET", "/auth/login/{id}", login, 303, None, query=(NEXT,), public=True),
+        Route("GET", "/auth/callback", callback, 303, None, query=CALLBACK, public=True, open=True),
+        Route("POST", "/auth/logout", logout, 204, None, public=True),
     ]
-    return router_of(rows, "sign-in")
 
 
-def _public_router(served_of: Callable[[Request], Served]) -> APIRouter:
-    router = APIRouter(redirect_slashes=False)
-
-    async def healthz() -> Response:
+def _add_public(app: PlainApp, served_of: Callable[[Request], Served], counted: Callable[[Request], Served]) -> None:
+    async def healthz(request: Request) -> Response:
         return json_response({"status": "ok"})
 
     async def readyz(request: Request) -> Response:
-        await served_of(request).engine.apps()
+        engine = served_of(request).engine
+        await engine.check_whole()
+        await engine.apps()
         return json_response({"status": "ok"})
 
     async def app_root(request: Request, id: str) -> Response:
         return RedirectResponse(f"{request.url.path}/", 308)
 
     async def app_file(request: Request, id: str, path: str) -> Response:
-        folder = await served_of(request).engine.content(id)
+        folder = await counted(request).engine.content(id)
         if folder is None:
             raise NotFound(f"no app {id} with content is installed")
         return await content_response(request, folder, path)
 
-    router.add_api_route("/healthz", healthz, include_in_schema=False)
-    router.add_api_route("/readyz", readyz, include_in_schema=False)
-    router.add_api_route("/apps/{id}", app_root, include_in_schema=False)
-    router.add_api_route("/apps/{id}/{path:path}", app_file, include_in_schema=False)
-    return router
+    app.serve("GET", "/healthz", healthz)
+    app.serve("GET", "/readyz", readyz)
+    app.serve("GET", "/apps/{id}", app_root)
+    app.serve("GET", "/apps/{id}/{path:path}", app_file)

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import sqlalchemy as sa
 
-from tenantry.engine import federation, records
-from tenantry.engine.data.exposure import Exposure, Exposures
-from tenantry.engine.database import FILE, Database
-from tenantry.engine.federation import FederatedIdentity
+from tenantry.engine import records
+from tenantry.engine.data.exposure import Exposures
+from tenantry.engine.data.live.log import forget
+from tenantry.engine.data.live.streaming import Live
+from tenantry.engine.data.row_access import RowAccess
+from tenantry.engine.data.signing import EngineRows
+from tenantry.engine.database import Database, size_of
+from tenantry.engine.finding import app_of, identity_named, nobody, version_of
+from tenantry.engine.installing import Installs
 from tenantry.engine.inventory import apps_with_rows, held_apps
-from tenantry.engine.lanes import Lane, Lanes, engine_sharing
 from tenantry.engine.migration import run
-from tenantry.engine.migration.run import LossRefused
+from tenantry.engine.oidc import federation
+from tenantry.engine.oidc.federation import FederatedIdentity
 from tenantry.engine.ownership import Ownership
-from tenantry.engine.packages.check import Limits, inspect, open_checked, open_package
-from tenantry.engine.packages.manifest import Manifest
-from tenantry.engine.passwords import hash_password, needs_rehash, verify_password
-from tenantry.engine.records import StoredIdentity, StoredVersion
+from tenantry.engine.package_files import PackageFolder
+from tenantry.engine.quota import EngineQuota
+from tenantry.engine.records import StoredVersion
 from tenantry.engine.sealing import Sealing
-from tenantry.engine.shelf import Shelf
-from tenantry.engine.transactions import WRITE_S, Deadline, Transactions
+from tenantry.engine.sql.deadline import Deadline
+from tenantry.engine.sql.files import FILE
+from tenantry.engine.sql.server_session import Reach
+from tenantry.engine.transactions import WRITE_S, Transactions
 from tenantry.model.facts import (
+    Download,
     EngineApp,
     EngineIdentity,
     EngineIdentityProvider,
@@ -39,17 +45,20 @@ from tenantry.model.facts import (
     Password,
 )
 from tenantry.model.fields import ENGINE_ADMIN, USERNAME_PATTERN, is_engine_admin
-from tenantry.model.verdicts import Invalid, NotFound, Problem, Unauthorized
-from tenantry.ports import Download
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Unauthorized
+from tenantry.packages.check import PackageLimits, inspect, open_checked, open_package
+from tenantry.packages.manifest import Manifest
+from tenantry.rest.auth.passwords import hash_password, needs_rehash, verify_password
+from tenantry.rest.fairness.lanes import Lane, Lanes, engine_sharing
 
 T = TypeVar("T")
 # `admin` is there before its password is: the same id from the first look on.
 _ADMIN_ID = "00000000-0000-0000-0000-000000000001"
-QUERY_S = 10.0
-"""How long the data API's work on one request may take."""
-PLAN_S, MIGRATION_S = 60.0, 1800.0
-"""How long the steps of an install may be counted, and how long it may take."""
+PLAN_S = 60.0
+"""The time limit for counting the steps of an install."""
 _LANES = Lanes(engine_sharing(), "engine")
+MANIFESTS_KEPT = 4
+"""Parsed manifests of stored packages, by their sha256: a plan and its install read the same."""
 _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 
 
@@ -57,16 +66,28 @@ class Engine:
     """One engine. Its database is made by its first write; nothing is held open between calls."""
 
     def __init__(
-        self, data: Path, database_url: str | None, limits: Limits, created_at: datetime, lane: Lane, owner: str = ""
+        self,
+        data: Path,
+        database: Database,
+        limits: PackageLimits,
+        created_at: datetime,
+        lane: Lane,
+        owner: str = "",
+        quota: EngineQuota | None = None,
     ) -> None:
-        self._database = Database(data / FILE, database_url)
-        self._shelf = Shelf(data)
+        self._database = database
+        self._shelf = PackageFolder(data)
         self._sealing = Sealing(data)
         self._limits = limits
+        quota = quota or EngineQuota()
+        self._manifests: dict[str, Manifest] = {}
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
         self._transactions = Transactions(self._database, lane, Ownership(data, owner))
-        self._exposures = Exposures(self._stored_manifest)
+        self._installs = Installs(database, self._shelf, self._transactions, quota)
+        self.live = Live(self._transactions, lane)
+        dialect, exposures = "postgresql" if database.on_server else "sqlite", Exposures(self._stored_manifest)
+        self.rows: EngineRows = RowAccess(self._transactions, dialect, exposures, quota, self.live)
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 
@@ -76,27 +97,46 @@ class Engine:
         data: Path,
         *,
         database_url: str | None = None,
-        limits: Limits | None = None,
+        limits: PackageLimits | None = None,
         created_at: datetime | None = None,
         lane: Lane | None = None,
         owner: str = "",
+        quota: EngineQuota | None = None,
+        reach: Reach | None = None,
     ) -> Engine:
         """Opens the engine of that folder, and removes what interrupted work left there.
 
         created_at: since when the engine, and so its `admin`, is there; now where None. lane: its part of the process's threads;
         one of threads that all such engines share where None. owner: the uid of the environment, `""` for a standalone engine.
+        reach: which addresses the server of `database_url` may have.
 
         Raises Halt: DatabaseTaken where the database is another engine's, DataMissing, and others.
         """
         lane = lane or _LANES.lane("", str(data))
-        engine = cls(data, database_url, limits or Limits(), created_at or datetime.now(UTC), lane, owner)
+        database = Database(data / FILE, database_url, reach)
+        engine = cls(data, database, limits or PackageLimits(), created_at or datetime.now(UTC), lane, owner, quota)
         await engine._open(data)
         return engine
 
     async def close(self) -> None:
         """Lets the database go."""
+        self.live.end()
         async with self._turn:
             await asyncio.to_thread(self._database.close)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return True if a statement found the database's file damaged."""
+        return self._database.damage is not None
+
+    async def check_whole(self) -> None:
+        """Raises a Transient Halt if a statement found the database's file damaged."""
+        if (damage := self._database.damage) is not None:
+            raise Halt(damage.verdict)
+
+    async def server_bytes(self) -> int:
+        """Return the size of a database on a server, 0 for SQLite."""
+        return await self._transactions.read(size_of, int) if self._database.on_server else 0
 
     async def apps(self) -> tuple[EngineApp, ...]:
         return await self._transactions.read(held_apps, tuple[EngineApp, ...])
@@ -130,50 +170,37 @@ class Engine:
 
     async def uninstall(self, app: str) -> None:
         async with self._turn:
-            if not (await self._app(app)).installed:
+            if not (await app_of(self._transactions, app)).installed:
                 raise _refused("id", f"{app} is not installed")
-            await self._transactions.write(lambda connection: records.clear_installed(connection, app))
+            await self._transactions.write(lambda connection: _clear_installed(connection, app))
             await self._tidy()
 
     async def drop_data(self, app: str) -> None:
         async with self._turn:
-            if (await self._app(app)).installed:
+            if (await app_of(self._transactions, app)).installed:
                 raise _refused("id", f"{app} is installed: uninstall it first")
-            await self._transactions.run(lambda deadline: self._drop(app, deadline), MIGRATION_S)
+            await self._installs.drop(app)
 
     async def delete_version(self, app: str, version: str) -> None:
         async with self._turn:
-            stored = await self._version(app, version)
-            if (await self._app(app)).version == version:
+            stored = await version_of(self._transactions, app, version)
+            if (await app_of(self._transactions, app)).version == version:
                 raise _refused("version", f"{app} {version} is installed")
             await self._transactions.write(lambda connection: records.remove_version(connection, stored.app, stored.version))
             await self._tidy()
 
     async def download(self, app: str, version: str) -> Download:
-        stored = await self._version(app, version)
+        stored = await version_of(self._transactions, app, version)
         return await self._lane.run(lambda: self._shelf.download(stored.sha256, f"{app}-{version}.tapp"))
 
     async def symbols(self, app: str, version: str) -> Download:
-        stored = await self._version(app, version)
+        stored = await version_of(self._transactions, app, version)
         return await self._lane.run(lambda: self._shelf.symbols(stored.sha256, f"{app}-{version}.sym"))
 
     async def content(self, app: str) -> Path | None:
         """The folder of the static files of an installed app, or None."""
         installed = await self._transactions.read(records.installed, dict[str, tuple[str, str]])
         return self._shelf.content(installed[app][1]) if app in installed else None
-
-    async def data(self, app: str, work: Callable[[sa.Connection, Exposure], T], *, write: bool = False) -> T:
-        """What `work` returns, in one transaction over the installed version of the app. Raises NotFound when none is."""
-
-        def within(connection: sa.Connection) -> T:
-            found = records.installed(connection).get(app)
-            if found is None:
-                raise _not_installed(app)
-            return work(connection, self._exposures.of(found[1]))
-
-        if not self._transactions.prepared:
-            raise _not_installed(app)
-        return await self._transactions.serve(within, QUERY_S, write)
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         found = await self._transactions.read(
@@ -185,7 +212,7 @@ class Engine:
 
     async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
         """The identity with that id, and a stamp that changes with its password. Raises NotFound."""
-        found = await self._transactions.read(lambda connection: records.find_identity(connection, id_=id_), _nobody)
+        found = await self._transactions.read(lambda connection: records.find_identity(connection, id_=id_), nobody)
         if found is None:
             raise NotFound(f"no identity {id_}")
         return found.facts, str(found.epoch)
@@ -207,15 +234,13 @@ class Engine:
         if is_engine_admin(username):
             await self.set_admin_password(password)
             return
-        found = await self._find(username)
+        found = await identity_named(self._transactions, username)
         hashed = await hash_password(password, sharer=self._lane.name)
         await self._transactions.write(lambda c: records.set_password(c, found.facts.id, hashed, password.fingerprint))
 
     async def set_admin_password(self, password: Password) -> None:
         """Gives `admin` a password; nothing when it has been given this very one already."""
-        found = await self._transactions.read(
-            lambda connection: records.find_identity(connection, username=ENGINE_ADMIN), _nobody
-        )
+        found = await self._transactions.read(lambda connection: records.find_identity(connection, username=ENGINE_ADMIN), nobody)
         if found is not None and password.fingerprint and found.facts.fingerprint == password.fingerprint:
             return
         hashed = await hash_password(password, sharer=self._lane.name)
@@ -230,18 +255,18 @@ class Engine:
         await self._transactions.write(put)
 
     async def set_roles(self, username: str, roles: Sequence[tuple[str, str]]) -> None:
-        found = await self._find(username)
+        found = await identity_named(self._transactions, username)
         await self._transactions.write(lambda connection: records.set_roles(connection, found.facts.id, dict(roles)))
 
     async def delete_identity(self, username: str) -> None:
         if is_engine_admin(username):
             raise _refused("username", "admin cannot be deleted")
-        found = await self._find(username)
+        found = await identity_named(self._transactions, username)
         await self._transactions.write(lambda connection: records.remove_identity(connection, found.facts.id))
 
     async def authenticate(self, username: str, password: str) -> EngineIdentity:
         """The identity with that password. Takes as long for an unknown one. Raises Unauthorized."""
-        found = await self._transactions.read(lambda connection: records.find_identity(connection, username=username), _nobody)
+        found = await self._transactions.read(lambda connection: records.find_identity(connection, username=username), nobody)
         if not await verify_password(found.hash if found else None, password, self._lane.name) or found is None:
             raise Unauthorized("wrong username or password")
         if needs_rehash(found.hash):
@@ -305,30 +330,19 @@ class Engine:
     async def _tidy(self) -> None:
         await self._transactions.run(self._sweep, WRITE_S)
 
-    async def _app(self, app: str) -> EngineApp:
-        found = next((one for one in await self.apps() if one.id == app), None)
-        if found is None:
-            raise NotFound(f"no app {app}")
-        return found
-
-    async def _version(self, app: str, version: str) -> StoredVersion:
-        stored = await self._transactions.read(lambda connection: records.versions(connection, app), list[StoredVersion])
-        found = next((one for one in stored if one.version == version), None)
-        if found is None:
-            raise NotFound(f"no version {version} of app {app}")
-        return found
-
-    async def _find(self, username: str) -> StoredIdentity:
-        found = await self._transactions.read(lambda connection: records.find_identity(connection, username=username), _nobody)
-        if found is None:
-            raise NotFound(f"no identity {username}")
-        return found
-
     async def _manifest(self, app: str, version: str) -> Manifest:
-        stored = await self._version(app, version)
+        stored = await version_of(self._transactions, app, version)
         return await self._lane.run(lambda: self._stored_manifest(stored.sha256))
 
     def _stored_manifest(self, sha256: str) -> Manifest:
+        known = self._manifests.get(sha256)
+        if known is None:
+            known = self._manifests[sha256] = self._read_manifest(sha256)
+            if len(self._manifests) > MANIFESTS_KEPT:
+                self._manifests.pop(next(iter(self._manifests)), None)
+        return known
+
+    def _read_manifest(self, sha256: str) -> Manifest:
         with open_checked(self._shelf.path(sha256)) as package:
             return package.manifest
 
@@ -343,7 +357,7 @@ class Engine:
         def add(connection: sa.Connection) -> None:
             present = [one for one in records.versions(connection, facts.app) if one.version == facts.version]
             if present and present[0].sha256 != facts.sha256:
-                raise _refused("file", f"{facts.app} {facts.version} is stored already, with other bytes")
+                raise _refused("file", f"{facts.app} {facts.version} is already stored, with other bytes")
             # Inside the transaction: a sweep, which waits for its end, must not take the file for a leftover.
             self._shelf.put(package, facts.sha256)
             if not present:
@@ -353,45 +367,14 @@ class Engine:
         return facts
 
     async def _install(self, app: str, version: str, allow_drops: bool, listed: Sequence[MigrationStep] | None = None) -> None:
-        stored = await self._version(app, version)
-        try:
-            before = await self._transactions.run(
-                lambda deadline: self._migrate(stored, allow_drops, listed, deadline), MIGRATION_S
-            )
-        except LossRefused as refusal:
-            steps = refusal.steps
-            await self._transactions.write(lambda connection: records.tell_steps(connection, app, version, steps))
-            raise
-        if before != stored.sha256:
+        stored = await version_of(self._transactions, app, version)
+        if await self._installs.install(stored, allow_drops, listed) != stored.sha256:
             await self._tidy()
 
-    def _drop(self, app: str, deadline: Deadline) -> None:
-        with self._database.migrating() as connection, deadline.over(connection):
-            run.drop_all(connection, app)
 
-    def _migrate(
-        self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None, deadline: Deadline
-    ) -> str:
-        """Tables, seeds and the installed version change in one transaction. Returns the sha256 of what was installed before."""
-        app, version = stored.app, stored.version
-        self._shelf.unpack(stored.sha256)
-        with open_checked(self._shelf.path(stored.sha256)) as package:
-            seeds = {table: partial(package.lines, name) for table, name in package.seeds().items()}
-            with self._database.migrating() as connection, deadline.over(connection):
-                covered = records.told_steps(connection, app, version) if listed is None else listed
-                run.migrate(connection, package.manifest, seeds, allow_drops, covered)
-                _, before = records.installed(connection).get(app, ("", stored.sha256))
-                records.set_installed(connection, app, version, stored.sha256)
-                records.forget_steps(connection, app, version)
-        return before
-
-
-def _not_installed(app: str) -> NotFound:
-    return NotFound(f"no app {app} is installed")
-
-
-def _nobody() -> StoredIdentity | None:
-    return None
+def _clear_installed(connection: sa.Connection, app: str) -> None:
+    forget(connection, app)
+    records.clear_installed(connection, app)
 
 
 def _refused(field: str, reason: str) -> Invalid:

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Event, Lock, Thread
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TypeVar
 
-import psycopg
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.database import Database, Locked, limit_time
-from tenantry.engine.lanes import Lane
+from tenantry.engine.database import Database, Locked
 from tenantry.engine.ownership import Ownership
+from tenantry.engine.sql.deadline import Deadline, Interrupts
+from tenantry.engine.sql.driver import ShortRead
+from tenantry.engine.sql.group_commit import GroupCommit
+from tenantry.engine.sql.quick.work import QuickWork
+from tenantry.engine.sql.server_session import Question
+from tenantry.rest.fairness.lanes import Lane
 
 T = TypeVar("T")
 WRITE_S = 30.0
-"""How long the engine's own work on its records may take, waiting for a lock included."""
-_AGAIN_S = 0.05
-"""How often a statement that goes on after its deadline is interrupted again, and a lock is asked for at first."""
-_PAUSE_S = 0.5
-_CANCEL_S = 5.0
-"""How long one request to a server may take to cancel a statement."""
+"""The time limit of the engine's own work on its records, including the wait for a lock."""
+
+
+@dataclass(frozen=True)
+class LockPolicy:
+    """The way to wait for a lock: pauses between two tries, which double, and the time after which no other try begins."""
+
+    first_s: float = 0.05
+    longest_s: float = 0.5
+    most_s: float = float("inf")
+
+
+FOR_ROWS = LockPolicy()
+FOR_TABLES = LockPolicy(first_s=1.0, longest_s=8.0, most_s=300.0)
+"""An install lets others work between two tries. Its caller, who waits for 10 minutes, gets the reason in time."""
 
 
 class Transactions:
@@ -35,9 +47,14 @@ class Transactions:
         self._ownership = ownership
         self.lane = lane
         self.prepared = False
+        self._groups = GroupCommit(database, lane)
+
+    def quick_work(self) -> QuickWork:
+        """Work on a server without a thread."""
+        return QuickWork(self._database, self.lane)
 
     async def read(self, query: Callable[[sa.Connection], T], absent: Callable[[], T], seconds: float = WRITE_S) -> T:
-        """What the query finds; `absent` makes the answer while there is no database."""
+        """Return the result of the query; `absent` makes the answer while there is no database."""
 
         def within(deadline: Deadline) -> T:
             if not self.prepared:
@@ -48,7 +65,7 @@ class Transactions:
         return await self.run(within, seconds)
 
     async def write(self, change: Callable[[sa.Connection], T]) -> T:
-        """What the change returns, in one transaction; the engine's tables are made before the first."""
+        """Return the result of the change, in one transaction; the engine's tables are created before the first."""
 
         def within(deadline: Deadline) -> T:
             with self._database.writing() as connection, deadline.over(connection):
@@ -64,120 +81,64 @@ class Transactions:
 
         return await self.run(within, WRITE_S)
 
-    async def serve(self, work: Callable[[sa.Connection], T], seconds: float, write: bool) -> T:
-        """What the work of one request for rows returns, in one transaction."""
+    async def serve(
+        self,
+        work: Callable[[sa.Connection], T],
+        seconds: float,
+        write: bool,
+        *,
+        alone: bool = False,
+        question: Question | None = None,
+    ) -> T:
+        """Return the result of one request's work on rows, in one transaction. On SQLite writers commit together.
+
+        alone: large work, which would let the others of its group wait. question: asked at the beginning.
+        """
 
         def within(deadline: Deadline) -> T:
-            with self._database.writing() if write else self._database.reading() as connection, deadline.over(connection):
+            with (
+                self._database.writing() if write else self._database.reading() as connection,
+                deadline.over(connection, question),
+            ):
                 return work(connection)
 
+        if write and not self._database.on_server:
+            return await self._groups.write(work, seconds, alone=alone, question=question)
         return await self.run(within, seconds, bulk=True)
 
-    async def run(self, work: Callable[[Deadline], T], seconds: float, *, bulk: bool = False) -> T:
-        """What `work` returns. It is made again while a lock is held. Raises Locked after that time, Invalid, Halt.
+    def serve_now(self, work: Callable[[ShortRead], T], about: Hashable, joined: Question | None = None) -> T:
+        """Return the result of one request's read of rows, in the event loop. about: the rows; joined: is asked with its only
+        statement. Raises NotShort, and what `work` raises."""
+        return self._database.short_read(self.lane.tenant, about, work, joined)
 
-        A statement of it that goes on after that time, or whose caller leaves, is interrupted.
+    async def run(
+        self, work: Callable[[Deadline], T], seconds: float, *, bulk: bool = False, waiting: LockPolicy = FOR_ROWS
+    ) -> T:
+        """Return the result of `work`, which is repeated while a lock is held. Raises Locked after that time, Invalid, Halt.
+
+        A statement that exceeds that time, or whose caller leaves, is interrupted.
         """
-        end, pause = time.monotonic() + seconds, _AGAIN_S
+        began, pause = time.monotonic(), waiting.first_s
+        end, last = began + seconds, began + min(seconds, waiting.most_s)
         while True:
             deadline = Deadline(end)
             try:
                 return await self._within(deadline, work, bulk)
             except Locked:
-                if time.monotonic() + pause > end:
+                if time.monotonic() + pause > last:
                     raise
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _PAUSE_S)
+            pause = min(2 * pause, waiting.longest_s)
 
     async def _within(self, deadline: Deadline, work: Callable[[Deadline], T], bulk: bool) -> T:
-        loop = asyncio.get_running_loop()
         future = self.lane.submit(lambda: work(deadline), bulk=bulk)
-        timer: asyncio.TimerHandle
-
-        def interrupt() -> None:
-            nonlocal timer
-            if not future.done():
-                # Again and again: between two statements there is nothing to interrupt.
-                deadline.interrupt()
-                timer = loop.call_later(_AGAIN_S, interrupt)
-
-        timer = loop.call_later(max(0.0, deadline.end - time.monotonic()), interrupt)
+        interrupts = Interrupts(deadline, future)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            timer.cancel()
             deadline.given_up = True
-            interrupt()
+            interrupts.begin()
             raise
         finally:
             if future.done():
-                timer.cancel()
-
-
-class Deadline:
-    """When the work of a transaction ends, and the way to end it.
-
-    end: by the monotonic clock. given_up: nobody waits for the result any more.
-    """
-
-    def __init__(self, end: float) -> None:
-        self.end = end
-        self.given_up = False
-        self._connection: Any = None
-        self._asking = False
-        self._asked = False
-        self._left = Event()
-        self._held = Lock()  # of the fields above; never while a server is waited for, because the event loop takes it
-        self._in_flight = Lock()  # of a request to cancel
-
-    @contextmanager
-    def over(self, connection: sa.Connection) -> Iterator[None]:
-        """The statements of the block are those that can be interrupted.
-
-        No request to cancel is under way when it ends. A server or a proxy may act on one later still, so a connection for
-        which one was sent goes back to no pool.
-        """
-        with self._held:
-            self._connection = connection.connection.driver_connection
-        try:
-            if self.given_up:
-                raise asyncio.CancelledError
-            limit_time(connection, max(0.001, self.end - time.monotonic()))
-            yield
-        finally:
-            with self._held:
-                self._connection = None
-            self._left.set()
-            with self._in_flight:
-                if self._asked and not connection.invalidated:
-                    connection.detach()
-
-    def interrupt(self) -> None:
-        """End the statement that runs, if one does. Does not wait for it."""
-        with self._held:
-            connection = self._connection
-            if hasattr(connection, "interrupt"):
-                connection.interrupt()
-            elif connection is not None and self.given_up and not self._asking:
-                # The server ends late statements by itself. To ask it takes a connection of its own, so another thread does.
-                self._asking = True
-                Thread(target=self._ask, name="cancel", daemon=True).start()
-
-    def _ask(self) -> None:
-        """Ask the server to cancel until the block is left: it ignores a request while no statement runs."""
-        pause = _AGAIN_S
-        while self._cancel():
-            self._left.wait(pause)
-            pause = min(2 * pause, _PAUSE_S)
-
-    def _cancel(self) -> bool:
-        """Ask the server once. False when the block was left."""
-        with self._in_flight:
-            with self._held:
-                connection = self._connection
-            if connection is None:
-                return False
-            self._asked = True
-            with suppress(psycopg.Error, OSError):  # such as of a server without a free connection: it is asked again
-                connection.cancel_safe(timeout=_CANCEL_S)
-            return True
+                interrupts.end()

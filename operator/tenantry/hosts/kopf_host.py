@@ -1,7 +1,7 @@
-"""The host on Kubernetes: kopf logs in, watches and answers probes; its events fill the cache, which wakes the runtime.
+"""The host on Kubernetes. kopf logs in, watches and answers probes; its events fill the cache, which wakes the runtime.
 
-kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. What its watches cannot tell,
-an object that went while a watch was broken, a complete list tells.
+kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. Its watches cannot report an
+object that went while a watch was broken; a complete list does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tenantry.model.resource import Document, ref_of
 from tenantry.model.verdicts import Halt
 from tenantry.ports import Feed
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.runtime import Runtime
+from tenantry.runtime.reconcile.loop import Runtime
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ class KopfHost:
         self._tasks.append(asyncio.create_task(self._resync(), name="resync"))
 
     def lead(self) -> None:
-        """Passes run from now on."""
+        """Start the passes."""
         self._runtime.start()
         self._leads = True
 
@@ -98,7 +98,7 @@ class KopfHost:
         await self._watching.ended()
 
     async def rest(self) -> None:
-        """Ends passes; watching goes on."""
+        """End the passes; watching goes on."""
         if self._leads:
             self._leads = False
             await self._runtime.stop()
@@ -111,7 +111,7 @@ class KopfHost:
         await self._watching.stop()
 
     async def _kopf(self, ready: asyncio.Event, stop: asyncio.Event) -> None:
-        # It warns that signals do not reach it here: they are ours to take.
+        # kopf warns that signals do not reach it in a thread: this process handles them itself.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         await kopf.operator(
             registry=self._registry(),
@@ -143,7 +143,7 @@ class KopfHost:
         return self._leads
 
     def _take(self, kind: str, type_: str | None, document: Document) -> None:
-        """type_: None for an object of a list, whose missing objects nobody tells."""
+        """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
         if type_ is None:
             self._relisted.add(kind)
         if type_ == "DELETED":
@@ -153,7 +153,7 @@ class KopfHost:
             self._cache.absorb(document)
 
     async def _resync(self) -> None:
-        """Complete lists: soon after kopf listed anew, and of everything now and then."""
+        """Ask for complete lists: soon after kopf listed again, and of every kind at intervals."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._resync_s
         while True:
@@ -264,7 +264,7 @@ def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
     settings.networking.connect_timeout = 5
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Backoffs()
-    # A finalizer of this name is nowhere: kopf takes its own off whatever it meets.
+    # No object has a finalizer of this name: kopf removes its own from every object that it sees.
     settings.persistence.finalizer = "tenantry.dev/kopf-unused"
     for each in watched:
         if each.selector:

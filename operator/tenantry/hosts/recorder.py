@@ -1,6 +1,6 @@
-"""Kubernetes Events: what `kubectl describe` tells of an object's way to Ready.
+"""Kubernetes Events: the part of `kubectl describe` about an object's way to Ready.
 
-An Event is a service to people, not a record: it may be left out, and never holds up a pass. Operations are the record.
+An Event is a service to people, not a record: it may be left out, and never delays a reconcile. Operations are the record.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
-from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.model.resource import API_VERSION, Document
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound
 from tenantry.runtime.cache import Cache, Seen
@@ -45,7 +45,7 @@ class Transition(NamedTuple):
 
     @property
     def namespace(self) -> str:
-        """Where its Event is kept."""
+        """Return the namespace of its Event."""
         return self.document["metadata"].get("namespace") or CLUSTER_SCOPED_IN
 
     @property
@@ -57,7 +57,7 @@ class Transition(NamedTuple):
 
 
 def transition(before: Document, after: Document) -> Transition | None:
-    """What there is to tell, or None."""
+    """Return the transition to report, or None."""
     was, now = _condition(before, "Ready"), _condition(after, "Ready")
     if now is None or (was is not None and (was["status"], was["reason"]) == (now["status"], now["reason"])):
         return None
@@ -94,9 +94,9 @@ class Bucket:
 
 
 class Recorder:
-    """Posts the transitions that the cache tells of while this process leads.
+    """Post the transitions of the cache while this process leads.
 
-    pod: who tells; time: monotonic, in seconds; now: in UTC.
+    pod: the reporting pod; time: monotonic, in seconds; now: in UTC.
     """
 
     def __init__(self, client: Client, cache: Cache, pod: str, *, time: Callable[[], float], now: Callable[[], datetime]) -> None:
@@ -109,7 +109,7 @@ class Recorder:
         self._waiting: asyncio.Queue[Transition] = asyncio.Queue(WAITING)
 
     async def run(self) -> None:
-        """Posts until it is cancelled; that an Event cannot be posted is told and no more."""
+        """Post until cancelled. A failed post is only logged."""
         unlisten = self._cache.listen(self.seen)
         try:
             while True:
@@ -137,7 +137,7 @@ class Recorder:
         return bucket
 
     async def _post(self, told: Transition) -> None:
-        """Makes the Event, or counts one more where it was told within the hour for which the server keeps it."""
+        """Create the Event, or count one more if it was posted within the hour for which the server keeps it."""
         collection = path_of("v1", "Event", told.namespace)
         try:
             await self._client.request("POST", collection, body=self._event(told))

@@ -13,7 +13,7 @@ import structlog
 
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, described
-from tenantry.runtime.runtime import FIRST_RETRY, LAST_RETRY
+from tenantry.runtime.reconcile.loop import FIRST_RETRY, LAST_RETRY
 
 RECOVERED_S = 60.0
 """Work that has run for so long without failing has recovered."""
@@ -45,6 +45,10 @@ class Supervisor:
     def faults(self) -> tuple[str, ...]:
         """The work that has failed and has not recovered yet, as `<name>: <why>`."""
         return tuple(f"{name}: {work.fault}" for name, work in self._works.items() if work.fault)
+
+    def fails(self, name: str) -> bool:
+        """Return True if that work has failed and has not recovered yet."""
+        return name in self._works and self._works[name].fault != ""
 
     def run(self, work: Callable[[], Awaitable[None]], name: str) -> None:
         """Starts work, and starts it again whenever it fails."""

@@ -1,7 +1,7 @@
 """The labelled Secrets of tenants' namespaces, read into the cache when somebody is about to look at them.
 
 The api may read Secrets only in namespaces of tenants, so it can neither list nor watch those of all. A watch for each namespace
-would be a connection for each tenant; a plan is rare, and reads them anew.
+would be a connection for each tenant. A plan and a write to the Source of a tenant are rare, and read them anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import ref_of

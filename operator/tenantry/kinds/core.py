@@ -1,4 +1,4 @@
-"""What Kubernetes itself accepts of metadata, Namespace and Secret, as far as Tenantry's declarations hold them."""
+"""Kubernetes' own rules for metadata, Namespace and Secret, as far as Tenantry's declarations hold them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.model.fields import LABEL_PATTERN
+from tenantry.model.wording import worded
 
 Schema = dict[str, Any]
 
 _STRING: Schema = {"type": "string"}
 _TIME: Schema = {"type": "string", "format": "date-time"}
-_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_SUBDOMAIN = worded(
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    "must be lower-case letters, digits, '-' and '.', with a letter or digit at both ends of each part",
+)
 _QUALIFIED: Schema = {
-    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+    "pattern": worded(
+        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+        r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+        "must be a name such as team, or a host and a name, such as example.com/team",
+    ),
     "maxLength": 317,
 }
-_LABEL_VALUE: Schema = {"type": "string", "maxLength": 63, "pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"}
-_BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-_SECRET_KEY: Schema = {"maxLength": 253, "pattern": r"^[-._a-zA-Z0-9]+$"}
+_LABEL_VALUE: Schema = {
+    "type": "string",
+    "maxLength": 63,
+    "pattern": worded(
+        r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+        "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends, or empty",
+    ),
+}
+_BASE64 = worded(
+    r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$", "must be base64: write clear text under stringData instead"
+)
+_SECRET_KEY: Schema = {
+    "maxLength": 253,
+    "pattern": worded(r"^[-._a-zA-Z0-9]+$", "must be letters, digits, '-', '_' and '.', such as password"),
+}
 _OWNER: Schema = {
     "type": "object",
     "required": ["apiVersion", "kind", "name", "uid"],

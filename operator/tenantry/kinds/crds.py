@@ -1,8 +1,8 @@
-"""Custom resource definitions, generated from the typed specs: the one schema that both hosts admit by.
+"""Custom resource definitions, generated from the typed specs: the one schema by which both hosts admit objects.
 
-A kind may say more by class variables: PRINTER_COLUMNS (name, type, JSON path, priority; 1 shows it in wide output alone),
-SELECTABLE (JSON paths that field selectors may use), CEL (rule and message over the whole object, and the field of its
-error or `""`) and STATUS_SUBRESOURCE (default True). Rules of one field or model stand in its `json_schema_extra`.
+A kind may set class variables: PRINTER_COLUMNS (name, type, JSON path, priority; 1 shows it only in wide output), SELECTABLE
+(JSON paths for field selectors). Two more are CEL (rules over the whole object)
+and STATUS_SUBRESOURCE (default True). Rules of one field or model stand in its `json_schema_extra`.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from tenantry.kinds import registry
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.identity.spec import Identity
-from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.operation.spec import Operation
-from tenantry.kinds.package.spec import Package
-from tenantry.kinds.region.spec import Region
-from tenantry.kinds.source.spec import Source
-from tenantry.kinds.tenant.spec import Tenant
-from tenantry.kinds.user.spec import User
 from tenantry.model.fields import LABEL_PATTERN
 from tenantry.model.resource import GROUP, SUSPENDED, VERSION, Resource
+from tenantry.model.wording import worded
 
 Schema = dict[str, Any]
 Kind = type[Resource[Any, Any]]
 
-KINDS: tuple[Kind, ...] = (Region, Tenant, Environment, Package, App, Identity, IdentityProvider, User, Source, Operation)
+KINDS: tuple[Kind, ...] = (*(kind.type for kind in registry.KINDS.values()), Operation)
 CATEGORY = "tenantry"
 LONGEST_NAME = 40
 LONGEST_APP_NAME = 2 * LONGEST_NAME + 1
 UNSEEN = {"observedGeneration": -1}
-_APP_NAME_PATTERN = LABEL_PATTERN.removesuffix("$") + r"\.[a-z]([a-z0-9-]*[a-z0-9])?$"
+_APP_NAME_PATTERN = worded(
+    LABEL_PATTERN.removesuffix("$") + r"\.[a-z]([a-z0-9-]*[a-z0-9])?$",
+    "must be the environment's name, a '.', and the app's id, such as production.music-store",
+)
 _KEPT = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength",
     "minimum", "maximum", "minItems", "maxItems", "minProperties", "maxProperties", "nullable",
@@ -148,17 +145,14 @@ def _columns(kind: Kind) -> list[Schema]:
 
 
 def _name(kind: Kind) -> Schema:
-    """What metadata.name may be. In the schema and not in CEL: a CEL rule cannot name the field, nor bound it."""
+    """Return the schema of metadata.name. Not CEL: a CEL rule cannot name the field, nor bound it."""
     if kind is App:
         return {"type": "string", "maxLength": LONGEST_APP_NAME, "pattern": _APP_NAME_PATTERN}
     return {"type": "string", "maxLength": LONGEST_NAME, "pattern": LABEL_PATTERN}
 
 
 def _object_rules(kind: Kind) -> Schema:
-    rules = [
-        {"rule": rule, "message": message, **({"fieldPath": field} if field else {})}
-        for rule, message, field in getattr(kind, "CEL", ())
-    ]
+    rules = [rule.schema() for rule in getattr(kind, "CEL", ())]
     return {"x-kubernetes-validations": rules} if rules else {}
 
 

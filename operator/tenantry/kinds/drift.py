@@ -1,4 +1,4 @@
-"""What `driftPolicy: Warn` leaves alone: what differs from the declaration although the declaration was carried out."""
+"""Drift that `driftPolicy: Warn` keeps: differences that arose after the declaration was carried out."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def policy_of(environment: Environment | None) -> str:
 
 
 def settled(resource: Resource[Any, Any]) -> bool:
-    """Was this generation carried out once? What differs since then is drift, even while the engine was away in between."""
+    """Return True if this generation was carried out once. Later differences are drift, even while the engine was away in
+    between."""
     told = resource.status.condition(DRIFTED)
     return resource.ready or (told is not None and told.observed_generation == resource.metadata.generation)

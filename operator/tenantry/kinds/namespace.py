@@ -14,13 +14,14 @@ class CoreSpec(Lenient):
 
 
 class Namespace(Resource[CoreSpec, Status]):
-    """What a Tenant owns one of."""
+    """A Namespace; each Tenant owns one."""
 
     KIND: ClassVar[str] = "Namespace"
     PLURAL: ClassVar[str] = "namespaces"
     SHORT: ClassVar[str] = "ns"
     NAMESPACED: ClassVar[bool] = False
     FINALIZED: ClassVar[bool] = False
+    EXPORTED_TO: ClassVar[str] = "05-namespace"
 
     spec: CoreSpec = Field(default_factory=CoreSpec)
     status: Status = Field(default_factory=Status)

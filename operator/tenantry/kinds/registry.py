@@ -1,4 +1,4 @@
-"""The table of kinds."""
+"""The one table of kinds. A kind says what it is by class variables; every list of kinds is derived here or from them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,32 @@ from tenantry.kinds.source import observe as source_observe
 from tenantry.kinds.source.spec import Source
 from tenantry.kinds.tenant import decide as tenant_decide
 from tenantry.kinds.tenant import observe as tenant_observe
+from tenantry.kinds.tenant.decide import Observed as TenantObserved
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user import decide as user_decide
 from tenantry.kinds.user import observe as user_observe
 from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Resource
-from tenantry.ports import Kind
+from tenantry.ports import Kind, World
+
+
+async def _observe_tenant(tenant: Tenant, world: World) -> TenantObserved:
+    """Observe a Tenant with every kind that tenants declare: those are deleted with it, dependents first."""
+    declared = [KINDS[name].type for name in reversed(OF_TENANTS)]
+    return await tenant_observe.observe(tenant, world, declared)
+
 
 KINDS: dict[str, Kind[Any, Any]] = {
     kind.type.KIND: kind
     for kind in (
         Kind(Region, region_observe.observe, region_decide.decide),
-        Kind(Tenant, tenant_observe.observe, tenant_decide.decide),
+        Kind(Tenant, _observe_tenant, tenant_decide.decide),
+        Kind(User, user_observe.observe, user_decide.decide),
         Kind(Environment, environment_observe.observe, environment_decide.decide, environment_decide.standing),
         Kind(Package, package_observe.observe, package_decide.decide),
         Kind(App, app_observe.observe, app_decide.decide, app_decide.standing),
         Kind(Identity, identity_observe.observe, identity_decide.decide),
         Kind(IdentityProvider, identity_provider_observe.observe, identity_provider_decide.decide),
-        Kind(User, user_observe.observe, user_decide.decide),
         Kind(Source, source_observe.observe, source_decide.decide),
     )
 }
@@ -58,3 +66,23 @@ TYPES: dict[str, type[Resource[Any, Any]]] = {
     Namespace.KIND: Namespace,
 }
 """Every kind that is read as a typed resource."""
+
+CREDENTIAL = "Secret"
+"""The core kind of the credentials that declarations refer to."""
+
+DECLARED: tuple[str, ...] = tuple(
+    each for name in KINDS for each in ((Namespace.KIND, Tenant.KIND, CREDENTIAL) if name == Tenant.KIND else (name,))
+)
+"""The kinds that a source may declare, in order of dependency: a Secret needs its namespace, and most need their Secret."""
+
+CONTENTS: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.type.IN_ENVIRONMENT)
+"""The kinds that are part of an Environment."""
+
+OF_TENANTS: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.type.TENANT_DECLARES)
+"""The kinds that live in the namespaces of tenants and are theirs to declare."""
+
+FOLLOWED: tuple[str, ...] = (Namespace.KIND, CREDENTIAL, *(name for name in TYPES if name != Namespace.KIND))
+"""Every kind that the cache holds; namespaces and secrets first, because the others look at them."""
+
+FINALIZED: frozenset[str] = frozenset(name for name, kind in KINDS.items() if kind.type.FINALIZED)
+"""The kinds whose objects are created with our finalizer."""

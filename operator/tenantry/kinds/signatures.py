@@ -12,12 +12,17 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
+from tenantry.model.wording import worded
+
 PackageKey = Annotated[
     str,
     Field(
         min_length=56,
         max_length=56,
-        pattern=r"^RW[A-Za-z0-9+/]{54}$",
+        pattern=worded(
+            r"^RW[A-Za-z0-9+/]{54}$",
+            "must be a public key of minisign: the second line of its .pub file, 56 characters that begin with RW",
+        ),
         description="A public key as minisign writes it: the second line of its .pub file.",
     ),
 ]
@@ -36,7 +41,8 @@ class _Parsed:
 
 
 def refusal(signature: str, digest: str, keys: Sequence[str]) -> str:
-    """Why a package is not signed by one of the keys, `""` when it is. digest: the BLAKE2b-512 of its bytes, as hex.
+    """Return the reason why none of the keys has signed a package, `""` if one has. digest: the BLAKE2b-512 of its bytes, as
+    hex.
 
     signature: the whole .minisig file.
     """
@@ -44,7 +50,7 @@ def refusal(signature: str, digest: str, keys: Sequence[str]) -> str:
         return "it has no signature"
     parsed = _parsed(signature)
     if parsed is None:
-        return "its signature is no file of minisign with a hashed signature"
+        return "its signature is not a file of minisign with a hashed signature"
     key = next((raw for raw in map(_key, keys) if raw[2 : 2 + _KEY_ID] == parsed.key_id), None)
     if key is None:
         return f"it is signed by key {_told(parsed.key_id)}, which is not listed"

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache, cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cel
 import jsonschema_rs
 
 from tenantry.model.verdicts import Problem
+from tenantry.model.wording import broken_rule, did_you_mean
+
+if TYPE_CHECKING:
+    import cel
 
 Schema = Mapping[str, Any]
 Path = tuple[str | int, ...]
@@ -19,41 +25,69 @@ Path = tuple[str | int, ...]
 EACH = -1
 """In a rule's path: every item of a list."""
 _ABSENT = object()
+_READ = re.compile(r"\b(?:self|oldSelf)\.(\w+)")
+_NAMES = ("name", "generateName")
 _SHOWN = 80
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FREE_MAPS = {("metadata", "labels"), ("metadata", "annotations")}
 _BLOCKING = {"required", "type", "maxLength", "maxItems"}
-_BOUNDS = {
-    "minLength": "be at least {} characters long",
-    "minItems": "have at least {} items",
-    "minimum": "be greater than or equal to {}",
-    "maximum": "be less than or equal to {}",
-}
+_LIMIT = {"type": "types", "format": "format"}
+"""The fact that a rule is about, for rules without a limit."""
+_ASCII_SPACE = r"[^\t\n\f\r ]"
 _CHECKED = (
     "type", "enum", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "required", "format",
 )  # fmt: skip
 
 
 class Finding(NamedTuple):
-    """A problem at a path of the document. blocking: the API server runs no CEL rule beside such a one."""
+    """A problem at a path of the document.
+
+    blocking: the API server runs no CEL rule beside such a one. wanted: the type that the value should have had.
+    """
 
     path: Path
     reason: str
     blocking: bool = False
+    wanted: str = ""
 
     def problem(self) -> Problem:
-        return Problem(field_name(self.path), self.reason)
+        return Problem(field_name(self.path), self.reason, self.wanted)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A CEL rule at a place of the schema. field: where its failure is reported, below that place."""
+    """A CEL rule at a place of the schema. field: where its failure is reported, below that place.
+
+    said: makes the message from the value, where the rule has a messageExpression.
+    reads: of a rule over the whole object, the parts that its text names; it gets no others, because each is converted.
+    """
 
     path: Path
     program: cel.Program
     message: str
     field: Path
     transition: bool
+    reads: frozenset[str]
+    said: cel.Program | None = None
+
+    def given(self, value: Any) -> Any:
+        """The value, or the parts of a whole object that it reads; as in the API server, of the metadata the names alone."""
+        if self.path or value is _ABSENT:
+            return value
+        parts = {name: value[name] for name in self.reads if name in value}
+        if "metadata" in parts:
+            parts["metadata"] = {name: parts["metadata"][name] for name in _NAMES if name in parts["metadata"]}
+        return parts
+
+    def judge(self, value: Any, before: Any) -> str:
+        """Return the reason why it refuses the value, or `""`. A rule that fails to run refuses, as in the API server."""
+        context = {"self": value, "oldSelf": before} if self.transition else {"self": value}
+        try:
+            if self.program.execute(context) is True:
+                return ""
+            return self.message if self.said is None else str(self.said.execute(context))
+        except (KeyError, RuntimeError, TypeError, ValueError):
+            return f"{self.message} (the rule could not be checked on this value)"
 
 
 def field_name(path: Path) -> str:
@@ -70,16 +104,27 @@ def field_name(path: Path) -> str:
 
 
 class Structural:
-    """One compiled schema. secret: values are never shown in reasons. core: a kind that the API server decodes itself."""
+    """One compiled schema; its rules compile at their first use.
+
+    secret: values are never shown in reasons. core: a kind that the API server decodes itself.
+    """
 
     def __init__(self, schema: Schema, *, secret: bool = False, core: bool = False) -> None:
+        self._schema_with_rules = schema
         self._filler = _filler(schema) or _Filler(frozenset(), {}, None, {})
         self._secret, self._core = secret, core
-        strict = closed(schema)
+        strict = self._schema = closed(schema)
         self._required = frozenset(strict.get("required", ()))
         self._validator = jsonschema_rs.validator_for(strict, validate_formats=True)
         self._parts = jsonschema_rs.validator_for({**strict, "required": []}, validate_formats=True)
-        self._rules = tuple(_rules(schema, ()))
+
+    def compile_rules(self) -> None:
+        """Compile the rules now. Blocks."""
+        assert self._rules is not None
+
+    @cached_property
+    def _rules(self) -> tuple[Rule, ...]:
+        return tuple(rules_of(self._schema_with_rules))
 
     def fill(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
         """A copy with defaults, and without nulls where a field cannot be null. Parts that are `old`'s own stay as they are."""
@@ -106,18 +151,21 @@ class Structural:
     def _of(self, error: jsonschema_rs.ValidationError) -> Iterator[Finding]:
         path, name, facts = tuple(error.instance_path), error.kind.name, error.kind.as_dict()
         if name == "additionalProperties":
+            known = fields_at(self._schema, path)
             for field in facts["unexpected"]:
-                yield Finding((*path, field), f'unknown field "{field_name((*path, field))}"')
+                reason = f'unknown field "{field_name((*path, field))}"{did_you_mean(field, known)}'
+                yield Finding((*path, field), reason)
         elif name == "required":
             yield Finding((*path, facts["property"]), "Required value", blocking=True)
         elif name in ("type", "enum") and (unknown := self._unknown_fields(path, error.instance)):
             for field in unknown if name == "type" else ():
-                reason = f'unknown field "{field_name((*path, field))}": its parent must be of type {" or ".join(facts["types"])}'
+                reason = f'unknown field "{field_name((*path, field))}": its parent {broken_rule("type", facts["types"])}'
                 yield Finding((*path, field), reason, blocking=True)
         elif name == "propertyNames":
             yield Finding(path, f"key {self._reason_of(facts['error'])}")
         else:
-            yield Finding(path, self._reason_of(error), name in _BLOCKING)
+            wanted = facts["types"][0] if name == "type" else ""
+            yield Finding(path, self._reason_of(error), name in _BLOCKING, wanted)
 
     def _unknown_fields(self, path: Path, value: Any) -> tuple[str, ...]:
         """The keys of a map in the place of another type: the API server refuses them as unknown, save where it decodes."""
@@ -134,26 +182,21 @@ class Structural:
                 return f"Too long: may not be more than {facts['limit']} characters"
             case "maxItems":
                 return f"Too many: {len(value)}: must have at most {facts['limit']} items"
-            case "type":
-                return f"Invalid value: {shown}must be of type {' or '.join(facts['types'])}"
             case "pattern":
-                return f"Invalid value: {shown}should match '{facts['pattern']}'"
-            case "format":
-                return f"Invalid value: {shown}must be a {facts['format']}"
+                return f"Invalid value: {shown}{broken_rule(name, _as_declared(facts['pattern']))}"
             case _:
-                bound = _BOUNDS.get(name, name)
-                return f"Invalid value: {shown}should {bound.format(facts.get('limit'))}"
+                return f"Invalid value: {shown}{broken_rule(name, facts.get(_LIMIT.get(name, 'limit')))}"
 
     def _broken_rules(self, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Finding]:
         for rule in self._rules:
             if old is not None and rule.path and document.get(str(rule.path[0])) is old.get(str(rule.path[0])):
                 continue
             for path, value in _places(document, rule.path, ()):
-                before = _ABSENT if old is None or EACH in rule.path else _lookup(old, path)
-                if rule.transition and before is _ABSENT:
-                    continue
-                unchanged = not rule.transition and before is not _ABSENT and before == value
-                reason = "" if unchanged else _judge(rule, value, before)
+                given = rule.given(value)
+                before = _ABSENT if old is None or EACH in rule.path else rule.given(_lookup(old, path))
+                # No rule of ours refuses a transition to the same.
+                skipped = rule.transition if before is _ABSENT else before == given
+                reason = "" if skipped else rule.judge(given, before)
                 if reason:
                     yield Finding((*path, *rule.field), self._invalid(_lookup(document, (*path, *rule.field)), reason))
 
@@ -163,17 +206,8 @@ class Structural:
         return f"Invalid value: {_show(value)}: {reason}"
 
 
-def _judge(rule: Rule, value: Any, before: Any) -> str:
-    """Why the rule refuses the value, or `""`. A rule that fails to run refuses, as in the API server."""
-    context = {"self": value, "oldSelf": before} if rule.transition else {"self": value}
-    try:
-        return "" if rule.program.execute(context) is True else rule.message
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        return f"{rule.message} (the rule could not be evaluated: {error})"
-
-
 class _Filler(NamedTuple):
-    """What of a schema concerns defaults, compiled: every write is filled."""
+    """The compiled defaults of a schema: every write is filled."""
 
     known: frozenset[str]
     inner: Mapping[str, _Filler]
@@ -231,21 +265,47 @@ def closed(schema: Schema) -> dict[str, Any]:
 
 def _same_in_both_engines(pattern: str) -> str:
     r"""Go's `\s` is ASCII alone, ECMAScript's is not; other classes differ likewise and are not used."""
-    translated = pattern.replace(r"[^\s]", r"[^\t\n\f\r ]")
+    translated = pattern.replace(r"[^\s]", _ASCII_SPACE)
     if re.search(r"\\[sSdDwWbB]", translated):
         raise ValueError(f"pattern {pattern!r} means different things to different engines: spell its class out")
     return translated
 
 
-def _rules(schema: Schema, path: Path) -> Iterator[Rule]:
+def _as_declared(pattern: str) -> str:
+    """The reverse of `_same_in_both_engines`."""
+    return pattern.replace(_ASCII_SPACE, r"[^\s]")
+
+
+@cache
+def _cel() -> Any:
+    """The library, without its command line: that would import three console libraries, of 9 MiB and 0.1 s."""
+    sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
+    import cel
+
+    return cel
+
+
+def rules_of(schema: Schema, path: Path = ()) -> Iterator[Rule]:
+    """Compile the rules of a schema, those of its fields and items included."""
     for rule in schema.get("x-kubernetes-validations", ()):
-        program = cel.compile(rule["rule"])
+        program = _cel().compile(rule["rule"])
         field = tuple(rule.get("fieldPath", "").split(".")[1:])
-        yield Rule(path, program, rule.get("message", rule["rule"]), field, "oldSelf" in program.variables())
+        text = rule.get("messageExpression", "")
+        reads = frozenset(_READ.findall(f"{rule['rule']} {text}"))
+        said = _cel().compile(text) if text else None
+        yield Rule(path, program, rule.get("message", rule["rule"]), field, "oldSelf" in program.variables(), reads, said)
     for name, each in schema.get("properties", {}).items():
-        yield from _rules(each, (*path, name))
+        yield from rules_of(each, (*path, name))
     if "items" in schema:
-        yield from _rules(schema["items"], (*path, EACH))
+        yield from rules_of(schema["items"], (*path, EACH))
+
+
+def fields_at(schema: Schema, path: Path) -> tuple[str, ...]:
+    """The fields that an object at this path of a document may have."""
+    for step in path:
+        inner = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step)
+        schema = inner if inner is not None else schema.get("additionalProperties") or {}
+    return tuple(schema.get("properties", ()))
 
 
 def _places(value: Any, path: Path, walked: Path) -> Iterator[tuple[Path, Any]]:
@@ -269,7 +329,7 @@ def _lookup(document: Any, path: Path) -> Any:
 
 
 def _unchanged(path: Path, document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Was the same wrong before? A missing field's or an unknown field's parent counts for it."""
+    """Return True if the same was wrong before. The parent of a missing or unknown field counts for it."""
     now, before = _lookup(document, path), _lookup(old, path)
     if now is _ABSENT:
         now, before = _lookup(document, path[:-1]), _lookup(old, path[:-1])

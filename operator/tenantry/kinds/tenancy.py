@@ -1,28 +1,58 @@
-"""Which Tenant an object belongs to: by the binding of its namespace, never by a field that its author can write."""
+"""The Tenant of an object: by the binding of its namespace, never by a field that its author can write."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
 from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.documents import namespace_of as namespace_of
 from tenantry.model.facts import EngineEndpoint
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Document, Ref, Resource
 from tenantry.ports import SecretView, View
 
 
-def tenant_of(view: View, namespace: str) -> Tenant | None:
-    """The Tenant bound to that namespace, or None."""
-    for tenant in view.list(Tenant, by=f"namespace={namespace}"):
-        bound = tenant.status.namespace
+def owner_of(namespace: str, tenants: Iterable[Resource[Any, Any]]) -> Tenant | None:
+    """Return the Tenant of these that is bound to the namespace: the one rule of who owns it. Others only want it."""
+    for tenant in tenants:
+        bound = tenant.status.namespace if isinstance(tenant, Tenant) else None
         if bound is not None and bound.name == namespace:
-            return tenant
+            return cast(Tenant, tenant)
     return None
 
 
-def engine_of(environment: Environment | None, secrets: SecretView) -> tuple[str, EngineEndpoint | None]:
-    """What a declaration in an environment sees of it: `Missing`, `Deleting`, `Orphaned` or `Present`, and where its engine
-    answers; None while that does not run. Orphaned: it goes, and the credential of its foreign engine has gone before.
+def tenant_of(view: View, namespace: str) -> Tenant | None:
+    """Return the Tenant that is bound to the namespace, as a pass sees it."""
+    return owner_of(namespace, view.list(Tenant, by=f"namespace={namespace}"))
 
-    What is declared in a foreign engine is taken out of it when its environment goes, unless that is to be retained.
+
+def holder_of(package: Document, tenants: Mapping[str, str]) -> str:
+    """Return the owner of a Package's bytes: the tenant of its namespace, `""` for a shared one. tenants: as of
+    `tenants_of`."""
+    namespace = package["metadata"]["namespace"]
+    return "" if package["spec"].get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
+
+
+def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
+    """The names of the declared Tenants, by the namespace that each owns."""
+    return {namespace_of(each): each["metadata"]["name"] for each in documents if each["kind"] == "Tenant"}
+
+
+def comes_with(document: Document) -> str:
+    """Return the namespace that goes when a Tenant or Namespace goes, `""` for documents of other kinds."""
+    if document["kind"] == Tenant.KIND:
+        return namespace_of(document)
+    return str(document["metadata"]["name"]) if document["kind"] == Namespace.KIND else ""
+
+
+def engine_of(environment: Environment | None, secrets: SecretView) -> tuple[str, EngineEndpoint | None]:
+    """Return an environment's state for its declarations, and the endpoint of its engine; None while the engine does not run.
+
+    States: `Missing`, `Deleting`, `Orphaned` or `Present`. Orphaned: it is being deleted, and the credential of its foreign
+    engine is already gone. The declarations are removed from a foreign engine when its environment goes, unless it is to be
+    retained.
     """
     if environment is None:
         return "Missing", None
@@ -38,11 +68,11 @@ def engine_of(environment: Environment | None, secrets: SecretView) -> tuple[str
 
 
 def endpoint_of(environment: Environment | None) -> EngineEndpoint | None:
-    """Where the environment's engine answers, or None while it does not run."""
+    """Return the endpoint of the environment's engine, or None while it does not run."""
     if environment is None or environment.status.engine is None:
         return None
     engine = environment.status.engine
-    if engine.status != "RUNNING":
+    if engine.status != "RUNNING" or environment.lost_host:
         return None
     if environment.spec.engine.external is None:
         return EngineEndpoint(environment.id, engine.url)
@@ -50,7 +80,7 @@ def endpoint_of(environment: Environment | None) -> EngineEndpoint | None:
 
 
 def declared_endpoint(environment: Environment) -> EngineEndpoint | None:
-    """Where a foreign engine is said to answer, None for one of ours."""
+    """Return the declared endpoint of a foreign engine, None for one of ours."""
     external = environment.spec.engine.external
     if external is None:
         return None

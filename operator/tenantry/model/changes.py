@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, IdentityProviderSettings, MigrationStep, TenantAccess
+from tenantry.model.facts import (
+    EngineEndpoint,
+    EngineRef,
+    EngineSpec,
+    IdentityProviderSettings,
+    MigrationStep,
+    RegionFacts,
+    TenantAccess,
+)
 from tenantry.model.resource import Ref
 from tenantry.model.syncing import FollowSource, LeaveSource, StopSource
 
@@ -29,6 +37,18 @@ class EnsureNamespace:
 
     def __str__(self) -> str:
         return f"namespace {self.namespace}: {'set access' if self.exists else 'create'}"
+
+
+@dataclass(frozen=True)
+class PublishRegions:
+    """Shows the tenant's people the Regions that the tenant may use, where they can read them."""
+
+    namespace: str
+    tenant: str
+    regions: tuple[RegionFacts, ...]
+
+    def __str__(self) -> str:
+        return f"tenant {self.tenant}: publish its regions"
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,26 @@ class DeployEngine:
 
 
 @dataclass(frozen=True)
+class DeployPool:
+    """Makes a pool of engines run as its spec says."""
+
+    spec: EngineSpec
+
+    def __str__(self) -> str:
+        return f"region {self.spec.ref.name}: deploy pool {self.spec.ref.slug}"
+
+
+@dataclass(frozen=True)
+class UndeployPool:
+    """Removes a pool that holds no engine."""
+
+    ref: EngineRef
+
+    def __str__(self) -> str:
+        return f"region {self.ref.name}: remove pool {self.ref.slug}"
+
+
+@dataclass(frozen=True)
 class GrantTurn:
     """Lets an Environment restart its engine now, for the version that it waits for."""
 
@@ -122,6 +162,16 @@ class UndeployEngine:
 
 
 @dataclass(frozen=True)
+class WithdrawHost:
+    """Takes the host from an engine whose environment lost it or goes. The engine and its data stay."""
+
+    ref: EngineRef
+
+    def __str__(self) -> str:
+        return f"environment {self.ref.name}: withdraw its host"
+
+
+@dataclass(frozen=True)
 class UploadPackage:
     """Stores a package version in the engine."""
 
@@ -137,7 +187,7 @@ class UploadPackage:
 
 @dataclass(frozen=True)
 class InstallApp:
-    """Installs a stored version. steps: all that it will take, as far as they are to be told; only those may lose data."""
+    """Install a stored version. steps: all its steps that may be shown; only those may lose data."""
 
     engine: EngineEndpoint
     app: str
@@ -276,14 +326,18 @@ class FetchPackage:
 
 Change = (
     EnsureNamespace
+    | PublishRegions
     | RemoveNamespace
     | DeleteObject
     | EnsureAdminSecret
     | DeleteSecret
     | DeployEngine
+    | DeployPool
+    | UndeployPool
     | GrantTurn
     | SnapshotEngine
     | UndeployEngine
+    | WithdrawHost
     | UploadPackage
     | InstallApp
     | UninstallApp

@@ -1,4 +1,4 @@
-"""What a kind's pure decide returns."""
+"""The result of a kind's pure decide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tenantry.model.verdicts import Verdict
 
 T = TypeVar("T", bound=Status)
 Standing = Literal["Done", "Wanted", "Overtaken"]
-"""How it is with a change of an object that was edited again: its effect is there, it comes, or it is declared no more."""
+"""The standing of a change of an object that was edited again: its effect exists, is still wanted, or is no longer declared."""
 
 
 class Warned(NamedTuple):

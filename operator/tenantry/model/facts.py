@@ -1,20 +1,24 @@
-"""What adapters see of the world: engines, their apps and identities, packages, secrets. Values only."""
+"""Facts that adapters see: engines, their apps and identities, packages, secrets. Only values."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Document, Ref
 
 
 @dataclass(frozen=True)
 class EngineRef:
     """Identifies the engine of one environment: by namespace and name, and by the environment's id, which must match.
 
-    tenant_uid: of the Tenant whose it is, `""` where that is not known; the engine of another Tenant is never taken.
+    tenant_uid: of the Tenant whose it is, `""` where that is not known; the engine of another Tenant is never taken. tenant: the
+    name of that Tenant, for people.
+    A pool of engines is deployed as an engine is: its namespace is `""`, and its name is that of its Region.
     """
 
     namespace: str
@@ -23,13 +27,37 @@ class EngineRef:
     tenant_slug: str = ""
     slug: str = ""
     tenant_uid: str = field(default="", compare=False)
+    tenant: str = field(default="", compare=False)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Return the fields of log lines about the environment."""
+        fields = {"kind": "Environment", "namespace": self.namespace, "name": self.name, "uid": self.id, "tenant": self.tenant}
+        return {name: value for name, value in fields.items() if value}
+
+    @property
+    def is_pool(self) -> bool:
+        return not self.namespace
+
+    @property
+    def route(self) -> EngineRoute:
+        return EngineRoute(self.slug, self.tenant_slug)
+
+
+class EngineRoute(NamedTuple):
+    """The slugs by which people reach an engine: of the environment and of its tenant."""
+
+    slug: str
+    tenant_slug: str
 
 
 @dataclass(frozen=True)
 class EngineSpec:
     """The engine that an environment wants. database_secret: the Secret with its database's URL, `""` for its own SQLite.
 
-    restoring: the mark of the backup that it comes from, until it has all of it.
+    restoring: the mark of the backup that it comes from, until it has all of it. database_limit: bytes of its database;
+    request_limit: requests per second; 0: no limit. pool: the id of the pool that holds it, `""` for a pod of its own.
+    capacity: of a pool, the number of engines that it takes; 0 for an engine.
     """
 
     ref: EngineRef
@@ -41,6 +69,29 @@ class EngineSpec:
     database_secret: str = ""
     database_key: str = ""
     restoring: str = ""
+    database_limit: int = 0
+    request_limit: int = 0
+    pool: str = ""
+    capacity: int = 0
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        return self.database_limit, self.request_limit
+
+
+class ViewedTable(NamedTuple):
+    """A table of an installed app. key: the columns of its primary key."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+class ViewedRows(NamedTuple):
+    """A page of rows. next: the mark behind which the next page begins, `""` for the last one."""
+
+    rows: tuple[Mapping[str, object], ...]
+    next: str
 
 
 def awaits_archive(mark: str) -> bool:
@@ -49,8 +100,22 @@ def awaits_archive(mark: str) -> bool:
 
 
 def volume_of(mark: str) -> str:
-    """What tells of the kept volume that a restore takes up, by the mark on its Environment; `""` for one from an archive."""
+    """Return the name of the kept volume that a restore takes, by the mark on its Environment; `""` for an archive."""
     return mark.split("@")[2] if mark.count("@") == 2 else ""
+
+
+@dataclass(frozen=True)
+class RegionFacts:
+    """A Region as a tenant that may use it sees it. Sizes and versions: None allows all."""
+
+    name: str
+    display_name: str
+    sizes: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+
+
+DataPlace = Literal["", "Folder", "Server"]
+"""The place of an engine's data: nowhere yet, in its folder or volume, or in the database on a server."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +125,7 @@ class EngineFacts:
     credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
     somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is. version: of
     the platform's release that it runs; next: the one that a restart would give it, `""` where it has what it is to have.
+    place: where its data is. route: the slugs whose host leads to it, None where no host does. pool: as EngineSpec.
     """
 
     id: str
@@ -76,11 +142,17 @@ class EngineFacts:
     missing: str = ""
     version: str = ""
     next: str = ""
+    place: DataPlace = ""
+    route: EngineRoute | None = None
+    pool: str = ""
 
 
 @dataclass(frozen=True)
 class BackupFacts:
-    """A backup of an environment. taken, kept_until (`""`: nobody removes it): RFC 3339; size in bytes; path: absolute."""
+    """A backup of an environment. taken, kept_until (`""`: nobody removes it): RFC 3339; size in bytes; path: absolute.
+
+    signer: the public key of who signed it, `""` for nobody.
+    """
 
     id: str
     namespace: str
@@ -89,11 +161,24 @@ class BackupFacts:
     size: int
     kept_until: str
     path: str
+    signer: str = ""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The public keys of those whose archives are restored, beside the place's own. unprotected: anybody's are."""
+
+    keys: tuple[str, ...] = ()
+    unprotected: bool = False
+
+    def with_key(self, key: str) -> Trust:
+        """One more key, `""` for none."""
+        return replace(self, keys=(*self.keys, key)) if key else self
 
 
 @dataclass(frozen=True)
 class EngineEndpoint:
-    """Where an engine's interface is reached and as whom. `admin_secret` and its key only for a foreign engine."""
+    """The address and the credential of an engine's interface. `admin_secret` and its key only for a foreign engine."""
 
     environment_id: str
     url: str
@@ -103,7 +188,7 @@ class EngineEndpoint:
 
 @dataclass(frozen=True)
 class EngineApp:
-    """One app as the engine tells it. versions: the stored ones, in upload order."""
+    """One app as the engine reports it. versions: the stored ones, in upload order."""
 
     id: str
     name: str = ""
@@ -130,7 +215,7 @@ class EngineIdentity:
 
 @dataclass(frozen=True)
 class IdentityProviderSettings:
-    """What is declared of an external identity provider, without its secret. scopes: space-separated.
+    """The declaration of an external identity provider, without its secret. scopes: space-separated.
 
     default_roles: by app. roles_claim: the claim of a token that names further roles, `""` for none.
     """
@@ -147,7 +232,7 @@ class IdentityProviderSettings:
 
 @dataclass(frozen=True)
 class EngineIdentityProvider:
-    """An external identity provider as the engine tells it."""
+    """An external identity provider as the engine reports it."""
 
     id: str
     settings: IdentityProviderSettings
@@ -176,12 +261,12 @@ class MigrationStep:
         return self.text if self.kind == "safe" else f"{self.text} ({self.kind}, {self.rows} rows)"
 
     def within(self, listed: MigrationStep) -> bool:
-        """Is it the same step, and harms no more rows?"""
+        """Return True if it is the same step and harms no more rows."""
         return (self.text, self.kind) == (listed.text, listed.kind) and self.rows <= listed.rows
 
 
 def list_of(steps: Sequence[MigrationStep]) -> str:
-    """All of them with their class, as a refusal tells them."""
+    """Return all steps with their class, in the words of a refusal."""
     return "; ".join(f"{step} (safe)" if step.kind == "safe" else str(step) for step in steps)
 
 
@@ -202,7 +287,7 @@ class Password:
 
 @dataclass(frozen=True)
 class PackageFacts:
-    """What a stored package says of itself. size in bytes; blake2b: of its bytes, what signatures sign, as hex."""
+    """Facts of a stored package. size in bytes; blake2b: of its bytes, the signed digest, as hex."""
 
     app: str
     version: str
@@ -216,12 +301,22 @@ class PackageFacts:
     blake2b: str = ""
 
 
+class Download(NamedTuple):
+    """A file to serve. size in bytes; sha256 as hex."""
+
+    path: Path
+    filename: str
+    size: int
+    sha256: str
+
+
 @dataclass(frozen=True)
 class SecretFacts:
-    """What may be known of a secret's key without its value. state: Present, Missing, NoKey, NotLabelled."""
+    """Facts of a secret's key without its value. state: Present, Missing, NoKey, NotLabelled; remedy: what a person does then."""
 
     state: str
     fingerprint: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -233,7 +328,8 @@ class TenantAccess:
 
     @property
     def mark(self) -> str:
-        """Tells one access from another; on the namespace once it is given. A new form of the roles takes a new number."""
+        """Return a digest of the access, written on the namespace once it is granted. A new form of the roles takes a new
+        number."""
         groups = "\n".join((*sorted(self.admins), "", *sorted(self.viewers)))
         return f"2-{hashlib.sha256(groups.encode()).hexdigest()[:12]}"
 
@@ -246,3 +342,25 @@ class Caller:
     username: str
     role: str
     tenant: str = ""
+
+
+@dataclass(frozen=True)
+class Backup:
+    """The description of an archive, in its own words. documents: the Environment comes first; database: sqlite or postgresql.
+
+    signer: the public key of who says to have signed it, `""` for nobody.
+    """
+
+    ref: EngineRef
+    taken: datetime
+    documents: tuple[Document, ...]
+    database: str = "sqlite"
+    signer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result of one document."""
+
+    ref: Ref
+    outcome: Literal["created", "changed", "unchanged"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tenantry.model.resource import FILLED_IN, Document
+from tenantry.model.resource import FILLED_IN, MANAGED_BY_LABEL, MANAGER, RECONCILE_REQUESTED, Document
 
 _FIELDS = {"Package": "sha256"}
 
@@ -20,15 +20,44 @@ def kept(current: Document, declared: Document) -> dict[str, Any]:
     """Return the fields that the declaration leaves out and never had, with their stored values.
 
     A field that was declared and is left out now is not among them: it is removed, and admission refuses that where it is
-    immutable. The digest of a `source.path` is always the platform's own: it is computed from the file.
+    immutable. The digest of a `source.path` is always the platform's own: it is computed from the file. Objects of releases
+    before the annotation are judged by what an upload left on them; they get the annotation with the next write.
     """
     field, held = _FIELDS.get(declared["kind"], ""), current.get("spec") or {}
     if field not in held or field in (declared.get("spec") or {}):
         return {}
     marked = (current["metadata"].get("annotations") or {}).get(FILLED_IN) == field
-    return {field: held[field]} if marked or "path" in (held.get("source") or {}) else {}
+    filled_in = marked or "path" in (held.get("source") or {}) or _uploaded_before(current)
+    return {field: held[field]} if filled_in else {}
+
+
+def _uploaded_before(current: Document) -> bool:
+    """Say if an upload to an older release filled the field in.
+
+    REST made the whole Package, or the upload edited a Package and asked for a reconcile in one write. All else in a Package
+    but its signature is immutable, so one that was declared whole is at its first generation. One that was declared whole
+    and signed by an upload looks the same, and is treated the same: its sha256 stays, which harms nobody.
+    """
+    metadata = current["metadata"]
+    made = (metadata.get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+    asked = RECONCILE_REQUESTED in (metadata.get("annotations") or {})
+    return made or (asked and int(metadata.get("generation", 1)) > 1)
 
 
 def marks_of(kept_fields: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotation of an object that keeps these fields."""
     return {FILLED_IN: next(iter(kept_fields))} if kept_fields else {}
+
+
+def with_id_of(current: Document, declared: Document) -> Document:
+    """Return the declaration with the id of the object that is there, where both name the same one.
+
+    An id that is left out stays: an undelete gives its objects one, and the files that declare them do not have it. The uid of
+    an object without a declared id is its id already. Any other id is left to admission, which refuses it.
+    """
+    held, wanted = (current.get("spec") or {}).get("id"), (declared.get("spec") or {}).get("id")
+    if wanted is None and held is not None:
+        return {**declared, "spec": {**(declared.get("spec") or {}), "id": held}}
+    if held is None and wanted is not None and wanted == current["metadata"]["uid"]:
+        return {**declared, "spec": {key: value for key, value in declared["spec"].items() if key != "id"}}
+    return declared

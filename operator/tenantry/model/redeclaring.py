@@ -1,4 +1,4 @@
-"""What is to be declared otherwise, and the commit that declares it."""
+"""A changed declaration, and the commit that declares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a declared object is: its reference, its metadata, its conditions, and the typed base of every kind.
+"""The parts of a declared object: its reference, its metadata, its conditions, and the typed base of every kind.
 
 A *document* is the JSON of an object as Kubernetes would serve it; a *resource* is the same object, typed and frozen.
 """
@@ -6,14 +6,22 @@ A *document* is the JSON of an object as Kubernetes would serve it; a *resource*
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
-GROUP = "tenantry.dev"
+from tenantry.model.documents import CREDENTIAL_LABEL as CREDENTIAL_LABEL
+from tenantry.model.documents import GROUP as GROUP
+from tenantry.model.documents import SUSPENDED as SUSPENDED
+from tenantry.model.documents import Document as Document
+from tenantry.model.documents import Ref as Ref
+from tenantry.model.documents import format_time as format_time
+from tenantry.model.documents import parse_time as parse_time
+from tenantry.model.documents import ref_of as ref_of
+
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 FINALIZER = f"{GROUP}/finalizer"
@@ -22,28 +30,31 @@ FIELD_MANAGER = "tenantry"
 ACCESS_MARK = f"{GROUP}/access"
 """Annotation of a tenant's namespace: the mark of the access that it gives."""
 TENANT_LABEL = f"{GROUP}/tenant"
-CREDENTIAL_LABEL = f"{GROUP}/credential"
 RECONCILE_REQUESTED = f"{GROUP}/reconcile-requested-at"
 TURN = f"{GROUP}/rollout-turn"
 """On an Environment: the version for which it is its engine's turn to restart."""
 SUSPEND = f"{GROUP}/suspend"
 """Annotation that, while it is `true`, stops all action on an object of whatever kind; some have `spec.suspend` besides."""
-SUSPENDED = "Suspended"
-"""Condition of what is suspended."""
 DROP_DATA_REQUESTED = f"{GROUP}/drop-data-requested-at"
 ACCEPT_EMPTY_REQUESTED = f"{GROUP}/accept-empty-requested-at"
 """Annotation of an Environment whose data is missing: a new value lets an empty engine take its place, once."""
 FILLED_IN = f"{GROUP}/filled-in"
 """Annotation: the field of the spec that nobody declared and the platform filled in."""
 REQUESTED_BY = f"{GROUP}/requested-by"
+TRACEPARENT = f"{GROUP}/traceparent"
+"""Annotation: the `traceparent` of the write that asked for the newest change; its Operation is a part of that trace."""
 OF_TENANT = f"{GROUP}/of-tenant"
 """Annotation: `<name>/<uid>` of the Tenant for which REST made a User, or to which REST moved it; in a backup, of the Tenant
 whose the Environment was."""
+SIGNED_OUT = f"{GROUP}/signed-out"
+"""Annotation of a User: its sessions that were signed out, until their tokens expire."""
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "tenantry"
 """Label, and its value, of what Tenantry itself made: it goes with its owner."""
 WARNING = "Warning"
 """Condition of an object that is as declared, and yet not what was meant."""
+HOT = "Hot"
+"""Condition of what is reconciled over and over although nothing changes."""
 DRIFTED = "Drifted"
 """Condition of what `driftPolicy: Warn` covers: does the engine differ from the declaration?"""
 REQUEST_KEY = f"{GROUP}/idempotency-key"
@@ -64,21 +75,7 @@ SOURCE_FILE = f"{GROUP}/source-file"
 SOURCE_COMMIT = f"{GROUP}/source-commit"
 SOURCE_AUTHOR = f"{GROUP}/source-author"
 PROVENANCE = (SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR)
-"""Where an object's declaration stands, and who put it there."""
-
-Document = Mapping[str, Any]
-"""The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""
-
-
-class Ref(NamedTuple):
-    """Names one object. `namespace` is `""` for cluster-scoped kinds."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+"""The place of an object's declaration, and its author."""
 
 
 class Held(NamedTuple):
@@ -94,24 +91,13 @@ def kept_json(value: Any) -> bytes:
     return bytes(memoryview(orjson.dumps(value)))
 
 
-def format_time(moment: datetime) -> str:
-    """RFC 3339 in UTC with `Z`, whole microseconds only when there are any."""
-    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return in_utc.isoformat().removesuffix("+00:00") + "Z"
-
-
-def parse_time(text: str) -> datetime:
-    """The reverse of `format_time`. Raises ValueError."""
-    return datetime.fromisoformat(text)
-
-
 Time = Annotated[datetime, PlainSerializer(format_time, when_used="json")]
 
 
 class Value(BaseModel):
     """A frozen value whose JSON names are camelCase. Unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready dict by its camelCase names, without the fields that are None."""
@@ -121,7 +107,7 @@ class Value(BaseModel):
 class Lenient(Value):
     """A value that other writers extend: unknown fields are ignored."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
 class Metadata(Lenient):
@@ -142,11 +128,11 @@ class Metadata(Lenient):
 class Condition(Lenient):
     """A condition as kstatus reads it."""
 
-    type: str = Field(description="What the condition is about, such as `Ready`, `Reconciling` or `Stalled`.")
+    type: str = Field(description="The type of the condition, such as `Ready`, `Reconciling` or `Stalled`.")
     status: str = Field(description="`True`, `False` or `Unknown`.")
     reason: str = Field(default="", description="The cause as one word for programs; the page of the kind lists them.")
     message: str = Field(default="", description="The cause as a sentence for people.")
-    observed_generation: int = Field(default=0, description="The metadata.generation that the condition was made for.")
+    observed_generation: int = Field(default=0, description="The metadata.generation that the condition describes.")
     last_transition_time: Time | None = Field(default=None, description="When `status` last changed.")
 
 
@@ -176,7 +162,7 @@ class LastOperation(Lenient):
 
 
 class Blocker(Lenient):
-    """What a deletion waits for."""
+    """An object that a deletion waits for."""
 
     object: str = Field(description="The object that is in the way, as KIND/NAMESPACE/NAME.")
     reason: str = Field(description="The cause as one word.")
@@ -191,7 +177,7 @@ class Deletion(Lenient):
 
 
 class Status(Lenient):
-    """What every kind's status has."""
+    """The status fields of every kind."""
 
     observed_generation: int = Field(
         default=-1, description="The metadata.generation that this status was made for; -1 before the first reconcile."
@@ -201,7 +187,7 @@ class Status(Lenient):
     )
     last_operation: LastOperation | None = None
     last_handled_reconcile_at: str | None = Field(
-        default=None, description="The value of the annotation tenantry.dev/reconcile-requested-at that was last acted on."
+        default=None, description="The value of the annotation tenantry.dev/reconcile-requested-at that was last handled."
     )
     deletion: Deletion | None = None
 
@@ -222,10 +208,22 @@ class Resource(Lenient, Generic[S, T]):
     SHORT: ClassVar[str]
     NAMESPACED: ClassVar[bool] = True
     FINALIZED: ClassVar[bool] = True
+    TENANT_DECLARES: ClassVar[bool] = False
+    """It lives in the namespace of a tenant, who may declare it."""
+    IN_ENVIRONMENT: ClassVar[bool] = False
+    """It is part of the Environment that `spec.environment` names."""
+    WRITTEN_BACK: ClassVar[bool] = True
+    """If a Git source declares the object, a write over REST becomes a commit."""
+    EXPORTED_TO: ClassVar[str] = "90-others"
+    """The file of an export, without its suffix. Files are applied in the order of their names."""
     UNFOLLOWED: ClassVar[frozenset[str]] = frozenset({"lastOperation", "observedGeneration"})
     """Status fields that nobody else's decision goes by: a change of these alone wakes no one."""
     KEPT_BY: ClassVar[Mapping[str, str]] = {}
     """Counts in the status that must be 0 before a DELETE is accepted, each with what to do about it."""
+    IMPORTANT_COLUMNS: ClassVar[frozenset[str]] = frozenset({"Namespace", "Name", "Ready", "Reason", "Age"})
+    """The columns of a list that the narrowest terminal shows too."""
+    VERSION_AT: ClassVar[tuple[str, ...]] = ()
+    """The path of the version that lists show, in a document."""
 
     metadata: Metadata
     spec: S
@@ -250,7 +248,7 @@ class Resource(Lenient, Generic[S, T]):
 
     @property
     def suspended(self) -> bool:
-        """Is nothing to be done to it, by its spec or by the annotation that any kind may carry?"""
+        """Return True if nothing is to be done to it, by its spec or by the annotation that any kind may carry."""
         return bool(getattr(self.spec, "suspend", False)) or self.metadata.annotations.get(SUSPEND) == "true"
 
     @property
@@ -260,24 +258,27 @@ class Resource(Lenient, Generic[S, T]):
         current = self.status.observed_generation == self.metadata.generation
         return current and condition is not None and condition.status == "True"
 
+    def shows_request(self, cause: str) -> bool:
+        """Return True if the object shows the request that the cause of an Operation names, carried out or not."""
+        return cause in self.metadata.annotations.values()
+
     def index_keys(self) -> frozenset[str]:
         """The `<name>=<value>` keys by which lists find this object."""
         return frozenset()
 
+    @property
+    def claims(self) -> frozenset[str]:
+        """The names that it wants and that only one object may hold. The status of the holder says so."""
+        return frozenset()
+
     @classmethod
     def plain_keys(cls, document: Document) -> frozenset[str] | None:
-        """These keys and that of the id by a stored document alone, where a kind tells them so; None: it takes the object."""
+        """Return these keys and that of the id from a stored document, if the kind can; None: the typed object is needed."""
         return None
 
 
-def ref_of(document: Document) -> Ref:
-    """The reference of a document. Raises KeyError when kind or metadata.name is missing."""
-    metadata = document["metadata"]
-    return Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
-
-
 def held_of(document: Document) -> Held:
-    """What a conditional write on this stored document is held against."""
+    """Return the version that a conditional write on this stored document must match."""
     metadata = document["metadata"]
     return Held(ref_of(document), metadata["uid"], metadata["resourceVersion"])
 

@@ -1,4 +1,4 @@
-"""What a Source asks for, what came of it, and the two effects that this takes. Values only."""
+"""The orders of a Source, their results, and the two effects that they take. Only values."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def owner_of(source: Ref) -> str:
 
 
 @dataclass(frozen=True)
-class Access:
-    """How a repository is entered. mark: tells one credential from another; signers: whose commits are taken, `""`: anybody's."""
+class RepositoryAccess:
+    """Access to a repository. mark: distinguishes credentials; signers: of trusted commits, `""`: anybody."""
 
     secret: Ref | None = None
     key: str = ""
@@ -34,9 +34,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Writing:
-    """How callers' writes become commits. review: each on a branch of its own; path: the pattern of a new object's file.
+    """Commits of callers' writes. review: each on its own branch; path: the pattern of a new object's file.
 
-    signer, key: the Secret with what signs them, None for unsigned ones; mark: tells one such key from another.
+    signer, key: the Secret that signs them, None for unsigned ones; mark: distinguishes such keys.
     """
 
     review: bool
@@ -48,11 +48,12 @@ class Writing:
 
 @dataclass(frozen=True)
 class SyncOrder:
-    """What a Source asks for. revision: a full ref, `""` for the repository's own; tenant: whose rights, `""`: the platform's.
+    """The order of a Source. revision: a full ref, `""` for the repository's own; tenant: the owner of the rights, `""`: the
+    platform.
 
-    objects, percent: the prune budget. settled: the last commit of which nothing was left to approve; it is only looked at
-    when nothing is known of the Source yet. approved: the digest of what may be pruned; asked: the newest request for a look.
-    writing: None where it takes no writes.
+    objects, percent: the prune budget. settled: the last commit with nothing left to approve; used only while nothing is known
+    of the Source. approved: the digest of the approved prune; asked: the newest request for a sync. writing: None if it takes
+    no writes.
     """
 
     source: Ref
@@ -62,7 +63,7 @@ class SyncOrder:
     path: str
     interval_s: float
     tenant: str = ""
-    access: Access = Access()
+    access: RepositoryAccess = RepositoryAccess()
     writing: Writing | None = None
     objects: int = 10
     percent: int = 50
@@ -92,12 +93,12 @@ class KeptBack:
 
 @dataclass(frozen=True)
 class Followed:
-    """What came of an order. failure: why nothing came of it. away: since when and why the remote cannot be read.
-    refusal: the reason of a remote that answers and lets nobody in, `""` of one that cannot be reached.
+    """The result of an order. failure: the reason if there is no result. away: the time and reason since the remote cannot be
+    read. refusal: the reason of a remote that refuses access, `""` of one that cannot be reached.
 
-    revision: the commit that is applied; documents: how many it declares; objects: how many are the Source's. problems: why
-    newer commits, or some of the objects, are not applied, as sentences that name file and line; waiting: what is tried again;
-    released: what left the repository last, stays, and is nobody's.
+    revision: the applied commit; documents: their number in it; objects: the number of the Source's objects. problems: reasons
+    why newer commits, or some objects, are not applied, as sentences with file and line; waiting: retried objects; released:
+    objects that left the repository last, stay, and have no source.
     """
 
     order: SyncOrder
@@ -116,7 +117,7 @@ class Followed:
 
 
 def approval_of(kept: Iterable[KeptBack]) -> str:
-    """What an approval of exactly these names; `""` when there is nothing to approve."""
+    """Return the approval of exactly these; `""` when there is nothing to approve."""
     uids = sorted(each.uid for each in kept if each.approvable)
     return hashlib.sha256("\n".join(uids).encode()).hexdigest()[:16] if uids else ""
 

@@ -1,8 +1,8 @@
-"""What a source declares at one moment: its documents, each with the place where it stands, and what is wrong with it."""
+"""The declarations of a source at one moment: its documents, with their places, and its problems."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ from tenantry.model.verdicts import Problem
 
 
 class Place(NamedTuple):
-    """Where a document stands. file: relative to the source's root; line: its first, from 1; document and item: positions from 0.
+    """The place of a document. file: relative to the source's root; line: its first, from 1; document and item: positions from
+    0.
 
     `item` is the position within a `List`, -1 outside of one.
     """
@@ -60,7 +61,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class SourceProblem:
-    """Why a file, or a document of it, is refused. line: from 1, 0 when it concerns the file as a whole."""
+    """The refusal of a file, or of a document in it. line: from 1, 0 when it concerns the file as a whole."""
 
     file: str
     line: int
@@ -69,6 +70,10 @@ class SourceProblem:
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
         return f"{place}: {self.problem}"
+
+
+Locate = Callable[[Place, str], int]
+"""The line of a field of the document at a place."""
 
 
 class Origin(NamedTuple):
@@ -110,8 +115,9 @@ def _first_line(place: Place, field_: str) -> int:
 class Tree:
     """A source at one moment. `documents` hold nothing of a broken file. `locate` finds a field's line when there is an error.
 
-    held: why a newer state of a repository is not taken, `documents` being the last good one; away: since when and why the
-    repository cannot be read, `""` when it can; refusal: the reason of one that answers and lets nobody in, `""` otherwise.
+    held: the reason why a newer state of a repository is not taken, `documents` being the last good one. away: the time and
+    reason since the repository cannot be read, `""` when it can; refusal: the reason of a remote that refuses access, `""`
+    otherwise.
     """
 
     documents: tuple[Declared, ...] = ()
@@ -120,7 +126,7 @@ class Tree:
     held: tuple[SourceProblem, ...] = ()
     away: str = ""
     refusal: str = ""
-    locate: Callable[[Place, str], int] = field(default=_first_line, compare=False, repr=False)
+    locate: Locate = field(default=_first_line, compare=False, repr=False)
 
     @property
     def broken(self) -> bool:
@@ -141,3 +147,26 @@ class Tree:
     def removal(self, file: str, ref: Ref) -> Origin | None:
         """The commit that removed an object's document; None without a repository."""
         return self.revision.removal(file, ref) if self.revision else None
+
+
+def gathered(documents: tuple[Declared, ...], problems: Iterable[SourceProblem], locate: Locate) -> Tree:
+    """The tree of all that was read: in order, with nothing of a broken file."""
+    found = (*problems, *_declared_twice(documents))
+    broken = {problem.file for problem in found}
+    sound = tuple(each for each in documents if each.place.file not in broken)
+    return Tree(sound, tuple(sorted(found, key=lambda p: (p.file, p.line))), locate=locate)
+
+
+def _declared_twice(documents: Iterable[Declared]) -> Iterator[SourceProblem]:
+    """A problem for each document whose object another one, before it, declares already."""
+    first: dict[Any, Place] = {}
+    for each in documents:
+        if each.ref in first:
+            yield at(each.place, Problem("metadata.name", f"{each.ref} is already declared at {first[each.ref]}"))
+        else:
+            first[each.ref] = each.place
+
+
+def at(place: Place, problem: Problem, line: int = 0) -> SourceProblem:
+    """A problem of a document, at that line or its first."""
+    return SourceProblem(place.file, line or place.line, problem)

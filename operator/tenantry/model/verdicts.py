@@ -1,10 +1,14 @@
-"""How a pass ends, named by what happens next; and Halt, by which a port ends a pass."""
+"""The ends of a pass, named by the next action; and Halt, by which a port ends a pass."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
+import shlex
 import traceback
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path, PurePosixPath
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,13 @@ class Halt(Exception):  # noqa: N818 - it ends a pass; whether that is an error 
         super().__init__(f"{verdict.reason}: {verdict.message}")
         self.verdict = verdict
 
+    @property
+    def told(self) -> str:
+        """The message as callers see it: what the platform could not do names no path of its host."""
+        verdict = self.verdict
+        theirs = isinstance(self, NotFound | AlreadyExists) or (isinstance(verdict, Stalled) and verdict.by == "User")
+        return verdict.message if theirs else without_paths(verdict.message)
+
 
 class NotFound(Halt):
     """The object, package, version or identity is not there."""
@@ -85,10 +96,14 @@ class Conflict(Halt):
 
 @dataclass(frozen=True)
 class Problem:
-    """One reason why an input is refused. `field` is a path such as `spec.slug`; `""` for the whole."""
+    """One reason why an input is refused. `field` is a path such as `spec.slug`; `""` for the whole.
+
+    wanted: the type of JSON Schema that the value should have had, if it has another one.
+    """
 
     field: str
     reason: str
+    wanted: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.field}: {self.reason}" if self.field else self.reason
@@ -107,6 +122,15 @@ class Overtaken(Halt):
 
     def __init__(self, message: str) -> None:
         super().__init__(Stalled("Overtaken", message))
+
+
+class EngineTaken(Halt):
+    """The engine of that id belongs to another environment."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(
+            Stalled("EngineTaken", f"the engine with id {id_} does not belong to this environment; it is left as it is")
+        )
 
 
 class Unauthorized(Halt):
@@ -139,5 +163,18 @@ def described(bug: BaseException) -> str:
 
 
 def unforeseen(bug: BaseException) -> Transient:
-    """How a pass ends that met an exception which nobody foresaw."""
+    """Return the verdict for an unforeseen exception."""
     return Transient("InternalError", described(bug))
+
+
+_PATH = re.compile(r"""'/[^']*'|(?<![\w.:/<>-])/(?:[^/\s:;,'"()]+/)+[^/\s:;,'"()]*""")
+
+
+def path_text(path: Path) -> str:
+    """Return a path as messages show it: in quotes if it has a space, so that `without_paths` finds its end."""
+    return shlex.quote(str(path)) if any(map(str.isspace, str(path))) else str(path)
+
+
+def without_paths(message: str) -> str:
+    """Return a message about the host with the last part of each absolute path in it, which names no folder."""
+    return _PATH.sub(lambda found: PurePosixPath(found[0].strip("'")).name, message)

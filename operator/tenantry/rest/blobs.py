@@ -1,4 +1,4 @@
-"""What the operator and the api agree on about package bytes and logs."""
+"""The protocol of the operator and the api for package bytes and logs."""
 
 from __future__ import annotations
 
@@ -10,3 +10,5 @@ LOGS = "/internal/logs"
 """`<LOGS>/<operation>`."""
 SHARED = "_shared"
 """In the place of a tenant: packages that all have."""
+QUOTA = "Tenantry-Quota"
+"""The header that names the quota which a request is refused for."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.wording import fields_at, nearest
 from tenantry.rest.problems import problems_of
 
 JSON_LIMIT = 256 * 1024
@@ -31,10 +32,16 @@ _JSON_LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_LEVEL = bytes({*range(256)} - {*_JSON_LEVEL})
 
 
-class Body(BaseModel):
-    """A JSON body: unknown fields are ignored, types are not converted."""
+class AnswerBody(BaseModel):
+    """A JSON answer, as OpenAPI describes it. Its validator is made when it is first used, because most never are."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True)
+
+
+class Body(BaseModel):
+    """A JSON body: unknown fields are ignored, types are not converted. Its validator is made when it is first used."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, strict=True, extra="ignore")
 
 
 class EditBody(Body):
@@ -103,23 +110,36 @@ def parse_json(raw: bytes, model: type[M]) -> M:
     try:
         body = model.model_validate(value)
     except ValidationError as error:
-        raise Invalid(problems_of(list(error.errors(include_url=False, include_context=False, include_input=False)))) from None
+        found = list(error.errors(include_url=False, include_input=False))
+        hints = [_misspelt(each["loc"], value, model) if each["type"] == "missing" else "" for each in found]
+        raise Invalid(tuple(Problem(p.field, p.reason + h) for p, h in zip(problems_of(found), hints, strict=True))) from None
     if isinstance(body, EditBody) and all(getattr(body, name) is None for name in body.carried()):
-        raise invalid("body", f"must carry at least one of {', '.join(body.carried().values())}")
+        known = body.carried().values()
+        hint = "".join(f"; {name} is not a known field" for name in value if nearest(name, known) not in ("", name))
+        raise invalid("body", f"must carry at least one of {', '.join(known)}{hint}")
     return body
 
 
-def load_json(raw: bytes) -> Any:
-    """The value of a JSON body. Raises Invalid."""
+def _misspelt(location: tuple[str | int, ...], value: Any, model: type[Body]) -> str:
+    """Return a hint at the unknown field that was probably meant for a missing one, or `""`."""
+    for step in location[:-1]:
+        value = value[step]
+    known = fields_at(model, location[:-1])
+    near = nearest(str(location[-1]), [name for name in value if name not in known])
+    return f"; {near} is not a known field" if near else ""
+
+
+def load_json(raw: bytes, field: str = "body") -> Any:
+    """Return the value of a JSON body, or of a part of it. Raises Invalid."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         deep = _levels(raw) > DEEPEST_JSON
-        raise invalid("body", f"is nested deeper than {DEEPEST_JSON} levels" if deep else f"is not JSON: {error}") from None
+        raise invalid(field, f"is nested deeper than {DEEPEST_JSON} levels" if deep else f"is not JSON: {error}") from None
 
 
 def _levels(raw: bytes) -> int:
-    """How deep JSON is nested, also where it is broken."""
+    """Return how deep JSON is nested, also where it is broken."""
     return max(accumulate(map(_JSON_LEVEL.__getitem__, _JSON_TEXT.sub(b"", raw).translate(None, _NO_LEVEL))), default=0)
 
 
@@ -138,8 +158,16 @@ def tagged_response(request: Request, value: Any, headers: Mapping[str, str] | N
     return Response(raw, 200, all_headers, "application/json")
 
 
+def header_of(request: Request, name: bytes) -> str | None:
+    """Return the first value of a header, by its name in lower case. Starlette's mapping takes several times as long."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return cast(bytes, value).decode("latin-1")
+    return None
+
+
 def names_tag(header: str | None, tag: str) -> bool:
-    """Whether an If-None-Match header names this ETag (weak comparison)."""
+    """Return True if an If-None-Match header names this ETag (weak comparison)."""
     if header is None:
         return False
     return header.strip() == "*" or tag in {part.strip().removeprefix("W/") for part in header.split(",")}

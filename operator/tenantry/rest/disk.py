@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from tenantry.model.verdicts import Halt, Transient
 
 @contextmanager
 def writing_to_disk() -> Iterator[None]:
-    """What the disk refuses, because it is full or fails, is answered 503. Raises a Transient Halt (DiskUnwritable)."""
+    """Turn refusals of a full or failing disk into 503. Raises a Transient Halt (DiskUnwritable)."""
     try:
         yield
     except OSError as error:
@@ -36,3 +37,22 @@ def make_durable(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, durably, unless there is one: of two at once the first counts, for both.
+
+    Blocks. Raises OSError.
+    """
+    descriptor, temporary = tempfile.mkstemp(".tmp", f"{path.name}-", path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        Path(temporary).unlink()
+    make_durable(path.parent)

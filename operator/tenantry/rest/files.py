@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tenantry.model.facts import Download
 from tenantry.model.verdicts import NotFound
-from tenantry.ports import Download
 from tenantry.rest.bodies import names_tag
 from tenantry.rest.problems import problem
 

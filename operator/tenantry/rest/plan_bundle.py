@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,20 +26,23 @@ _PACKAGE = re.compile(r"packages/([0-9a-f]{64})\.tapp")
 
 
 class Bundle(NamedTuple):
-    """name: the source's own; commit: of a repository, `""` for a folder; packages: the sha256 of those that come along."""
+    """name: the source's own; commit: of a repository, `""` for a folder; packages: the sha256 of those that come along;
+    history: the commits that lead to the commit, as far as the client knows them."""
 
     name: str
     commit: str
     documents: tuple[tuple[Place, Any], ...]
     packages: tuple[str, ...]
+    history: frozenset[str] = frozenset()
 
 
-def write_bundle(file: Path, tree: Tree, name: str, packages: Mapping[str, Path]) -> None:
+def write_bundle(file: Path, tree: Tree, name: str, packages: Mapping[str, Path], history: Sequence[str] = ()) -> None:
     """Writes what a source declares, and the packages by their sha256. Blocks."""
     documents = [[each.place.file, each.place.line, each.document] for each in tree.documents]
     commit = tree.revision.commit if tree.revision else ""
+    source = {"name": name, "commit": commit, "history": history, "documents": documents}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_SOURCE, orjson.dumps({"name": name, "commit": commit, "documents": documents}))
+        archive.writestr(_SOURCE, orjson.dumps(source))
         for sha256, package in packages.items():
             archive.write(package, f"packages/{sha256}.tapp")
 
@@ -53,7 +56,7 @@ def read_bundle(file: Path) -> Bundle:
                 raise invalid("body", f"holds more than {MOST_PACKAGES} packages")
             return _source(archive)._replace(packages=packages)
     except (zipfile.BadZipFile, NotImplementedError, KeyError, OverflowError) as error:
-        raise invalid("body", f"is no zip of {_SOURCE} and packages: {error}") from None
+        raise invalid("body", f"is not a zip of {_SOURCE} and packages: {error}") from None
 
 
 def take_package(file: Path, sha256: str, target: Path) -> None:
@@ -78,11 +81,14 @@ def _source(archive: zipfile.ZipFile) -> Bundle:
     try:
         body = orjson.loads(archive.read(_SOURCE))
         name, commit, documents = body["name"], body["commit"], body["documents"]
+        history = body.get("history", [])
         placed = tuple((Place(str(file), int(line)), document) for file, line, document in documents)
     except (ValueError, TypeError, KeyError) as error:
         raise invalid(_SOURCE, f"must hold name, commit and documents: {error}") from None
     if not isinstance(name, str) or not isinstance(commit, str) or not name:
         raise invalid(_SOURCE, "name and commit must be texts, and name not empty")
+    if not isinstance(history, list) or not all(isinstance(each, str) for each in history):
+        raise invalid(_SOURCE, "history must be a list of commits")
     if len(placed) > MOST_DOCUMENTS:
         raise invalid(_SOURCE, f"holds more than {MOST_DOCUMENTS:,} documents")
-    return Bundle(name, commit, placed, ())
+    return Bundle(name, commit, placed, (), frozenset(history))

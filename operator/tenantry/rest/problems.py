@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 import structlog
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tenantry.model.quotas import ARCHIVES, DATABASE, PACKAGES, REQUESTS, QuotaReached
 from tenantry.model.verdicts import (
     AlreadyExists,
     Conflict,
@@ -27,17 +27,27 @@ from tenantry.model.verdicts import (
     Stalled,
     Unauthorized,
 )
+from tenantry.model.wording import reason_of
+from tenantry.reasons.entries import address_of, address_of_status
+from tenantry.reasons.table import REASONS
+from tenantry.rest.blobs import QUOTA
+from tenantry.tracing.work import trace_id
 
 log = structlog.get_logger(__name__)
 
 UNAVAILABLE = 503
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 _RETRY = {"Retry-After": "1"}
+_QUOTA_STATUS = {PACKAGES: 413, DATABASE: 507, ARCHIVES: 507, REQUESTS: 429}
 
 
-def problem(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The error answer."""
-    return Response(orjson.dumps({"error": message}), status, headers, "application/json")
+def problem(status: int, message: str, headers: Mapping[str, str] | None = None, reason: str = "") -> Response:
+    """The error answer. It names the trace of the request, if it has one, and the page that explains the error."""
+    trace = trace_id()
+    # A message may quote half of a surrogate pair that a caller sent, which is no character.
+    body = {"error": message.encode(errors="backslashreplace").decode()} | ({"traceId": trace} if trace else {})
+    page = address_of(reason) if reason else address_of_status(status)
+    return Response(orjson.dumps(body), status, {"Link": f'<{page}>; rel="help"'} | dict(headers or {}), "application/json")
 
 
 def status_of(halt: Halt, conditional: bool) -> int:
@@ -49,6 +59,8 @@ def status_of(halt: Halt, conditional: bool) -> int:
             return 401
         case Forbidden():
             return 403
+        case QuotaReached():
+            return _QUOTA_STATUS[halt.quota]
         case Invalid() | AlreadyExists():
             return 400
         case Overtaken():
@@ -58,6 +70,8 @@ def status_of(halt: Halt, conditional: bool) -> int:
     match halt.verdict:
         case Stalled(by="User"):
             return 400
+        case Stalled(reason="DataMissing"):
+            return UNAVAILABLE  # it serves again as soon as the file is back
         case Stalled():
             return 500
         case _:
@@ -68,31 +82,19 @@ def answer_halt(request: Request, halt: Halt) -> Response:
     """A Halt as the caller sees it."""
     status = status_of(halt, "if-match" in request.headers or "if-plan" in request.headers)
     headers = {401: _CHALLENGE, UNAVAILABLE: _RETRY}.get(status)
-    return problem(status, halt.verdict.message, headers)
+    if isinstance(halt, QuotaReached):
+        headers = {QUOTA: halt.quota} | ({"Retry-After": str(halt.retry_after)} if halt.retry_after else {})
+    return problem(status, halt.told, headers, reason_to_explain(halt))
+
+
+def reason_to_explain(halt: Halt) -> str:
+    """Return the reason that has an entry of its own; empty for one that an API server gave."""
+    return halt.verdict.reason if halt.verdict.reason in REASONS else ""
 
 
 def problems_of(errors: list[Any]) -> tuple[Problem, ...]:
     """pydantic's errors, each naming its field and the reason."""
-    return tuple(Problem(_field(error["loc"]), _reason(error)) for error in errors)
-
-
-_REASONS = {
-    "missing": "is required",
-    "string_type": "must be a string",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "list_type": "must be an array",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "dict_type": "must be an object",
-}
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    known = _REASONS.get(error["type"])
-    return known or str(error["msg"])
+    return tuple(Problem(_field(error["loc"]), reason_of(error)) for error in errors)
 
 
 def _field(location: tuple[str | int, ...]) -> str:
@@ -122,19 +124,41 @@ class UnexpectedErrors:
         except Exception as error:
             if started:  # the length is already promised: only a cut connection tells the client
                 raise
-            # As text: a renderer that shows local variables would show passwords.
-            trace = "".join(traceback.format_exception(error))
-            log.error("request.failed", method=scope["method"], path=scope["path"], traceback=trace)
-            await problem(500, "an unexpected error; it is in the server's log")(scope, receive, send)
+            await unexpected(scope, error)(scope, receive, send)
 
 
-async def _on_halt(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Halt)
-    return answer_halt(request, error)
+def unexpected(scope: Scope, error: Exception) -> Response:
+    """The answer to an exception that nobody expected, which is logged."""
+    log_unexpected(scope, error)
+    return problem(500, "an unexpected error; it is in the server's log")
 
 
-async def _on_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def log_unexpected(scope: Scope, error: Exception) -> None:
+    """Log an exception that nobody expected."""
+    # As text: a renderer that shows local variables would show passwords.
+    trace = "".join(traceback.format_exception(error))
+    log.error("request.failed", method=scope["method"], path=scope["path"], traceback=trace)
+
+
+def refusal_of(request: Request, error: Exception) -> Response | None:
+    """Return the answer to an error that the interface expects; None for a bug."""
+    match error:
+        case Halt():
+            return answer_halt(request, error)
+        case HTTPException():
+            return _answer_http(request, error)
+        case ClientDisconnect():
+            return problem(400, "body: the client went away")  # nobody reads it
+    return None
+
+
+async def _on_expected(request: Request, error: Exception) -> Response:
+    refusal = refusal_of(request, error)
+    assert refusal is not None
+    return refusal
+
+
+def _answer_http(request: Request, error: HTTPException) -> Response:
     message = {
         404: f"no such path: {request.url.path}",
         405: f"method {request.method} is not allowed on {request.url.path}",
@@ -143,20 +167,9 @@ async def _on_http(request: Request, error: Exception) -> Response:
     return problem(error.status_code, message[error.status_code] if bare else error.detail, error.headers)
 
 
-async def _on_validation(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return answer_halt(request, Invalid(problems_of(list(error.errors()))))
-
-
-async def _on_disconnect(request: Request, error: Exception) -> Response:
-    """Nobody reads it; it only ends the request without a traceback."""
-    return problem(400, "body: the client went away")
-
-
-def answer_problems(app: FastAPI) -> None:
+def answer_problems(app: Starlette) -> None:
     """Makes every error of the app an `{"error": "..."}`."""
-    app.add_exception_handler(Halt, _on_halt)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(RequestValidationError, _on_validation)
-    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_exception_handler(Halt, _on_expected)
+    app.add_exception_handler(HTTPException, _on_expected)
+    app.add_exception_handler(ClientDisconnect, _on_expected)
     app.add_middleware(UnexpectedErrors)

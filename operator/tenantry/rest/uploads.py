@@ -6,8 +6,9 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ from starlette.requests import Request
 
 from tenantry.rest.bodies import body_chunks, invalid, too_large
 from tenantry.rest.disk import write_whole, writing_to_disk
+from tenantry.rest.fairness.long_steps import LONG_STEPS
 
 BUFFER = 1 << 20
 OVERHEAD = 64 * 1024
@@ -27,7 +29,7 @@ DEFAULT_LIMIT = 1 << 30
 
 @dataclass(frozen=True)
 class Uploads:
-    """Where uploads wait while they are judged, and how large (bytes) they may be. The folder exists."""
+    """The folder of uploads during their check, and their limit in bytes. The folder exists."""
 
     folder: Path
     limit: int = DEFAULT_LIMIT
@@ -37,7 +39,7 @@ class Uploads:
         """The part `file` of the request as a file, which is gone afterwards. Raises Invalid; answers 413 above the limit."""
         part = _FilePart(_boundary(request), self.limit)
         async with self._file() as (path, file):
-            with file:
+            with file, closing(part):
                 await _stream(body_chunks(request, self.limit, "file", OVERHEAD), part.feed, file)
             part.check()
             yield path
@@ -47,7 +49,7 @@ class Uploads:
         """The whole body as a file, which is gone afterwards; answers 413 above the limit."""
         async with self._file() as (path, file):
             with file:
-                await _stream(body_chunks(request, self.limit), lambda chunk: [chunk], file)
+                await _stream(body_chunks(request, self.limit), _as_it_is, file)
             yield path
 
     @asynccontextmanager
@@ -69,24 +71,34 @@ def _boundary(request: Request) -> bytes:
 
 
 async def _stream(chunks: AsyncIterator[bytes], parse: Callable[[bytes], list[bytes]], file: BinaryIO) -> None:
-    """Receives and parses on the loop while a thread writes the megabyte before."""
+    """Receives on the loop while a thread parses and writes the megabyte before. Raises what `parse` raises."""
     writing: asyncio.Future[None] | None = None
-    pieces: list[bytes] = []
+    received: list[bytes] = []
     try:
         async for chunk in chunks:
-            pieces += parse(chunk)
-            if sum(map(len, pieces)) >= BUFFER:
+            received.append(chunk)
+            if sum(map(len, received)) >= BUFFER:
                 if writing:
                     await asyncio.shield(writing)
-                writing = asyncio.ensure_future(asyncio.to_thread(write_whole, file, pieces))
-                pieces = []
+                writing = asyncio.ensure_future(asyncio.to_thread(_write, received, parse, file))
+                received = []
         if writing:
             await asyncio.shield(writing)
-        writing = asyncio.ensure_future(asyncio.to_thread(write_whole, file, pieces))
+        writing = asyncio.ensure_future(asyncio.to_thread(_write, received, parse, file))
         await asyncio.shield(writing)
     finally:
         if writing:
             await asyncio.wait([writing])  # also when cancelled: a thread must not write to a descriptor that is closed
+
+
+def _write(received: list[bytes], parse: Callable[[bytes], list[bytes]], file: BinaryIO) -> None:
+    # Many uploads at once would leave the event loop a small part of the interpreter.
+    pieces = [LONG_STEPS.over(len(chunk), partial(parse, chunk)) for chunk in received]
+    write_whole(file, [piece for each in pieces for piece in each])
+
+
+def _as_it_is(chunk: bytes) -> list[bytes]:
+    return [chunk]
 
 
 def _new_file(folder: Path) -> tuple[int, str]:
@@ -132,6 +144,10 @@ class _FilePart:
         except FormParserError as error:
             raise invalid("body", f"is not multipart form data: {error}") from None
         return self._pieces
+
+    def close(self) -> None:
+        """Let the parser go: each holds the other, and only the garbage collector would free them."""
+        del self._parser
 
     def check(self) -> None:
         """Raises Invalid unless the body ended well and held the file."""

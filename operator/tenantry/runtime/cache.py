@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -29,16 +30,20 @@ class Entry(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One change of the cache. `before` and `after` are None for an object that was or is absent."""
+    """One change of the cache. `before` and `after` are None for an object that was or is absent.
+
+    document: `after` as it came, so that listeners need not parse it again.
+    """
 
     ref: Ref
     before: Entry | None
     after: Entry | None
     origin: Ref | None
+    document: Document | None = None
 
     @property
     def matters(self) -> bool:
-        """Is there anything new for those who read the object?"""
+        """Return True if there is news for readers of the object."""
         return self.before is None or self.after is None or self.before.face != self.after.face
 
     @property
@@ -70,7 +75,7 @@ class Cache:
         return lambda: self._listeners.remove(listener)
 
     def knows(self, ref: Ref, version: int) -> bool:
-        """Is the object held at that version or a newer one?"""
+        """Return True if the object is held at that version or a newer one."""
         held = self._entries.get(ref.kind, {}).get((ref.namespace, ref.name))
         return held is not None and version <= held.version
 
@@ -83,7 +88,7 @@ class Cache:
             return
         after = self._entry_of(ref, document, version)
         self._replace(ref, before, after)
-        self._tell(Seen(ref, before, after, origin))
+        self._tell(Seen(ref, before, after, origin, document))
 
     def remove(self, document: Document, origin: Ref | None = None) -> None:
         """Takes the removal of an object in. `document` is its last version."""
@@ -97,7 +102,7 @@ class Cache:
         self._tell(Seen(ref, before, None, origin))
 
     def settle(self, ref: Ref) -> None:
-        """Forgets a removal once the feed has told it: no older event can follow."""
+        """Forget a removal once the feed has reported it: no older event can follow."""
         self._gone.pop(ref, None)
 
     def sweep(self, kind: str, documents: Iterable[Document], version: int) -> None:
@@ -154,20 +159,18 @@ class Cache:
             yield self._parse(Ref(kind, *name), held[name])
 
     def count(self, kind: str, namespace: str | None = None, by: str = "") -> int:
-        """How many a list has."""
+        """Return the length of a list."""
         if by and namespace is None:
             return len(self._index.get((kind, by), ()))
         if not by and namespace is None:
             return len(self._entries.get(kind, ()))
         return sum(1 for _ in self.names(kind, namespace, by))
 
-    def fork(self) -> Cache:
-        """An independent copy without listeners, for plan."""
-        copy = Cache(self._kinds)
-        for kind, entries in self._entries.items():
-            for name, entry in entries.items():
-                copy._replace(Ref(kind, *name), None, entry)
-        return copy
+    def snapshot(self) -> Callable[[], Cache]:
+        """Return the way to an independent copy of what is held now, without listeners. It takes long, and may run in a
+        thread."""
+        held = {kind: entries.copy() for kind, entries in self._entries.items()}
+        return partial(_filled, self._kinds, held)
 
     def _parse(self, ref: Ref, entry: Entry) -> Resource[Any, Any]:
         held = self._parsed.get(ref)
@@ -229,6 +232,14 @@ class Cache:
     def _tell(self, seen: Seen) -> None:
         for listener in tuple(self._listeners):
             listener(seen)
+
+
+def _filled(kinds: Mapping[str, type[Resource[Any, Any]]], held: Mapping[str, Mapping[Name, Entry]]) -> Cache:
+    copy = Cache(kinds)
+    for kind, entries in held.items():
+        for name, entry in entries.items():
+            copy._replace(Ref(kind, *name), None, entry)
+    return copy
 
 
 def _face(document: Document, unfollowed: frozenset[str]) -> int:

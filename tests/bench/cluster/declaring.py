@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tests.bench.cluster.place import CLIENTS, Object, object_, play
@@ -27,12 +27,14 @@ def environment(number: int, name: str = "dev") -> Object:
 class Declaring:
     """So many Tenants, and an Environment in each once it is Ready; over CLIENTS connections."""
 
-    def __init__(self, client: Client, tenants: int) -> None:
+    def __init__(self, client: Client, tenants: int, first: int = 0, known: frozenset[tuple[str, str]] = frozenset()) -> None:
+        """first: the number of the first Tenant; known: the kind and uid of objects that are Ready already."""
         self._client = client
         self._store = KubernetesStore(client)
-        self._tenants = tenants
+        self._numbers = range(first, first + tenants)
+        self._known = known
         self._wanted: asyncio.Queue[Object] = asyncio.Queue()
-        self._ready: set[tuple[str, str]] = set()
+        self._ready: set[tuple[str, str]] = {*known}
         self._done = asyncio.Event()
 
     async def run(self) -> float:
@@ -40,7 +42,7 @@ class Declaring:
         watching = [asyncio.create_task(self._watch(kind, await self._version(kind))) for kind in ("Tenant", "Environment")]
         watching.append(asyncio.create_task(play(self._client)))
         start = time.perf_counter()
-        for number in range(self._tenants):
+        for number in self._numbers:
             self._wanted.put_nowait(tenant(number))
         working = [asyncio.create_task(self._declare()) for _ in range(CLIENTS)]
         try:
@@ -51,6 +53,11 @@ class Declaring:
                 task.cancel()
             await asyncio.gather(*watching, *working, return_exceptions=True)
         return time.perf_counter() - start
+
+    @property
+    def ready(self) -> frozenset[tuple[str, str]]:
+        """Return the kind and uid of each object that is Ready."""
+        return frozenset(self._ready)
 
     async def _all_ready(self, *tasks: asyncio.Task[None]) -> None:
         """Raises what ends one of the tasks before."""
@@ -75,7 +82,7 @@ class Declaring:
             self._ready.add((kind, uid))
             if kind == "Tenant":
                 self._wanted.put_nowait(environment(int(event.document["metadata"]["name"].removeprefix("t"))))
-            if len(self._ready) == 2 * self._tenants:
+            if len(self._ready) == 2 * len(self._numbers) + len(self._known):
                 self._done.set()
 
 

@@ -9,9 +9,9 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from tenantry.adapters.kubernetes.client import JSON_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.http import JSON_PATCH, MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.wire import object_path
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
-from tenantry.adapters.kubernetes.wire import object_path
 from tenantry.model.resource import FINALIZER, ref_of
 from tests.bench.cluster.declaring import environment, tenant
 from tests.bench.cluster.place import CLIENTS, Object, started

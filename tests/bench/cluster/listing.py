@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import find_credentials
-from tenantry.adapters.kubernetes.engine_objects import FOLLOWED as OF_ENGINES
-from tenantry.adapters.kubernetes.engine_objects import SELECTOR
-from tenantry.adapters.kubernetes.objects import path_of
-from tenantry.adapters.kubernetes.wire import endpoint
-from tenantry.bootstrap.seat import FOLLOWED
+from tenantry.adapters.kubernetes.client.credentials import find_credentials
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.client.wire import endpoint
+from tenantry.adapters.kubernetes.engines.observed import FOLLOWED as OF_ENGINES
+from tenantry.adapters.kubernetes.engines.observed import SELECTOR
+from tenantry.kinds.registry import FOLLOWED
 
 PAGE = 500
 
 
 async def listed(client: Client, path: str, selector: str) -> int:
-    """How many there are."""
+    """The number of objects."""
     query = {"limit": str(PAGE), **({"labelSelector": selector} if selector else {})}
     count = 0
     while True:

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenantry.adapters.kubernetes.client import MERGE_PATCH, Client
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
-from tenantry.adapters.kubernetes.objects import path_of
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
+from tenantry.adapters.kubernetes.client.objects import path_of
 from tests.cluster.binaries import find
 from tests.cluster.charting import CHART, NAMESPACE, run
 from tests.cluster.control_plane import ControlPlane, control_plane
@@ -96,7 +96,7 @@ Counts = Counter[tuple[str, str]]
 
 
 async def requests_of(plane: ControlPlane) -> Counts:
-    """What the API server has answered so far, by verb and resource with its subresource."""
+    """Counts of the API server's answers so far, by verb and resource with its subresource."""
     counted: Counts = Counter()
     for labels, value in _REQUESTS.findall(await asyncio.to_thread(_metrics, plane)):
         told = {name.decode(): text.decode() for name, text in _LABEL.findall(labels)}
@@ -149,7 +149,7 @@ def object_(kind: str, name: str, namespace: str = "", **spec: Any) -> Object:
 
 
 async def play(client: Client) -> None:
-    """Has every StatefulSet look as if its pod ran, until it is cancelled."""
+    """Makes every StatefulSet look as if its pod ran, until it is cancelled."""
     path = path_of("apps/v1", "StatefulSet")
     found = await client.request("GET", path, query={"limit": "1"})
     query = {

@@ -5,16 +5,23 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.engines.workload import (
+    NAME,
+    EngineCredentials,
+    Placement,
+    engine_objects,
+    namespace_of,
+    service_url,
+)
 from tenantry.adapters.kubernetes.keys import platform_keys
-from tenantry.adapters.kubernetes.objects import path_of
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
-from tenantry.adapters.kubernetes.tenancy import tenant_objects
-from tenantry.adapters.kubernetes.workload import NAME, Credentials, Placement, engine_objects, namespace_of, service_url
+from tenantry.adapters.kubernetes.tenancy.namespaces import tenant_objects
 from tenantry.adapters.tenancy import MADE_FOR
 from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, format_time
-from tenantry.runtime.operations import operation_name
+from tenantry.runtime.operations.documents import operation_name
 from tests.bench.cluster.declaring import REGION
 from tests.bench.cluster.place import Object
 
@@ -52,7 +59,7 @@ class Records:
         ref = _ref(declared)
         secret = f"{ref.name}-admin"
         await self.create(_secret(secret, ref.namespace))
-        given = Credentials(PASSWORD, secret, self._jwks)
+        given = EngineCredentials(PASSWORD, secret, self._jwks)
         wanted = engine_objects(EngineSpec(ref, REGION, "Kubernetes"), self._placement, given)
         made = [await self.create(each) for each in wanted]
         return made[0], made[-1]
@@ -81,7 +88,7 @@ class Records:
         return await self._client.request("POST", path, query=WRITE, body=document)
 
     async def _operation(self, declared: Object, action: str, tenant: str, steps: list[str]) -> Object:
-        """Made as it ended. What the status of its target tells of it, and that all is well."""
+        """Made as it ended. The status of its target has it, and is Ready."""
         metadata = declared["metadata"]
         target = {"kind": declared["kind"], "name": metadata["name"], "uid": metadata["uid"]}
         target["namespace"] = metadata.get("namespace", "")

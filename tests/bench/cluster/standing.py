@@ -16,8 +16,8 @@ from statistics import median
 import aiohttp
 import orjson
 
-from tenantry.adapters.kubernetes.client import MERGE_PATCH
-from tenantry.adapters.kubernetes.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tests.bench.cluster.declaring import REGION, tenant
 from tests.bench.cluster.floor import Floor
@@ -160,7 +160,7 @@ class _Facade:
         return Times(took[0][1:], took[1][1:])
 
     async def _staleness(self, facade: Session, server: Session, edits: int) -> list[float]:
-        """Seconds from the API server's answer to an edit until the facade tells it, one edit after another."""
+        """Seconds from the API server's answer to an edit until the facade shows it, one edit after another."""
         async with facade.get(f"{OURS}?limit=1") as answer:
             (shown,) = orjson.loads(await answer.read())
         path = f"/apis/tenantry.dev/v1alpha1/namespaces/tenant-{shown['tenant']['slug']}/environments/{shown['slug']}"

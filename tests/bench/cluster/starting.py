@@ -35,7 +35,7 @@ from tests.scenario.cli import environment as variables
 
 TENANTS = 1000
 Working = Callable[[Place], AbstractContextManager[int | None]]
-"""What works while all is declared: its process, None where the declaring itself is the work."""
+"""The process that works while all is declared; None where the declaring itself is the work."""
 
 
 def measure(scale: Scale) -> Sequence[Row]:
@@ -110,7 +110,7 @@ def _stock(client: str, at: Place) -> Iterator[int | None]:
 
 
 def _writes(ours: Counts, floor: Counts, count: int) -> Row:
-    """Of neither are what people are told by events, and how many environments the Region tells: those are beside."""
+    """Writes for each tenant. Events and the Region's count of environments are not among them."""
     beside = sum(told for (_, resource), told in ours.items() if resource in ("events", "regions/status"))
     per, least = ((ours.total() - beside) / count, floor.total() / count)
     ratio, gate = per / least, (least + 2) / least

@@ -13,10 +13,10 @@ from typing import Any
 import kopf
 import kubernetes
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import find_credentials
-from tenantry.adapters.kubernetes.objects import path_of
-from tenantry.adapters.kubernetes.workload import NAME, namespace_of
+from tenantry.adapters.kubernetes.client.credentials import find_credentials
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.engines.workload import NAME, namespace_of
 from tenantry.model.resource import API_VERSION
 from tenantry.model.verdicts import NotFound
 from tests.bench.cluster.place import Object

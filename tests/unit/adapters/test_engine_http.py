@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from tenantry.adapters.engine_http import HttpEngines
-from tenantry.engine.outbound import Rules
 from tenantry.model.facts import EngineApp, EngineEndpoint, IdentityProviderSettings, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, Invalid, NotFound, Transient, Unauthorized
 from tenantry.ports import EngineAdmin
+from tenantry.rest.outbound import Rules
 
 SECRET = Ref("Secret", "tenant-acme", "engine-credentials")
 OWN = EngineEndpoint("e1", "http://engine")

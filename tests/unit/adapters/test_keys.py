@@ -14,7 +14,7 @@ from joserfc.jwk import OctKey
 
 from tenantry.adapters.keys import KeyRing, PublicKeys
 from tenantry.model.verdicts import Unauthorized
-from tenantry.rest.tokens import new_key, sign
+from tenantry.rest.auth.tokens import new_key, sign
 
 HOUR = timedelta(hours=1)
 CLAIMS = {"sub": "u1", "aud": "tenantry"}

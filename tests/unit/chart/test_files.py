@@ -1,4 +1,4 @@
-"""What can be told of the chart without helm."""
+"""Facts of the chart that need no helm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def paths_of_schema(schema: dict[str, Any], above: str = "") -> set[str]:
 
 def test_the_charts_definitions_are_the_generated_ones() -> None:
     stored = {path.name: path.read_text() for path in (CHART / "files" / "crds").iterdir()}
-    assert stored == {f"{each['spec']['names']['plural']}.yaml": render(each) for each in crds().values()}
+    assert stored == {f"{each['spec']['names']['plural']}.yaml": render(each) for each in crds().values()}, "run `make crds`"
 
 
 def test_every_value_has_a_default_and_a_schema() -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tenantry.adapters.kubernetes.engine_pods import EnginePods, parse_engine_pods
+from tenantry.adapters.kubernetes.engines.pods import EnginePods, parse_engine_pods
 from tenantry.kinds import crds
-from tests.cluster.binaries import Missing
+from tenantry.kinds.registry import KINDS, OF_TENANTS
+from tenantry.rest.release import VERSION
+from tenantry.settings import Settings
 from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
 from tests.cluster.fixtures import POLICIES
+from tests.scenario.tools import lacking
+from tests.support.built_programs import MissingProgram
 
 pytestmark = pytest.mark.slow
 S3 = {"s3": {"url": "s3://bucket/prefix", "existingSecret": "keys"}}
@@ -29,10 +36,17 @@ EVERYTHING: dict[str, Any] = {
     "ingress": {"enabled": True, "host": "tenantry.example", "className": "nginx", "tlsSecretName": "tls"},
     "uninstall": {"mode": "release"},
     "engines": {"extraEnv": [{"name": "TZ", "value": "UTC"}], "extraVolumes": [{"name": "fonts", "emptyDir": {}}]},
+    "signIn": {"issuer": "https://id.example.com", "clientId": "console", "existingSecret": "oidc", "name": "Example"},
     "caBundle": "-----BEGIN CERTIFICATE-----",
     "proxy": {"http": "http://proxy:3128", "https": "http://proxy:3128"},
     "networkPolicy": {"apiFrom": [{"namespaceSelector": {}}], "metricsFrom": [{"podSelector": {}}], "extraEgress": [{"to": []}]},
-    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"team": "x"}}, "prometheusRule": {"enabled": True}},
+    "metrics": {
+        "serviceMonitor": {"enabled": True, "labels": {"team": "x"}},
+        "engines": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+        "dashboards": {"enabled": True},
+        "stateMetrics": {"enabled": True},
+    },
 }
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 VARIANTS = {"defaults": {}, "everything": EVERYTHING}
@@ -44,8 +58,8 @@ variants = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
 def helm() -> None:
     try:
         program("helm")
-    except Missing as missing:
-        pytest.skip(str(missing))
+    except MissingProgram as missing:
+        lacking(str(missing))
 
 
 def named(kind: str, name: str, values: dict[str, Any] | None = None) -> Object:
@@ -117,8 +131,14 @@ def test_nobody_impersonates_users_or_groups(values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("role", TENANT_ROLES)
 def test_a_role_for_people_has_no_verb_on_users_operations_status_and_finalizers(role: str) -> None:
-    reached = {resource for rule in named("ClusterRole", role)["rules"] for resource in rule["resources"]}
-    kinds_of_tenants = {"apps", "environments", "identities", "identityproviders", "packages", "sources"}
+    rules_ = named("ClusterRole", role)["rules"]
+    regions = [rule for rule in rules_ if rule["resources"] == ["configmaps"]]
+    named_by = ("tenantry-tenant-admin", "tenantry-tenant-viewer")  # view and edit of Kubernetes read ConfigMaps anyway
+    assert [(each["resourceNames"], each["verbs"]) for each in regions] == (
+        [(["tenantry-regions"], ["get", "watch"])] if role in named_by else []
+    )
+    reached = {resource for rule in rules_ if rule not in regions for resource in rule["resources"]}
+    kinds_of_tenants = {KINDS[name].type.PLURAL for name in OF_TENANTS}
     assert reached - {"events", "secrets"} == kinds_of_tenants
     assert ("secrets" in reached) is (role == "tenantry-tenant-admin")
 
@@ -195,7 +215,7 @@ def test_the_pods_are_told_where_they_are() -> None:
         assert told["TENANTRY_CLUSTER__NAMESPACE"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
         assert told["TENANTRY_CLUSTER__POD"] == {"fieldRef": {"fieldPath": "metadata.name"}}
         assert told["TENANTRY_CLUSTER__API_URL"] == "http://tenantry-api.tenantry-system.svc:8080"
-        assert told["TENANTRY_CLUSTER__IMAGE"] == "tenantry:0.1.0"
+        assert told["TENANTRY_CLUSTER__IMAGE"] == f"tenantry:{VERSION}"
         assert told["TENANTRY_CLUSTER__BLOBS"] == "file:///data"
 
 
@@ -229,11 +249,13 @@ def test_data_stays_when_the_release_goes() -> None:
         if each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
     }
     definitions = {each for each in kept if each[0] == "CustomResourceDefinition"}
-    assert len(definitions) == 10
+    assert len(definitions) == len(crds.KINDS)
     assert kept - definitions == {("Secret", "tenantry-admin"), ("PersistentVolumeClaim", "tenantry-blobs")}
 
 
-@pytest.mark.parametrize(("crds", "count"), [({"install": False}, 0), ({"keep": False}, 10)], ids=["apart", "not kept"])
+@pytest.mark.parametrize(
+    ("crds", "count"), [({"install": False}, 0), ({"keep": False}, len(crds.KINDS))], ids=["apart", "not kept"]
+)
 def test_definitions_can_be_left_to_others(crds: dict[str, bool], count: int) -> None:
     found = [each for each in objects({"crds": crds}) if each["kind"] == "CustomResourceDefinition"]
     assert len(found) == count
@@ -261,8 +283,58 @@ def test_an_existing_claim_is_used_and_none_made() -> None:
     assert "PersistentVolumeClaim" not in {kind for kind, _ in kinds(values)}
 
 
+@pytest.mark.parametrize(("values", "form"), [({}, "json"), ({"logFormat": "text"}, "text")])
+def test_the_api_and_the_operator_log_json_unless_text_is_asked_for(values: dict[str, Any], form: str) -> None:
+    for component in ("api", "operator"):
+        pod = named("Deployment", f"tenantry-{component}", values)["spec"]["template"]["spec"]
+        assert [each["args"] for each in pod["containers"] if each["name"] == component] == [[component, "--log-format", form]]
+    assert engine_pods(values).log_format == form
+
+
+@pytest.mark.parametrize(("values", "set_to"), [({}, []), ({"defaultPool": True}, ["true"])])
+def test_both_processes_know_of_the_default_pool(values: dict[str, Any], set_to: list[str]) -> None:
+    for component in ("api", "operator"):
+        pod = named("Deployment", f"tenantry-{component}", values)["spec"]["template"]["spec"]
+        (container,) = [each for each in pod["containers"] if each["name"] == component]
+        assert [each["value"] for each in container["env"] if each["name"] == "TENANTRY_CLUSTER__DEFAULT_POOL"] == set_to
+
+
+@pytest.mark.parametrize(
+    ("values", "page"),
+    [
+        ({}, f"http://tenantry-api.{NAMESPACE}.svc:8080/docs/healthy/"),
+        ({"publicUrl": "https://tenantry.example/"}, "https://tenantry.example/docs/healthy/"),
+    ],
+)
+def test_promtool_accepts_the_rendered_alerts_which_link_the_served_page(
+    values: dict[str, Any], page: str, tmp_path: Path
+) -> None:
+    if shutil.which("promtool") is None:
+        lacking("promtool is not installed")
+    spec = named("PrometheusRule", "tenantry", values | {"metrics": {"prometheusRule": {"enabled": True}}})["spec"]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
+    checked = subprocess.run(["promtool", "check", "rules", tmp_path / "rules.yaml"], capture_output=True, text=True, check=False)
+    assert (checked.returncode, "17 rules found" in checked.stdout) == (0, True), checked.stdout + checked.stderr
+    links = {rule["annotations"]["runbook_url"].partition("#")[0] for rule in spec["groups"][0]["rules"]}
+    assert links == {page}
+
+
+def test_kube_state_metrics_may_list_what_its_configuration_names_and_no_secrets() -> None:
+    wanted = {"metrics": {"stateMetrics": {"enabled": True}}}
+    config = yaml.safe_load(named("ConfigMap", "tenantry-state-metrics", wanted)["data"]["config.yaml"])
+    read = {each["groupVersionKind"]["kind"] for each in config["spec"]["resources"]}
+    (rule,) = named("ClusterRole", "tenantry-state-metrics", wanted)["rules"]
+    assert (rule["apiGroups"], rule["verbs"]) == (["tenantry.dev"], ["list", "watch"])
+    assert set(rule["resources"]) == {KINDS[kind].type.PLURAL for kind in read}
+    assert ("ClusterRole", "tenantry-state-metrics") not in kinds()
+
+
 TOGGLES = {
     "ServiceMonitor": ({"metrics": {"serviceMonitor": {"enabled": True}}}, {}),
+    "PodMonitor": (
+        {"metrics": {"serviceMonitor": {"enabled": True}, "engines": {"enabled": True}}},
+        {"metrics": {"serviceMonitor": {"enabled": True}}},
+    ),
     "PrometheusRule": ({"metrics": {"prometheusRule": {"enabled": True}}}, {}),
     "Ingress": ({"ingress": {"enabled": True, "host": "a.example"}}, {}),
     "NetworkPolicy": ({}, {"networkPolicy": {"enabled": False}}),
@@ -311,6 +383,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a size of an engine that is none": ({"engines": {"sizes": {"small": {"requests": {"memory": "1G"}}}}}, "/engines/sizes"),
     "authorities that are none": ({"caBundle": "/etc/ssl/ca.pem"}, "/caBundle"),
+    "a proxy of declared addresses with a password": ({"proxy": {"declared": "http://u:p@proxy:3128"}}, "/proxy/declared"),
     "a proxy with a password": ({"proxy": {"https": "http://user:password@proxy:3128"}}, "/proxy/https"),
     "a size that is none": ({"blobs": {"volume": {"size": "much"}}}, "/blobs/volume/size"),
 }
@@ -335,7 +408,7 @@ def test_engines_are_by_default_as_without_the_chart() -> None:
 
 def test_a_size_is_changed_by_the_part_that_is_named() -> None:
     sizes = engine_pods({"engines": {"sizes": {"small": {"requests": {"cpu": "5m"}}, "tiny": {"limits": {"cpu": 1}}}}}).sizes
-    assert sizes["small"] == {"requests": {"cpu": "5m", "memory": "160Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}}
+    assert sizes["small"] == {"requests": {"cpu": "5m", "memory": "96Mi"}, "limits": {"cpu": "1", "memory": "512Mi"}}
     assert sizes["tiny"] == {"limits": {"cpu": "1"}}
 
 
@@ -353,10 +426,11 @@ def test_a_pod_has_what_is_asked_for_besides(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["operator", "api"])
 def test_a_process_trusts_the_given_authorities_and_goes_by_the_given_proxy(name: str) -> None:
-    proxy = {"https": "http://proxy:3128", "noProxy": "s3.example"}
+    proxy = {"https": "http://proxy:3128", "noProxy": "s3.example", "declared": "http://guarded:3128"}
     variables = environment(named("Deployment", f"tenantry-{name}", {"caBundle": PEM, "proxy": proxy}))
     assert variables["SSL_CERT_FILE"] == variables["GIT_SSL_CAINFO"] == "/etc/tenantry/engines/ca.crt"
     assert variables["HTTPS_PROXY"] == "http://proxy:3128"
+    assert variables["TENANTRY_OUTBOUND__PROXY"] == "http://guarded:3128"
     assert variables["NO_PROXY"] == "s3.example,localhost,127.0.0.1,.svc,.cluster.local"
     assert engine_pods({"caBundle": PEM}).ca_bundle == PEM
     unset = environment(named("Deployment", f"tenantry-{name}", {}))
@@ -386,3 +460,53 @@ def test_deletions_are_refused_as_the_contract_tests_have_it() -> None:
     for each in stand_in:
         spec = ours[each["metadata"]["name"].replace("tenantry-tests-", "tenantry-")]
         assert each["spec"]["validations"] == spec["validations"]
+
+
+def test_the_issuer_of_the_console_reaches_the_api_as_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    (container,) = named("Deployment", "tenantry-api", EVERYTHING)["spec"]["template"]["spec"]["containers"]
+    (written,) = [each["value"] for each in container["env"] if each["name"] == "TENANTRY_ISSUERS"]
+    monkeypatch.setenv("TENANTRY_ISSUERS", written)
+    (issuer,) = Settings().issuers
+    assert (issuer.issuer, issuer.audience, issuer.client_id, issuer.name) == (
+        "https://id.example.com", "console", "console", "Example",
+    )  # fmt: skip
+    mounted = next(each for each in container["volumeMounts"] if each["name"] == "sign-in")
+    assert issuer.client_secret is not None and str(issuer.client_secret).startswith(mounted["mountPath"])
+    assert "TENANTRY_ISSUERS" not in [
+        each["name"] for each in named("Deployment", "tenantry-api")["spec"]["template"]["spec"]["containers"][0]["env"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"signIn": {"issuer": "https://id.example.com"}}, "clientId is required"),
+        ({"signIn": {"issuer": "https://i", "clientId": "c"}, "settings": {"TENANTRY_ISSUERS": "[]"}}, "name the same setting"),
+        ({"signIn": {"issuer": "id.example.com", "clientId": "c"}}, "/signIn/issuer"),
+    ],
+    ids=str,
+)
+def test_a_sign_in_that_cannot_work_is_refused(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        objects(values)
+
+
+def test_the_metrics_of_the_api_have_a_port_to_which_no_ingress_leads() -> None:
+    values = {"ingress": {"enabled": True, "host": "tenantry.example"}, "metrics": {"serviceMonitor": {"enabled": True}}}
+    ports = {each["name"]: each["port"] for each in named("Service", "tenantry-api", values)["spec"]["ports"]}
+    assert ports == {"http": 8080, "metrics": 8082}
+    rules = named("Ingress", "tenantry-api", values)["spec"]["rules"]
+    leads = {path["backend"]["service"]["port"]["name"] for rule in rules for path in rule["http"]["paths"]}
+    assert leads == {"http"}
+    for component in ("api", "operator"):
+        (endpoint,) = named("ServiceMonitor", f"tenantry-{component}", values)["spec"]["endpoints"]
+        assert (endpoint["port"], endpoint["path"]) == ("metrics", "/metrics")
+
+
+def test_who_may_call_the_api_and_who_may_read_its_metrics_are_chosen_apart() -> None:
+    users, scraper = {"namespaceSelector": {}}, {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    policy = named("NetworkPolicy", "tenantry-api", {"networkPolicy": {"apiFrom": [users], "metricsFrom": [scraper]}})
+    allowed = {rule["ports"][0]["port"]: rule["from"] for rule in policy["spec"]["ingress"]}
+    assert allowed["metrics"] == [scraper]
+    assert users in allowed["http"]
+    assert scraper not in allowed["http"]

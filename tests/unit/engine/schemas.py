@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
-from tenantry.engine.packages.manifest import Manifest, parse_manifest
 from tenantry.model.facts import MigrationStep
+from tenantry.packages.manifest import Manifest, parse_manifest
 from tests.unit.engine.archives import manifest
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -42,7 +42,12 @@ def reference(column_: str, to: str, **fields: Any) -> dict[str, Any]:
 
 def app(*tables: dict[str, Any]) -> Manifest:
     """The manifest of app `crm` with those tables."""
-    return parse_manifest(manifest(tables=list(tables)))
+    return parse_manifest(raw_app(*tables))
+
+
+def raw_app(*tables: dict[str, Any]) -> bytes:
+    """Its app.yaml."""
+    return manifest(tables=list(tables))
 
 
 class Tables:

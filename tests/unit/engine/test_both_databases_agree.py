@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from tenantry.engine.data.values import to_json
 from tenantry.engine.migration.tables import metadata_of
-from tenantry.engine.packages.manifest import Manifest
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.manifest import Manifest
 from tests.scenario.postgres import database_url, server
 from tests.unit.engine.schemas import Tables, app
 
@@ -22,7 +22,7 @@ __all__ = ["server"]
 pytestmark = pytest.mark.slow
 
 PAIRS = int(os.environ.get("TENANTRY_MIGRATION_PAIRS", "150"))
-"""How many random pairs of versions are compared."""
+"""The number of random pairs of versions that are compared."""
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "text": {"type": "text"},
@@ -92,7 +92,7 @@ def _one_column(column: dict[str, Any]) -> Manifest:
 
 
 def _outcome(tables: Tables, was: Manifest, rows: dict[str, list[dict[str, Any]]], now: Manifest) -> Any:
-    """What the plan says, whether it is refused, and the rows afterwards as the data API shows them."""
+    """The plan, its refusal if any, and the rows afterwards as the data API shows them."""
     try:
         tables.migrate(was, rows)
     except Invalid:
@@ -104,7 +104,7 @@ def _outcome(tables: Tables, was: Manifest, rows: dict[str, list[dict[str, Any]]
         outcome, shown = "done", _shown(tables, now)
         assert tables.steps(now) == ()
     except Invalid as error:
-        assert "the rows that are there do not fit" in str(error), error
+        assert "the existing rows do not fit" in str(error), error
         outcome, shown = "refused", _shown(tables, was)
     tables.drop()
     return planned, outcome, shown

@@ -1,4 +1,4 @@
-"""Whose a database is: decided as a table, and on both databases nothing changes where an engine is refused."""
+"""The owner of a database: decided as a table, and on both databases nothing changes where an engine is refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.database import FILE, Database
-from tenantry.engine.ownership import ID_FILE, RELEASED, Seen, owner_of, release
+from tenantry.engine.database import Database
+from tenantry.engine.ownership import RELEASED, OwnershipEvidence, owner_of, release
 from tenantry.engine.service import Engine
+from tenantry.engine.sql.files import FILE, ID_FILE
 from tenantry.model.facts import Password
 from tenantry.model.verdicts import Halt, Invalid
 from tests.scenario.postgres import database_url, server
@@ -21,35 +22,38 @@ from tests.unit.engine.schemas import dump, portrait
 
 __all__ = ["server"]
 NEW = "new"
-DECISIONS: dict[str, tuple[Seen, str]] = {
-    "an empty database and a new folder": (Seen(given="a"), "a"),
-    "an empty database and a new folder, standalone": (Seen(), NEW),
-    "an empty database, killed before its mark was written": (Seen(kept="a"), "a"),
-    "its own": (Seen(given="a", kept="a", claimed=True, marked="a", used=True, known=True), "a"),
-    "its own, standalone": (Seen(kept="a", claimed=True, marked="a", used=True, known=True), "a"),
-    "its own, a package file is missing": (Seen(kept="a", claimed=True, marked="a", used=True), "a"),
-    "a file of the folder": (Seen(given="a", marked="a", server=False), "a"),
-    "one that is not marked yet, whose packages are here": (Seen(given="a", used=True, known=True), "a"),
-    "a file that is not marked yet": (Seen(server=False), NEW),
-    "its own, and the folder came back without its mark": (Seen(given="a", marked="a", used=True, known=True), "a"),
-    "another engine's": (Seen(given="a", marked="b", used=True), "DatabaseTaken"),
-    "another engine's, nothing in it": (Seen(given="a", marked="b"), "DatabaseTaken"),
-    "another engine's, whose packages are here": (Seen(given="a", marked="b", used=True, known=True), "DatabaseTaken"),
-    "another engine's file": (Seen(given="a", marked="b", server=False), "DatabaseTaken"),
-    "another engine's, standalone": (Seen(kept="a", marked="b"), "DatabaseTaken"),
-    "a used one and a new folder": (Seen(given="a", used=True), "DatabaseTaken"),
-    "a used one of its own and a new folder": (Seen(given="a", marked="a", used=True), "DatabaseTaken"),
-    "a used one and a new folder, standalone": (Seen(used=True), "DatabaseTaken"),
-    "a used one that is not marked, of another folder": (Seen(kept="a", used=True), "DatabaseTaken"),
-    "another engine's folder": (Seen(given="a", kept="b", marked="b", used=True, known=True), "DatabaseTaken"),
-    "an empty one in place of its own": (Seen(given="a", kept="a", claimed=True), "DataMissing"),
-    "a released one": (Seen(given="a", marked=RELEASED, used=True), "a"),
-    "a released one in place of its own": (Seen(given="a", kept="a", claimed=True, marked=RELEASED), "a"),
+DECISIONS: dict[str, tuple[OwnershipEvidence, str]] = {
+    "an empty database and a new folder": (OwnershipEvidence(given="a"), "a"),
+    "an empty database and a new folder, standalone": (OwnershipEvidence(), NEW),
+    "an empty database, killed before its mark was written": (OwnershipEvidence(kept="a"), "a"),
+    "its own": (OwnershipEvidence(given="a", kept="a", claimed=True, marked="a", used=True, known=True), "a"),
+    "its own, standalone": (OwnershipEvidence(kept="a", claimed=True, marked="a", used=True, known=True), "a"),
+    "its own, a package file is missing": (OwnershipEvidence(kept="a", claimed=True, marked="a", used=True), "a"),
+    "a file of the folder": (OwnershipEvidence(given="a", marked="a", server=False), "a"),
+    "one that is not marked yet, whose packages are here": (OwnershipEvidence(given="a", used=True, known=True), "a"),
+    "a file that is not marked yet": (OwnershipEvidence(server=False), NEW),
+    "its own, and the folder came back without its mark": (OwnershipEvidence(given="a", marked="a", used=True, known=True), "a"),
+    "another engine's": (OwnershipEvidence(given="a", marked="b", used=True), "DatabaseTaken"),
+    "another engine's, nothing in it": (OwnershipEvidence(given="a", marked="b"), "DatabaseTaken"),
+    "another engine's, whose packages are here": (
+        OwnershipEvidence(given="a", marked="b", used=True, known=True),
+        "DatabaseTaken",
+    ),
+    "another engine's file": (OwnershipEvidence(given="a", marked="b", server=False), "DatabaseTaken"),
+    "another engine's, standalone": (OwnershipEvidence(kept="a", marked="b"), "DatabaseTaken"),
+    "a used one and a new folder": (OwnershipEvidence(given="a", used=True), "DatabaseTaken"),
+    "a used one of its own and a new folder": (OwnershipEvidence(given="a", marked="a", used=True), "DatabaseTaken"),
+    "a used one and a new folder, standalone": (OwnershipEvidence(used=True), "DatabaseTaken"),
+    "a used one that is not marked, of another folder": (OwnershipEvidence(kept="a", used=True), "DatabaseTaken"),
+    "another engine's folder": (OwnershipEvidence(given="a", kept="b", marked="b", used=True, known=True), "DatabaseTaken"),
+    "an empty one in place of its own": (OwnershipEvidence(given="a", kept="a", claimed=True), "DataMissing"),
+    "a released one": (OwnershipEvidence(given="a", marked=RELEASED, used=True), "a"),
+    "a released one in place of its own": (OwnershipEvidence(given="a", kept="a", claimed=True, marked=RELEASED), "a"),
 }
 
 
 @pytest.mark.parametrize("row", DECISIONS.values(), ids=DECISIONS)
-def test_a_database_is_taken_or_refused(row: tuple[Seen, str]) -> None:
+def test_a_database_is_taken_or_refused(row: tuple[OwnershipEvidence, str]) -> None:
     seen, outcome = row
     try:
         decided = owner_of(seen, NEW)
@@ -206,3 +210,29 @@ async def test_an_empty_database_in_place_of_the_engine_s_is_missing_data(server
 def test_a_release_of_no_database_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="must be a URL that begins with postgresql://"):
         release(None, url)
+
+
+def other_table(name: str) -> str:
+    return f'CREATE TABLE "{name}" (of_another_program INTEGER)'
+
+
+def view(name: str) -> str:
+    return f'CREATE VIEW "{name}" AS SELECT 1 AS id, 1 AS one, 1 AS seq'
+
+
+@pytest.mark.parametrize("make", [other_table, view])
+@pytest.mark.parametrize("table", records.NAMES)
+async def test_another_program_s_table_with_a_name_of_ours_is_refused_before_anything_is_made(
+    place: Place, table: str, make: Callable[[str], str]
+) -> None:
+    (place.folder / "first").mkdir()
+    database = Database(place.folder / "first" / FILE, place.url)
+    with database.writing() as connection:
+        connection.exec_driver_sql(make(table))
+    database.close()
+    before = place.content("first")
+    with pytest.raises(Halt, match=f"{table} of another program") as refused:
+        await (await place.opened("first", "a")).set_admin_password(ADMIN)
+    assert refused.value.verdict.reason == "DatabaseTaken"
+    assert place.content("first") == before
+    assert not (place.folder / "first" / ID_FILE).exists()

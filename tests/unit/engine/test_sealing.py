@@ -1,4 +1,4 @@
-"""What an engine seals is read by the holder of its key alone, and at its place alone."""
+"""A sealed value can only be read with the engine's key, and only at its place."""
 
 from __future__ import annotations
 

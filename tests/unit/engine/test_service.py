@@ -14,13 +14,14 @@ import sqlalchemy as sa
 from argon2 import PasswordHasher
 
 from tenantry.engine import records
-from tenantry.engine.lanes import engine_sharing
-from tenantry.engine.ownership import ID_FILE
-from tenantry.engine.packages.check import Limits
 from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.service import Engine
+from tenantry.engine.sql.files import ID_FILE
+from tenantry.engine.sql.pool import IDLE_S, MOST_IDLE
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
+from tenantry.packages.check import PackageLimits
+from tenantry.rest.fairness.lanes import engine_sharing
 from tests.scenario.postgres import database_url, server
 from tests.unit.engine.archives import CONTACTS, write_package
 from tests.unit.engine.schemas import portrait
@@ -118,6 +119,13 @@ def open_below(folder: Path) -> list[str]:
     return [target for target in targets if target.startswith(f"{folder}/")]
 
 
+async def files_closed_below(folder: Path) -> None:
+    """Returns once this process has none open."""
+    async with asyncio.timeout(IDLE_S + 20):
+        while open_below(folder):  # noqa: ASYNC110 - another thread closes them
+            await asyncio.sleep(0.05)
+
+
 async def test_idle_engines_hold_no_thread_and_no_file(tmp_path: Path) -> None:
     first = await Engine.open(tmp_path / "first")
     await first.add_identity_provider(CORP, Password(clear="secret"))
@@ -126,8 +134,9 @@ async def test_idle_engines_hold_no_thread_and_no_file(tmp_path: Path) -> None:
     engines = [await Engine.open(tmp_path / str(number)) for number in range(40)]
     for one in engines[:20]:
         await one.add_identity_provider(CORP, Password(clear="secret"))
-    assert threading.active_count() <= threads + engine_sharing().threads, "they have more than those that all share"
-    assert open_below(tmp_path) == []
+    assert threading.active_count() <= threads + engine_sharing().threads + 1, "they have more than those that all share"
+    assert len(open_below(tmp_path)) <= 3 * MOST_IDLE
+    await files_closed_below(tmp_path)
     for one in [first, *engines]:
         await one.close()
 
@@ -310,7 +319,7 @@ async def test_a_stored_package_does_not_change_with_the_file_it_came_from(engin
 
 
 async def test_a_package_above_the_limit_is_refused_and_not_kept(data: Path, url: str | None, tmp_path: Path) -> None:
-    engine = await Engine.open(data, database_url=url, limits=Limits(size=100))
+    engine = await Engine.open(data, database_url=url, limits=PackageLimits(size=100))
     with pytest.raises(Invalid, match="larger than 100 bytes"):
         await engine.upload(package(tmp_path))
     assert files(data) == set()
@@ -378,6 +387,7 @@ async def test_admins_password_of_the_same_mark_is_not_set_again(engine: Engine)
     assert (await engine.identity(admin.id))[1] != stamp
 
 
+@pytest.mark.usefixtures("costly_passwords")
 async def test_a_weaker_hash_is_replaced_at_sign_in_and_tokens_live_on(engine: Engine) -> None:
     weak = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash("ada's password")
     ada = await engine.add_identity("ada", Password(hash=weak, fingerprint="f"))
@@ -428,7 +438,7 @@ async def test_a_client_secret_that_cannot_be_read_any_more_is_told_so_that_it_i
     (data / KEY_FILE).unlink()
     again = await Engine.open(data, database_url=url)
     assert (await again.identity_providers())[0].fingerprint == "lost"
-    with pytest.raises(Halt, match="must be set anew"):
+    with pytest.raises(Halt, match="set it again"):
         await again.client_secret(corp.id)
     await again.edit_identity_provider(corp.id, CORP, Password(clear="s3cret", fingerprint="f1"))
     assert (await again.client_secret(corp.id), (await again.identity_providers())[0].fingerprint) == ("s3cret", "f1")

@@ -1,4 +1,4 @@
-"""Kubernetes Events: what is told, how often, and that nothing waits for it."""
+"""Kubernetes Events: their content and number, and that nothing waits for them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tenantry.hosts.recorder import BURST, Bucket, Recorder, transition
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Ref
 from tenantry.runtime.cache import Cache
+from tests.support.patience import DEADLINE_S
 from tests.unit.adapters.kubernetes.scripted import Say, Server, client_of, refused, serving
 
 NOW = datetime(2026, 11, 21, 9, 30, 15, 123456, UTC)
@@ -87,7 +88,7 @@ async def recording(*script: Say) -> AsyncIterator[tuple[Cache, Server]]:
 
 async def asked(server: Server, count: int) -> None:
     """Returns when the server was asked so often."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while len(server.asked) < count:  # noqa: ASYNC110 - it is a server's condition
             await asyncio.sleep(0.005)
 

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from tenantry.hosts.supervision import Supervisor
 from tenantry.model.verdicts import Halt, Transient
+from tests.support.patience import DEADLINE_S
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ async def supervisor() -> AsyncIterator[Supervisor]:
 
 
 async def holds(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE_S
     while not true():
         assert time.monotonic() < deadline, "it did not come about"
         await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Small builders of what decide and observe look at, and the shape in which a table tells what came of it."""
+"""Small builders of what decide and observe look at, and the shape in which a table shows the outcome."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tenantry.model.facts import (
 from tenantry.model.resource import SYSTEM_NAMESPACE, TENANT_LABEL, Resource, format_time
 from tenantry.ports import EngineViews, SourceView, World
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.following import TrackedView
+from tenantry.runtime.reconcile.following import TrackedView
 
 R = TypeVar("R", bound=Resource[Any, Any])
 Fields = Mapping[str, Any]
@@ -59,7 +59,7 @@ def rival(*, held: bool = False, since: datetime = BORN, uid: str = "ffffffff") 
 
 
 class Outcome(NamedTuple):
-    """A decision as a table tells it. ends: the verdict and its reason; wants: the changes' lines, in order."""
+    """A decision as a table shows it. ends: the verdict and its reason; wants: the changes' lines, in order."""
 
     ends: str
     wants: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(decision: Decision[Any]) -> Outcome:
-    """What came of it."""
+    """The outcome of a decision."""
     verdict = decision.verdict
     name = type(verdict).__name__
     ends = name if name in ("Ready", "Gone") else f"{name} {verdict.reason}"
@@ -119,7 +119,7 @@ def made(
 
 
 def edited(resource: R, **spec: Any) -> R:
-    """The same object at its next generation, which nobody has seen yet; its status is what was told of the last one."""
+    """The same object at its next generation, which nobody has seen yet; its status is that of the last one."""
     metadata = resource.metadata.model_copy(update={"generation": resource.metadata.generation + 1})
     body = resource.to_json()
     return type(resource).model_validate({**body, "metadata": metadata.to_json(), "spec": body["spec"] | spec})
@@ -141,11 +141,11 @@ def tenant(name: str = "acme", **options: Any) -> Tenant:
     return made(Tenant, name, **options)
 
 
-def bound_tenant(name: str = "acme", *, spec: Fields | None = None, **options: Any) -> Tenant:
+def bound_tenant(name: str = "acme", *, spec: Fields | None = None, status: Fields | None = None, **options: Any) -> Tenant:
     """A tenant that is Ready and owns its namespace."""
     namespace = {"name": f"tenant-{name}", "uid": uid_of(f"Namespace//tenant-{name}")}
-    status = {"phase": "READY", "slug": (spec or {}).get("slug", name), "namespace": namespace}
-    return made(Tenant, name, spec=spec, status=status, ready=True, **options)
+    told = {"phase": "READY", "slug": (spec or {}).get("slug", name), "namespace": namespace} | dict(status or {})
+    return made(Tenant, name, spec=spec, status=told, ready=True, **options)
 
 
 def namespace(name: str = "tenant-acme", consents: str = "acme", **options: Any) -> Namespace:
@@ -209,7 +209,7 @@ def user(name: str = "root", *, spec: Fields | None = None, namespace: str = SYS
 
 
 def facts(version: str = "1.0.0", app_id: str = "crm") -> PackageFacts:
-    """What the bytes of a package say."""
+    """The facts of a package's bytes."""
     return PackageFacts(app_id, version, "CRM", "Example Ltd", SHA, size=1024, tables=2, symbols=True, roles=("reader",))
 
 
@@ -270,7 +270,7 @@ class Surroundings:
 
 
 def world(*resources: Resource[Any, Any], around: Surroundings | None = None) -> World:
-    """What observe may see: those objects in a real cache, and what is around them."""
+    """The world that observe sees: those objects in a real cache, and the ports around them."""
     cache = Cache(TYPES)
     for resource in resources:
         cache.absorb({"apiVersion": "v1", "kind": resource.KIND} | resource.to_json())

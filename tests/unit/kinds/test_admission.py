@@ -1,8 +1,7 @@
-"""What the embedded host refuses and fills in, as the API server does."""
+"""The embedded host refuses and fills in what the API server does."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.structural import Structural
 from tenantry.model.verdicts import Invalid
+from tests.support.reference_work import cost
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +72,10 @@ def test_an_admitted_document_is_admitted_as_it_is(admission: Admission) -> None
             {"driftPolicy": "warn"}, "spec.driftPolicy", 'Unsupported value: "warn": supported values: "Correct", "Warn"'
         ),
         pytest.param({"region": None}, "spec.region", "Required value"),
-        pytest.param({"suspend": 1}, "spec.suspend", "Invalid value: 1: must be of type boolean"),
+        pytest.param({"suspend": 1}, "spec.suspend", "Invalid value: 1: must be true or false"),
         pytest.param({"slug": "a" * 31}, "spec.slug", "Too long: may not be more than 30 characters"),
         pytest.param({"slug": "www"}, "spec.slug", 'Invalid value: "www": is reserved'),
-        pytest.param({"engine": {"sise": "s"}}, "spec.engine.sise", 'unknown field "spec.engine.sise"'),
+        pytest.param({"engine": {"sise": "s"}}, "spec.engine.sise", 'unknown field "spec.engine.sise"; did you mean size?'),
     ],
 )
 def test_a_refusal_names_field_and_reason(admission: Admission, spec: dict[str, Any], field: str, reason: str) -> None:
@@ -166,13 +166,14 @@ def test_scope_and_status_of_a_kind(admission: Admission, kind: str, namespaced:
     assert (admission.namespaced(kind), admission.has_status(kind)) == (namespaced, has_status)
 
 
-def test_2000_documents_take_well_under_half_a_second(admission: Admission) -> None:
+def test_2000_documents_are_admitted_quickly(admission: Admission) -> None:
     documents = [environment(slug=f"env-{n}", engine={"size": "small"}) for n in range(2000)]
-    begun = time.process_time()
-    for document in documents:
-        admission.admit(document, None)
 
-    assert time.process_time() - begun < 0.4
+    def admit() -> None:
+        for document in documents:
+            admission.admit(document, None)
+
+    assert cost(admit, 3) < 80
 
 
 def test_a_pattern_that_both_engines_read_differently_is_refused() -> None:
@@ -193,7 +194,7 @@ def test_a_rule_that_cannot_be_evaluated_refuses() -> None:
 
     (finding,) = Structural(schema).findings({}, None)
 
-    assert "could not be evaluated" in finding.reason
+    assert "could not be checked" in finding.reason
 
 
 @pytest.mark.parametrize("field", ["region", "deletionPolicy", "packageKeys", "suspend"])

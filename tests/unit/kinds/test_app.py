@@ -1,4 +1,4 @@
-"""What an App wants."""
+"""Decisions about an App."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ UPLOAD, INSTALL, UNINSTALL = "crm: upload 1.0.0", "crm: install 1.0.0", "crm: un
 
 
 def held(version: str = "", *versions: str, persisted: bool = True) -> EngineApp:
-    """What the engine has: the installed version, and the stored ones (that one alone where none are named)."""
+    """The engine's record: the installed version, and the stored ones (only that one if none are named)."""
     stored = versions or ((version,) if version else ())
     return EngineApp("crm", "CRM", "Example Ltd", version, stored, persisted)
 

@@ -45,11 +45,11 @@ def test_every_part_of_a_schema_has_a_type_and_nothing_that_a_structural_schema_
 def test_every_declared_string_and_list_is_bounded(kind: crds.Kind) -> None:
     for path, schema in _schemas(crds.object_schema(kind)["properties"]["spec"], "spec"):
         if schema["type"] == "string":
-            assert "maxLength" in schema or "enum" in schema or "format" in schema, path
+            assert "maxLength" in schema or "enum" in schema or "format" in schema, f"{path}: give it max_length=..."
         if schema["type"] == "array":
-            assert "maxItems" in schema, path
+            assert "maxItems" in schema, f"{path}: give it max_length=..."
         if schema["type"] == "integer":
-            assert "maximum" in schema, path
+            assert "maximum" in schema, f"{path}: give it an upper bound (le=...)"
 
 
 @EVERY_KIND
@@ -94,10 +94,7 @@ def test_an_operation_is_born_with_its_status() -> None:
 def test_names_are_those_of_the_contract() -> None:
     names = {kind: document["spec"]["names"] for kind, document in crds.crds().items()}
 
-    assert {kind: each["shortNames"][0] for kind, each in names.items()} == {
-        "Region": "rgn", "Tenant": "tn", "Environment": "tenv", "Package": "pkg", "App": "tapp",
-        "Identity": "idn", "IdentityProvider": "idp", "User": "usr", "Source": "src", "Operation": "op",
-    }  # fmt: skip
+    assert {kind: each["shortNames"][0] for kind, each in names.items()} == {kind.KIND: kind.SHORT for kind in crds.KINDS}
     assert {each["categories"][0] for each in names.values()} == {"tenantry"}
 
 

@@ -1,4 +1,4 @@
-"""What `driftPolicy: Warn` leaves alone and tells, and what `engine.unmanaged: Remove` takes out."""
+"""Differences that `driftPolicy: Warn` leaves and shows, and objects that `engine.unmanaged: Remove` takes out."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ EDITED = replace(RECORD, settings=replace(RECORD.settings, client_id="other"))
             id="changed while the engine was away",
         ),
         pytest.param(of_identity(USER), "Ready", (), id="an identity as declared"),
-        pytest.param(of_identity(None), "Ready", ("the user is not there",), id="a removed identity"),
+        pytest.param(of_identity(None), "Ready", ("the user does not exist",), id="a removed identity"),
         pytest.param(
-            of_identity(replace(USER, fingerprint="other")), "Ready", ("the password is another",), id="another password"
+            of_identity(replace(USER, fingerprint="other")), "Ready", ("the password has changed",), id="another password"
         ),
         pytest.param(
             of_identity(replace(USER, roles={"crm": "editor"})),
@@ -123,12 +123,12 @@ EDITED = replace(RECORD, settings=replace(RECORD.settings, client_id="other"))
             id="other roles",
         ),
         pytest.param(of_provider(RECORD), "Ready", (), id="a provider as declared"),
-        pytest.param(of_provider(None), "Ready", ("the provider is not there",), id="a removed provider"),
+        pytest.param(of_provider(None), "Ready", ("the provider does not exist",), id="a removed provider"),
         pytest.param(of_provider(EDITED), "Ready", ("client_id is 'other', declared is 'dev'",), id="an edited provider"),
         pytest.param(of_environment(), "Ready", (), id="an engine as declared"),
         pytest.param(of_environment(engine=SIZED), "Ready", ("size is large, declared is the default",), id="another size"),
         pytest.param(of_environment(engine=UNTOLD), "Ready", ("what the engine is made of was changed",), id="edited objects"),
-        pytest.param(of_environment(admin=MISSING), "Ready", ("the Secret dev-admin is not there",), id="a gone password"),
+        pytest.param(of_environment(admin=MISSING), "Ready", ("the Secret dev-admin does not exist",), id="a gone password"),
     ],
 )
 def test_warn_tells_what_differs_and_wants_nothing(decision: Decision[Any], ends: str, drift: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What an Environment wants."""
+"""Decisions about an Environment."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from tenantry.kinds.environment.children import Child
 from tenantry.kinds.environment.decide import (
-    Child,
     Observed,
     SeenForeign,
     SeenRegion,
@@ -18,10 +18,13 @@ from tenantry.kinds.environment.decide import (
     engine_ref,
 )
 from tenantry.kinds.environment.observe import observe
+from tenantry.kinds.environment.placement import RegionPlacement
 from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
+from tenantry.kinds.tenancy import endpoint_of
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first
 from tenantry.model.claims import Claim
-from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineSpec, SecretFacts
+from tenantry.model.facts import EngineApp, EngineEndpoint, EngineFacts, EngineRoute, EngineSpec, SecretFacts
+from tenantry.model.quotas import Quotas
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, TURN, Ref, Resource
 from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient
 from tenantry.ports import EngineViews
@@ -61,7 +64,7 @@ EU = SeenRegion("Local", allowed=True)
 URL = "http://here/e/acme/dev"
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")
 CRM = Child(app().held, deleting=False)
-ANSWERS = SeenForeign("Present")
+ANSWERS = SeenForeign(SecretFacts("Present"))
 
 DEPLOY = "environment dev: deploy"
 CREATED = ("secret dev-admin: create the engine's admin password", DEPLOY)
@@ -80,7 +83,7 @@ def runs(of: Environment | None = None, status: str = "RUNNING", **differs: Any)
     return EngineFacts("e", "engine-dev", status, URL, "local/e/engine", "local/e", BORN, **(fields | differs))
 
 
-LOST = runs(status="FAILED", missing="/state/engines/e is not there")
+LOST = runs(status="FAILED", missing="/state/engines/e is missing")
 
 
 def seen(environment_: Environment | None = None, **looks: Any) -> Observed:
@@ -346,15 +349,40 @@ KUBERNETES = replace(EU, provider="Kubernetes")
         "is waited for": (MISSING, Outcome("Waiting SecretNotFound", (), CREATE)),
         "must be labelled for environments": (SecretFacts("NotLabelled"), Outcome("Waiting SecretNotLabelled", (), CREATE)),
         "must be under the key that is named": (SecretFacts("NoKey"), Outcome("Waiting SecretKeyMissing", (), CREATE)),
-        "is none where the provider gives none": (None, Outcome("Waiting EngineMissing", (DEPLOY,), CREATE)),
     }
 )
-def test_a_database(seen: SecretFacts | None, expected: Outcome) -> None:
+def test_a_database(seen: SecretFacts, expected: Outcome) -> None:
     assert outcome(decide(with_database(seen), NOW)) == expected
 
 
-def with_database(looks: SecretFacts | None) -> Observed:
+def with_database(looks: SecretFacts) -> Observed:
     return seen(environment(spec=DATABASE), region=KUBERNETES, admin=PRESENT, database=looks)
+
+
+ON_SERVER = replace(runs().spec, database_secret="db", database_key="url")  # type: ignore[type-var]
+
+
+KEPT: dict[str, tuple[dict[str, Any], EngineFacts, str, tuple[str, ...]]] = {
+    "that it was made on": (DATABASE, runs(spec=ON_SERVER, place="Server"), "Ready", ()),
+    "in its folder that has its data": (DATABASE, runs(place="Folder"), "Ready", ()),
+    "that was declared before it had data": (DATABASE, runs(), "Ready", (DEPLOY,)),
+    "that has its data, and is declared no more": ({}, runs(spec=ON_SERVER, place="Server"), "Stalled DatabaseNotDeclared", ()),
+    "in its folder, where it never was on the declared one": ({}, runs(spec=None), "Ready", (DEPLOY,)),
+}
+
+
+@pytest.mark.parametrize(("spec", "engine", "ends", "wants"), KEPT.values(), ids=KEPT)
+def test_an_engine_keeps_the_database(spec: dict[str, Any], engine: EngineFacts, ends: str, wants: tuple[str, ...]) -> None:
+    known = SecretFacts("Present") if spec else None
+    told = outcome(decide(seen(running_environment(spec=spec), admin=PRESENT, engine=engine, database=known), NOW))
+    assert (told.ends, told.wants) == (ends, wants)
+
+
+def test_a_database_that_the_engine_does_not_use_is_warned_of() -> None:
+    used = runs(place="Folder")
+    warning = decide(seen(running_environment(spec=DATABASE), admin=PRESENT, engine=used, database=PRESENT), NOW).warning
+    assert warning is not None
+    assert warning.reason == "DatabaseNotUsed"
 
 
 def test_the_engine_that_is_wanted_names_its_database() -> None:
@@ -363,15 +391,12 @@ def test_the_engine_that_is_wanted_names_its_database() -> None:
     assert (deploy.spec.database_secret, deploy.spec.database_key) == ("db", "url")
 
 
-PROVIDERS = {"on a cluster": ("Kubernetes", PRESENT), "on this host": ("Local", None)}
-
-
-@pytest.mark.parametrize(("provider", "database"), PROVIDERS.values(), ids=PROVIDERS)
-async def test_the_database_is_looked_up(provider: str, database: SecretFacts | None) -> None:
+@pytest.mark.parametrize("provider", ["Kubernetes", "Local"])
+async def test_the_database_is_looked_up(provider: str) -> None:
     around = Surroundings(secrets={("tenant-acme", "db", "url", "environment"): PRESENT})
     home = region(spec={"provider": provider})
     looked = await observe(environment(spec=DATABASE), world(bound_tenant(), home, around=around))
-    assert looked.database == database
+    assert looked.database == PRESENT
 
 
 @table(
@@ -425,6 +450,17 @@ def test_a_quota(seen: Observed, expected: str) -> None:
     assert outcome(decide(seen, NOW)).ends == expected
 
 
+LIMITED = replace(ACME, limits=Quotas(database_storage=100, requests_per_second=5))
+
+
+@pytest.mark.parametrize("policy", ["Correct", "Warn"])
+def test_limits_of_its_tenant_are_brought_to_its_engine_whatever_its_drift_policy(policy: str) -> None:
+    declared = running_environment(spec={"driftPolicy": policy})
+    assert tuple(map(str, decide(there(declared, tenant=LIMITED), NOW).changes)) == (DEPLOY,)
+    limited = EngineSpec(engine_ref(declared, "acme"), "eu", "Local", database_limit=100, request_limit=5)
+    assert decide(there(declared, tenant=LIMITED, engine=runs(spec=limited)), NOW).changes == ()
+
+
 @table(
     {
         "of another environment stalls it": (seen(holds_id=False), Outcome("Stalled IdTaken", (), CREATE)),
@@ -466,6 +502,91 @@ def test_a_slug(seen: Observed, expected: str) -> None:
     assert outcome(decide(seen, NOW)).ends == expected
 
 
+WITHDRAW = ("environment dev: withdraw its host",)
+DEV_OF_ACME = EngineRoute("dev", "acme")
+SERVED = runs(route=DEV_OF_ACME)
+HOSTLESS = runs(spec=None, route=None)
+LOST_SLUG = {"slug": None, "url": None}
+WON, LOST_TO = (rival(held=True, since=YOUNGER),), (rival(held=True, since=OLDER),)
+
+
+@table(
+    {
+        "is withdrawn from the younger of two of a tenant": (
+            there(engine=SERVED, rivals=LOST_TO),
+            Outcome("Stalled SlugTaken", WITHDRAW, UPDATE),
+        ),
+        "is withdrawn from the younger of two of different tenants": (
+            there(engine=SERVED, holds_host=True, host_rivals=LOST_TO),
+            Outcome("Stalled HostTaken", WITHDRAW, UPDATE),
+        ),
+        "is withdrawn where the tenant lost its slug": (
+            there(engine=SERVED, tenant=replace(ACME, slug="")),
+            Outcome("Stalled TenantSlugTaken", WITHDRAW, UPDATE),
+        ),
+        "is withdrawn whatever else refuses it": (
+            there(engine=SERVED, rivals=LOST_TO, region=replace(EU, allowed=False)),
+            Outcome("Stalled RegionNotAllowed", WITHDRAW, UPDATE),
+        ),
+        "is withdrawn whatever its policy on drift": (
+            there(running_environment(spec={"driftPolicy": "Warn"}), engine=SERVED, rivals=LOST_TO),
+            Outcome("Stalled SlugTaken", WITHDRAW, UPDATE),
+        ),
+        "is withdrawn once": (
+            there(engine=HOSTLESS, rivals=LOST_TO),
+            Outcome("Stalled SlugTaken", (), UPDATE),
+        ),
+        "stays with the elder": (there(engine=SERVED, rivals=WON), Outcome("Ready")),
+        "stays where only a new slug is refused": (
+            there(edited(running_environment(), slug="live"), engine=SERVED, rivals=(rival(held=True),)),
+            Outcome("Stalled SlugTaken", (), UPDATE),
+        ),
+        "stays where only the tenant's new slug is refused": (
+            there(engine=runs(route=EngineRoute("dev", "before")), host_rivals=LOST_TO),
+            Outcome("Stalled HostTaken"),
+        ),
+        "stays where its tenant is not seen": (
+            there(engine=SERVED, tenant=None),
+            Outcome("Waiting TenantNotFound"),
+        ),
+        "comes back when the other is gone": (
+            there(running_environment(status=LOST_SLUG), engine=HOSTLESS),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+        "comes back though drift is only reported": (
+            there(running_environment(spec={"driftPolicy": "Warn"}, status=LOST_SLUG), engine=HOSTLESS),
+            Outcome("Ready", (DEPLOY,), UPDATE),
+        ),
+    }
+)
+def test_a_host(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_a_status_without_a_host_shows_no_url_and_a_refusal_names_the_own_slug_only() -> None:
+    for looks in ({"rivals": LOST_TO}, {"holds_host": True, "host_rivals": LOST_TO}, {"tenant": replace(ACME, slug="")}):
+        decision = decide(there(engine=SERVED, **looks), NOW)
+        status = decision.status
+        assert (status.slug, status.url, status.engine and status.engine.url, status.phase) == (None, None, "", "READY")
+        assert "'dev'" in str(decision.verdict)
+        without = environment(status=status.to_json())
+        assert without.lost_host
+        assert endpoint_of(without) is None
+        assert not any(key.startswith("host=") for key in without.index_keys())
+        again = decide(there(without, engine=HOSTLESS, **looks), NOW)
+        assert again.status == status
+
+
+def test_an_environment_that_never_had_its_host_shows_no_url_of_the_holder() -> None:
+    for looks in ({"rivals": (rival(since=OLDER),)}, {"host_rivals": (rival(held=True, since=OLDER),)}):
+        decision = decide(seen(**looks), NOW)
+        status = decision.status
+        assert (status.slug, status.url, status.engine and status.engine.url, status.phase) == (None, None, "", "PENDING")
+        again = decide(seen(environment(status=status.to_json()), **looks), NOW)
+        assert again.status == status
+        assert decide(seen(environment(status=status.to_json())), NOW).status.url == URL
+
+
 @table(
     {
         "deletes what is in it first, once it is kept what that was": (
@@ -488,7 +609,14 @@ def test_a_slug(seen: Observed, expected: str) -> None:
             leaving(policy="Delete"),
             Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
         ),
-        "with policy Retain leaves the engine as it is": (leaving(policy="Retain"), Outcome("Gone", (), DELETE)),
+        "with policy Retain leaves the engine, at no host": (
+            leaving(policy="Retain", engine=SERVED),
+            Outcome("Gone", ("environment dev: withdraw its host",), DELETE),
+        ),
+        "with policy Retain leaves an engine at no host as it is": (
+            leaving(policy="Retain", engine=HOSTLESS),
+            Outcome("Gone", (), DELETE),
+        ),
         "is gone with its engine": (leaving(engine=None), Outcome("Gone", (), DELETE)),
         "needs neither tenant nor region": (
             leaving(tenant=None, region=None),
@@ -570,11 +698,14 @@ def told_of(status: EnvironmentStatus) -> tuple[str | None, ...]:
 
 @table(
     {
-        "no Secret": (SeenForeign("Missing"), "Waiting SecretNotFound"),
-        "a Secret without the label": (SeenForeign("NotLabelled"), "Waiting SecretNotLabelled"),
-        "a Secret without the key": (SeenForeign("NoKey"), "Waiting SecretKeyMissing"),
-        "a wrong password": (SeenForeign("Present", Stalled("EngineRefusesPassword", "")), "Stalled EngineRefusesPassword"),
-        "nobody there": (SeenForeign("Present", Transient("EngineUnreachable", "")), "Transient EngineUnreachable"),
+        "no Secret": (SeenForeign(SecretFacts("Missing")), "Waiting SecretNotFound"),
+        "a Secret without the label": (SeenForeign(SecretFacts("NotLabelled")), "Waiting SecretNotLabelled"),
+        "a Secret without the key": (SeenForeign(SecretFacts("NoKey")), "Waiting SecretKeyMissing"),
+        "a wrong password": (
+            SeenForeign(PRESENT, Stalled("EngineRefusesPassword", "")),
+            "Stalled EngineRefusesPassword",
+        ),
+        "nobody there": (SeenForeign(SecretFacts("Present"), Transient("EngineUnreachable", "")), "Transient EngineUnreachable"),
     }
 )
 def test_a_foreign_engine_that_cannot_be_worked_with_tells_why(seen: SeenForeign, expected: str) -> None:
@@ -590,7 +721,7 @@ def test_what_the_region_forbids_is_no_address_for_anybody() -> None:
 
 
 class Calls:
-    """Engines of others that answer as told, and where they were called."""
+    """Engines of others with given answers, and the URLs that were called."""
 
     def __init__(self, halt: Halt | None = None) -> None:
         self.halt = halt
@@ -681,7 +812,7 @@ async def test_a_region_that_is_being_deleted_is_seen_as_such() -> None:
 async def test_a_region_is_seen_with_its_rules_and_the_provider_in_effect() -> None:
     rules = region(spec={"tenants": ["umbra"], "engine": {"sizes": ["small"], "images": ["1"], "external": True}})
     looked = await observe(environment(), world(bound_tenant(), rules, around=Surroundings(provider="Kubernetes")))
-    assert looked.region == SeenRegion("Kubernetes", False, ("1",), ("small",), True)
+    assert looked.region == SeenRegion("Kubernetes", False, ("1",), ("small",), True, placement=RegionPlacement(offered=True))
 
 
 async def test_rivals_are_of_the_same_tenant() -> None:

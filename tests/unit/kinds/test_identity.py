@@ -1,4 +1,4 @@
-"""What an Identity wants."""
+"""Decisions about an Identity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tenantry.model.decision import Warned
 from tenantry.model.facts import EngineIdentity, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Ready
-from tenantry.runtime.summary import summarise
+from tenantry.runtime.reconcile.summary import summarise
 from tests.unit.kinds.factories import (
     BORN,
     CHANGED,

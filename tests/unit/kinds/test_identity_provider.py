@@ -1,4 +1,4 @@
-"""What an IdentityProvider wants."""
+"""Decisions about an IdentityProvider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of declarations in a foreign engine whose credential has gone."""
+"""Declarations in a foreign engine whose credential has gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Package wants."""
+"""Decisions about a Package."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_status_tells_what_the_file_says_of_itself() -> None:
 
 def test_a_missing_package_names_the_command_that_brings_it() -> None:
     told = decide(seen(facts=None), NOW).verdict.message
-    assert told.endswith("tenantry package push FILE --tenant acme")
+    assert told.endswith("tenantry package push FILE --tenant acme`")
 
 
 def test_a_version_that_is_not_served_is_not_claimed() -> None:

@@ -1,10 +1,17 @@
-"""What a Region wants."""
+"""Decisions about a Region."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from tenantry.kinds.environment.observe import observe as observe_environment
+from tenantry.kinds.environment.placement import placed
 from tenantry.kinds.region.decide import Observed, decide
 from tenantry.kinds.region.observe import observe
+from tenantry.kinds.region.pools import DEFAULT_POOL, SeenPool, pool_id, with_default_pool
 from tenantry.kinds.region.spec import Region
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tests.unit.kinds.factories import (
     DELETED,
     NOW,
@@ -13,9 +20,11 @@ from tests.unit.kinds.factories import (
     environment,
     outcome,
     region,
+    running_environment,
     table,
     telling,
     tenant,
+    uid_of,
     world,
 )
 
@@ -117,3 +126,97 @@ def test_it_says_which_name_is_another_tenants_by_now() -> None:
 
 async def test_it_looks_at_the_tenants_that_it_names() -> None:
     assert (await observe(CLOSED, world(tenant(), tenant("globex")))).tenants == {"acme": tenant().metadata.uid}
+
+
+# Pools
+
+SMALL = {"name": "small", "enginesPerReplica": 2, "size": "medium", "storage": {"size": "5Gi"}}
+POOL = EngineRef("", "eu", pool_id(uid_of("Region//eu"), "small"), slug="small")
+POOL_SPEC = EngineSpec(POOL, "eu", "Kubernetes", size="medium", storage="5Gi", capacity=2)
+
+
+def pooled(*pools: dict[str, Any], window: dict[str, Any] | None = None, **given: Any) -> Region:
+    rollout = {"rollout": {"window": window}} if window else {}
+    return region("eu", spec={"engine": {"pools": list(pools), **rollout}} if pools else {}, **given)
+
+
+def pool(status: str = "RUNNING", engines: int = 0, **differs: Any) -> SeenPool:
+    facts = EngineFacts("n", "engine-small", status, "http://pool", "", "", **{"spec": POOL_SPEC, **differs})
+    return SeenPool(POOL, facts, engines)
+
+
+def with_pools(declared: Region, *pools: SeenPool, environments: int = 0) -> Observed:
+    return Observed(declared, environments, "Kubernetes", pools=pools)
+
+
+DEPLOY, REMOVE = "region eu: deploy pool small", "region eu: remove pool small"
+
+
+@table(
+    {
+        "is made": (with_pools(pooled(SMALL), SeenPool(POOL)), Outcome("Waiting PoolStarting", (DEPLOY,))),
+        "is waited for": (with_pools(pooled(SMALL), pool("PENDING")), Outcome("Waiting PoolStarting")),
+        "does not start": (with_pools(pooled(SMALL), pool("FAILED")), Outcome("Waiting PoolFailed")),
+        "runs": (with_pools(pooled(SMALL), pool()), Outcome("Ready")),
+        "is put right": (with_pools(pooled(SMALL), pool(spec=None)), Outcome("Ready", (DEPLOY,))),
+        "is brought to another release": (with_pools(pooled(SMALL), pool(next="2")), Outcome("Ready", (DEPLOY,))),
+        "waits for the window with another release": (
+            with_pools(pooled(SMALL, window={"start": f"{(NOW.hour + 2) % 24:02}:00", "hours": 1}), pool(next="2")),
+            Outcome("Ready"),
+        ),
+        "is brought to its declaration": (
+            with_pools(pooled({**SMALL, "size": "large"}), pool()),
+            Outcome("Ready", (DEPLOY,)),
+        ),
+        "goes when it is not declared any more": (with_pools(pooled(), pool()), Outcome("Ready", (REMOVE,))),
+        "stays while it holds engines": (with_pools(pooled(), pool(engines=1)), Outcome("Ready")),
+        "goes with its region": (with_pools(pooled(SMALL, deleting=True), pool()), Outcome("Gone", (REMOVE,))),
+        "stays with a region in use": (
+            with_pools(pooled(SMALL, deleting=True), pool(engines=1), environments=1),
+            Outcome("Waiting InUse"),
+        ),
+    }
+)
+def test_a_pool(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_the_status_shows_each_pool() -> None:
+    (shown,) = decide(with_pools(pooled(SMALL), pool("PENDING", 1, message="no node")), NOW).status.pools
+    assert (shown.name, shown.id, shown.status, shown.engines, shown.message) == ("small", POOL.id, "PENDING", 1, "no node")
+
+
+def test_a_pool_that_is_kept_for_its_engines_is_named() -> None:
+    verdict = decide(with_pools(pooled(), pool(engines=3)), NOW).verdict
+    assert "small (3)" in verdict.message
+
+
+def test_a_region_that_is_made_again_has_other_pools() -> None:
+    assert pool_id("uid-1", "small") != pool_id("uid-2", "small")
+
+
+@table(
+    {
+        "by default": (region("eu"), True),
+        "not if it declares pools": (pooled(SMALL), False),
+        "not if it places engines Dedicated": (region("eu", spec={"engine": {"placement": "Dedicated"}}), False),
+        "not on another cluster": (
+            region("eu", spec={"provider": "Kubernetes", "kubernetes": {"kubeconfigSecretRef": {"name": "k", "key": "k"}}}),
+            False,
+        ),
+    }
+)
+def test_a_region_has_the_default_pool(seen: Region, expected: bool) -> None:
+    assert (with_default_pool(seen, offered=True).spec.engine.pools == [DEFAULT_POOL]) == expected
+    assert with_default_pool(seen, offered=False) is seen
+
+
+async def test_the_default_pool_is_made_and_takes_new_environments_only() -> None:
+    around = Surroundings(provider="Kubernetes")
+    dev, old = environment("dev"), running_environment("old")
+    there = replace(world(region("eu"), tenant(), dev, old, around=around), default_pool=True)
+    made = decide(await observe(region("eu"), there), NOW)
+    (pool,) = made.status.pools
+    assert (pool.name, [type(each).__name__ for each in made.changes]) == ("default", ["DeployPool"])
+    seen = [await observe_environment(each, there) for each in (dev, old)]
+    assert [placed(each.environment, each.engine, each.region.placement).pool for each in seen if each.region] == [pool.id, ""]

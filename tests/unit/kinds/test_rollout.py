@@ -1,4 +1,4 @@
-"""Whose engine restarts next."""
+"""The choice of the engine that restarts next."""
 
 from __future__ import annotations
 

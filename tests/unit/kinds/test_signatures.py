@@ -25,7 +25,7 @@ trusted comment: timestamp:1795264521	file:file
 wcHsjd+1jS/IjdKE7fJo4hrkQwkFHstZ1onJNxtYinhbeBz9PFmgc77Scb6DHnDwDMtEowoyZD58bnPIu5d/CA==
 """
 OTHER = Minisign(b"\2" * 8)
-NO_FILE = "is no file of minisign with a hashed signature"
+NO_FILE = "is not a file of minisign with a hashed signature"
 BY = "by key 4BC904BED9C2C7DE"
 
 

@@ -1,4 +1,4 @@
-"""What a Source wants, by what is seen."""
+"""Decisions about a Source, by what was observed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.syncing import (
-    Access,
     Followed,
     FollowSource,
     KeptBack,
     LeaveSource,
+    RepositoryAccess,
     StopSource,
     SyncOrder,
     Writing,
@@ -73,7 +73,7 @@ def test_one_that_nothing_is_known_of_is_followed() -> None:
         ({"tag": "v1"}, {"revision": "refs/tags/v1"}),
         ({"path": "deploy", "interval": "2h"}, {"path": "deploy", "interval_s": 7200.0}),
         ({"prune": {"objects": 3, "percent": 7}}, {"objects": 3, "percent": 7}),
-        ({"verify": {"keys": "ann ssh"}}, {"access": Access(signers="ann ssh")}),
+        ({"verify": {"keys": "ann ssh"}}, {"access": RepositoryAccess(signers="ann ssh")}),
         ({"writeBack": {"mode": "Off", "path": "a.yaml"}}, {"writing": None}),
         ({"writeBack": {"mode": "Branch"}}, {"writing": Writing(review=False, path="{namespace}/{kind}-{name}.yaml")}),
         ({"writeBack": {"mode": "Review", "path": "a.yaml"}}, {"writing": Writing(review=True, path="a.yaml")}),
@@ -107,7 +107,7 @@ def test_a_remote_that_cannot_be_read_is_no_sync() -> None:
 
 def test_another_credential_is_another_order() -> None:
     one = source(credentials={"secretRef": {"name": "git"}, "knownHosts": "host"})
-    access = Access(Ref("Secret", "tenantry-system", "git"), "password", "mark", "host")
+    access = RepositoryAccess(Ref("Secret", "tenantry-system", "git"), "password", "mark", "host")
     before = followed(order=order(access=replace(access, mark="old")))
     assert decide(seen(one, credential=HELD, followed=before), NOW).changes == (FollowSource(order(access=access)),)
 
@@ -137,7 +137,8 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
         {"kept": (GONE,)},
         Stalled(
             "PruneHeld",
-            "left the repository and kept: Region/eu: holds data; tenantry approve source/platform -n tenantry-system",
+            "left the repository and kept: Region/eu: holds data; "
+            "`tenantry approve source/platform -n tenantry-system` deletes it",
         ),
     ),
     "no approval would help": (
@@ -252,14 +253,14 @@ WRITTEN: dict[str, tuple[dict[str, Any], tuple[str, str] | None]] = {
     "a tag that takes none is followed": ({"tag": "v1", "writeBack": {"mode": "Off"}}, None),
     "verified commits are signed": (
         {"verify": {"keys": "ann ssh"}, "writeBack": BRANCH},
-        ("spec.writeBack.signingKey", "is required where commits are verified: what is written back would not be taken"),
+        ("spec.writeBack.signingKey", "is required where commits are verified: what is written back would be refused"),
     ),
     "verified commits of others need no key": ({"verify": {"keys": "ann ssh"}}, None),
     "verified commits that are signed": ({"verify": {"keys": "ann ssh"}, "writeBack": SIGNED}, None),
     "no such mode": ({"writeBack": {"mode": "branch"}}, ("spec.writeBack.mode", "supported values")),
     **{f"the pattern {path}": ({"writeBack": {"path": path}}, None) for path in PATTERNS},
     **{
-        f"not the pattern {path}": ({"writeBack": {"path": path}}, ("spec.writeBack.path", "should match"))
+        f"not the pattern {path}": ({"writeBack": {"path": path}}, ("spec.writeBack.path", "must be a relative path"))
         for path in NO_PATTERNS
     },
 }

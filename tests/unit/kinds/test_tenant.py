@@ -1,20 +1,21 @@
-"""What a Tenant wants."""
+"""Decisions about a Tenant."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tenantry.kinds.environment.spec import PROTECTED
-from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace, decide
-from tenantry.kinds.tenant.observe import observe
-from tenantry.kinds.tenant.spec import BoundNamespace, Tenant
+from tenantry.kinds.registry import KINDS
+from tenantry.kinds.tenant.decide import Member, Observed, RemainingObject, SeenNamespace, decide
+from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, UsableRegion
 from tenantry.model.changes import DeleteObject, EnsureNamespace, ForgetPackages, RemoveNamespace
 from tenantry.model.claims import Claim
-from tenantry.model.facts import TenantAccess
+from tenantry.model.facts import RegionFacts, TenantAccess
 from tenantry.model.resource import MANAGED_BY_LABEL, MANAGER, OF_TENANT, SYSTEM_NAMESPACE, Ref
+from tenantry.runtime.reconcile.following import Listing, TrackedView
 from tests.unit.kinds.factories import (
     BORN,
     DELETED,
@@ -31,6 +32,7 @@ from tests.unit.kinds.factories import (
     outcome,
     package,
     provider,
+    region,
     rival,
     table,
     telling,
@@ -40,10 +42,12 @@ from tests.unit.kinds.factories import (
     world,
 )
 
+observe = KINDS["Tenant"].observe
+
 OWN = SeenNamespace("tenant-acme", uid_of("Namespace//tenant-acme"), consents=True, access=TenantAccess().mark)
 EVE = Member(user("eve").held, Ref("Secret", SYSTEM_NAMESPACE, "eve-1"))
-DEV = Child(environment().held, deleting=False)
-CRM = Child(package().held, deleting=False)
+DEV = RemainingObject(environment().held, deleting=False)
+CRM = RemainingObject(package().held, deleting=False)
 MADE = ("namespace tenant-acme: create",)
 SET = ("namespace tenant-acme: set access",)
 REMOVED = ("tenant acme: remove the bytes of its packages", "namespace tenant-acme: remove")
@@ -205,7 +209,7 @@ def test_a_refused_slug_leaves_the_status_as_it_was() -> None:
 
 
 def test_a_blocked_deletion_names_at_most_twenty_blockers_and_deletes_them_all() -> None:
-    many = tuple(Child(environment(f"e{n}").held, deleting=False) for n in range(25))
+    many = tuple(RemainingObject(environment(f"e{n}").held, deleting=False) for n in range(25))
     decision = decide(leaving(environments=many), NOW)
     assert decision.status.phase == "DELETING"
     assert decision.status.deletion is not None
@@ -235,7 +239,7 @@ async def test_it_is_woken_by_the_count_though_it_was_bound_by_its_last_pass() -
 
 
 def test_nothing_is_deleted_while_an_environment_is_protected() -> None:
-    prod = Child(environment("prod").held, deleting=False, protected=True)
+    prod = RemainingObject(environment("prod").held, deleting=False, protected=True)
     held = decide(leaving(environments=(DEV, prod), others=(CRM,)), NOW)
     assert (held.verdict.reason, held.changes) == ("EnvironmentProtected", ())
     assert held.status.deletion is not None
@@ -275,7 +279,7 @@ async def test_its_contents_are_looked_at_only_while_it_is_being_deleted() -> No
     assert (alive.environments, alive.others) == ((), ())
     going = await observe(bound_tenant(deleting=True), world(*inside))
     assert [child.held.ref.kind for child in going.environments] == ["Environment"]
-    assert [child.held.ref.kind for child in going.others] == ["App", "Identity", "IdentityProvider", "Package"]
+    assert [child.held.ref.kind for child in going.others] == ["IdentityProvider", "Identity", "App", "Package"]
 
 
 async def test_the_users_that_go_along_are_those_that_rest_bound_to_this_very_tenant() -> None:
@@ -291,3 +295,76 @@ async def test_the_users_that_go_along_are_those_that_rest_bound_to_this_very_te
     looked = await observe(acme, world(acme, eve, *others))
     assert looked.members == (Member(eve.held, Ref("Secret", SYSTEM_NAMESPACE, "eve")),)
     assert (await observe(bound_tenant(), world(eve))).members == ()
+
+
+EU = RegionFacts("eu", "Europe", sizes=("small",))
+PUBLISHED = UsableRegion(name="eu", display_name="Europe", sizes=("small",))
+PUBLISH = ("tenant acme: publish its regions",)
+
+
+@table(
+    {
+        "are published where they are new": (seen(bound_tenant(), regions=(EU,)), Outcome("Ready", PUBLISH)),
+        "are published again when one changes": (
+            seen(bound_tenant(status={"regions": [{"name": "eu", "displayName": "EU"}]}), regions=(EU,)),
+            Outcome("Ready", PUBLISH),
+        ),
+        "are published when none is left": (
+            seen(bound_tenant(status={"regions": [PUBLISHED.to_json()]})),
+            Outcome("Ready", PUBLISH),
+        ),
+        "are left alone where they are published": (
+            seen(bound_tenant(status={"regions": [PUBLISHED.to_json()]}), regions=(EU,)),
+            Outcome("Ready"),
+        ),
+        "are published again with what opens its namespace": (
+            seen(bound_tenant(status={"regions": [PUBLISHED.to_json()]}), namespace=replace(OWN, access=""), regions=(EU,)),
+            Outcome("Waiting NamespaceMissing", PUBLISH + SET, "UPDATE_TENANT"),
+        ),
+        "of a tenant that is made come with its namespace": (
+            seen(regions=(EU,)),
+            Outcome("Ready", SET + PUBLISH, "CREATE_TENANT"),
+        ),
+        "come in the round that makes the namespace": (
+            seen(namespace=None, regions=(EU,)),
+            Outcome("Waiting NamespaceMissing", MADE + PUBLISH, "CREATE_TENANT"),
+        ),
+        "are published in the namespace that came in the place of its own": (
+            seen(bound_tenant(status={"regions": [PUBLISHED.to_json()]}), namespace=replace(OWN, uid="another"), regions=(EU,)),
+            Outcome("Ready", SET + PUBLISH, "UPDATE_TENANT"),
+        ),
+    }
+)
+def test_the_regions_of_a_tenant(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
+
+
+def test_the_status_shows_the_regions() -> None:
+    assert decide(seen(bound_tenant(), regions=(EU,)), NOW).status.regions == (PUBLISHED,)
+
+
+ACME = {"tenants": ["acme"]}
+
+
+async def test_a_tenant_sees_the_regions_that_it_may_use_and_nothing_of_others() -> None:
+    bound = {"tenants": [{"name": "acme", "uid": "of an earlier tenant"}]}
+    there = world(
+        bound_tenant(),
+        region("open", spec={"displayName": "Open"}),
+        region("own", spec={"tenants": ["acme", "globex"], "engine": {"images": ["1", "2"]}}),
+        region("closed", spec={"tenants": ["globex"]}),
+        region("replaced", spec=ACME, status=bound),
+        region("going", spec=ACME, deleting=True),
+    )
+    looked = await observe(bound_tenant(), there)
+    assert looked.regions == (RegionFacts("open", "Open"), RegionFacts("own", "own", versions=("1", "2")))
+
+
+async def test_a_tenant_does_not_read_regions_that_are_closed_to_it() -> None:
+    there = world(bound_tenant(), region("closed", spec={"tenants": ["globex"]}))
+    await observe(bound_tenant(), there)
+    followed = cast(TrackedView, there.resources).followed
+    assert {each for each in followed if each.kind == "Region"} == {
+        Listing("Region", None, "open=true"),
+        Listing("Region", None, "tenant=acme"),
+    }

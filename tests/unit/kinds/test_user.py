@@ -1,4 +1,4 @@
-"""What a User wants."""
+"""Decisions about a User."""
 
 from __future__ import annotations
 

@@ -7,8 +7,10 @@ import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 from tenantry.model.facts import (
+    Download,
     EngineApp,
     EngineIdentity,
     EngineIdentityProvider,
@@ -18,7 +20,6 @@ from tenantry.model.facts import (
     Password,
 )
 from tenantry.model.verdicts import Invalid, NotFound, Problem, Unauthorized
-from tenantry.ports import Download
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -35,6 +36,8 @@ class EngineDouble:
         self.providers: dict[str, EngineIdentityProvider] = {}
         self.secrets: dict[str, Password] = {}
         self.fails_with: Exception | None = None
+        self.rows = SimpleNamespace(reads_now=False)
+        self.live = SimpleNamespace(feed=SimpleNamespace(end=lambda reason: self.calls.append(("end", reason))))
         self._person("admin", Password(clear="admin-password"), ())
 
     async def apps(self) -> tuple[EngineApp, ...]:
@@ -139,6 +142,9 @@ class EngineDouble:
         if found is None:
             raise NotFound("no such identity")
         return found, repr(self.passwords[found.username].clear)
+
+    async def check_whole(self) -> None:
+        return None
 
     async def content(self, app: str) -> Path | None:
         return self.folder / "content" if app == "shop" else None

@@ -1,4 +1,4 @@
-"""What is sent to be planned: read as it was written, and refused with its field when it is anything else."""
+"""Bundles that are sent to be planned: read as written, or refused with the field at fault."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
     file, package = tmp_path / "bundle.zip", tmp_path / "crm.tapp"
     package.write_bytes(b"bytes")
     tree = Tree((Declared.of(TENANT, Place("a.yaml", 7, 2)),), revision=Revision(40 * "1"))
-    write_bundle(file, tree, "default", {SHA256: package})
+    write_bundle(file, tree, "default", {SHA256: package}, [40 * "1", 40 * "0"])
 
     read = read_bundle(file)
 
-    assert read == ("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,))
+    assert read == ("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,), {40 * "1", 40 * "0"})
     take_package(file, SHA256, tmp_path / "taken")
     assert (tmp_path / "taken").read_bytes() == b"bytes"
 
@@ -45,10 +45,10 @@ def source(**changes: object) -> dict[str, bytes]:
 
 
 HOSTILE = {
-    "nothing": (b"", "body: is no zip"),
-    "text": (b"kind: Tenant", "body: is no zip"),
-    "a zip that is cut short": (zipped(source())[:-30], "body: is no zip"),
-    "a zip without a source": (zipped({}), "body: is no zip of source.json"),
+    "nothing": (b"", "body: is not a zip"),
+    "text": (b"kind: Tenant", "body: is not a zip"),
+    "a zip that is cut short": (zipped(source())[:-30], "body: is not a zip"),
+    "a zip without a source": (zipped({}), "body: is not a zip of source.json"),
     "a bomb": (zipped({"source.json": bytes(10**7)}, zipfile.ZIP_DEFLATED), "'source.json' is compressed"),
     "a path that leads out": (zipped({**source(), "../../etc/passwd": b""}), "holds '../../etc/passwd'"),
     "an absolute path": (zipped({**source(), "/etc/passwd": b""}), "holds '/etc/passwd'"),
@@ -57,12 +57,14 @@ HOSTILE = {
         zipped({**source(), **{f"packages/{number:064x}.tapp": b"" for number in range(MOST_PACKAGES + 1)}}),
         "more than 200 packages",
     ),
-    "a source that is no JSON": (zipped({"source.json": b"{"}), "source.json: must hold"),
+    "a source that is not JSON": (zipped({"source.json": b"{"}), "source.json: must hold"),
     "a source that is a list": (zipped({"source.json": b"[]"}), "source.json: must hold"),
     "no documents": (zipped({"source.json": b'{"name": "x", "commit": ""}'}), "source.json: must hold"),
     "a document without its place": (zipped(source(documents=[{"kind": "Tenant"}])), "source.json: must hold"),
     "a line that is none": (zipped(source(documents=[["a.yaml", "x", {}]])), "source.json: must hold"),
     "a name that is none": (zipped(source(name=7)), "name and commit must be texts"),
+    "a history that is none": (zipped(source(history="1")), "history must be a list of commits"),
+    "a commit that is none": (zipped(source(history=[1])), "history must be a list of commits"),
     "no name": (zipped(source(name="")), "name not empty"),
     "too many documents": (zipped(source(documents=[["a", 1, {}]] * (MOST_DOCUMENTS + 1))), "more than 20,000 documents"),
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tenantry.rest import bodies
+from tenantry.rest import bodies, uploads
 from tests.unit.rest.conftest import LIMIT
 from tests.unit.rest.engine_double import EngineDouble
 
@@ -101,3 +102,20 @@ async def test_a_sender_that_is_too_slow_is_refused(client: httpx.AsyncClient, m
 
     answer = await client.post(UPLOAD, content=stalling(), headers=typed())
     assert answer.json() == {"error": "file: arrives too slowly"}
+
+
+async def test_a_form_is_parsed_outside_of_the_event_loop(
+    client: httpx.AsyncClient, double: EngineDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte takes up to 3.4 ms, and others' requests would wait for it."""
+    threads: set[int] = set()
+    feed = uploads._FilePart.feed
+
+    def noted(part: uploads._FilePart, chunk: bytes) -> list[bytes]:
+        threads.add(threading.get_ident())
+        return feed(part, chunk)
+
+    monkeypatch.setattr(uploads._FilePart, "feed", noted)
+    answer = await client.post(UPLOAD, content=form(("file", b"v-000002" + b"x" * (2 << 20))), headers=typed())
+    assert answer.status_code == 200, answer.text
+    assert threads and threading.get_ident() not in threads

@@ -9,8 +9,8 @@ from http.cookiejar import DefaultCookiePolicy
 import httpx
 
 from tenantry.adapters.guarded import GuardedTransport
-from tenantry.engine.outbound import Refused, Rules, checked_url
 from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
+from tenantry.rest.outbound import AddressRefused, Rules, checked_url
 
 REDIRECTS = 5
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
@@ -39,9 +39,10 @@ class Downloads:
 
     @asynccontextmanager
     async def open(self, url: str, field: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[httpx.Response]:
-        """The answer that a URL leads to, whatever its status, its body not yet read. `field` is told of a URL that is refused.
+        """Yield the answer of a URL, whatever its status, with its body not yet read. `field` names the field that a refusal
+        blames.
 
-        Raises a Stalled Halt (FetchRefused), a Transient one (FetchFailed); also for what goes wrong inside the block.
+        Raises a Stalled Halt (FetchRefused) or a Transient one (FetchFailed), also for errors inside the block.
         """
         host = ""
         # A client of its own for each: what one tenant declares shares no connection with another's.
@@ -55,7 +56,7 @@ class Downloads:
                     yield response
                 finally:
                     await response.aclose()
-            except Refused as closed:
+            except AddressRefused as closed:
                 raise refused(closed.verdict.message) from closed
             except httpx.TimeoutException as error:
                 raise failed(f"{host} does not answer in time") from error
@@ -97,7 +98,7 @@ async def body_of(response: httpx.Response, largest: int) -> bytes:
 async def _plain(response: httpx.Response) -> httpx.Response:
     if response.headers.get("Content-Encoding", "identity") != "identity":
         await response.aclose()
-        raise failed(f"{response.url.host} compresses its answer, unasked")
+        raise failed(f"{response.url.host} compresses its answer although nobody asked for that")
     return response
 
 

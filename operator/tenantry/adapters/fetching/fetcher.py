@@ -17,6 +17,7 @@ import httpx
 from tenantry.adapters.fetching.downloads import CHUNK, Downloads, failed
 from tenantry.adapters.fetching.registry import SCHEME, Blob, find_package
 from tenantry.adapters.fetching.room import Room
+from tenantry.model.quotas import QuotaReached
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
@@ -49,9 +50,9 @@ class _Part(NamedTuple):
 
 
 class PackageFetcher:
-    """ports.Fetcher. folder: where bytes are until they are stored, emptied when the process begins; it exists.
+    """ports.Fetcher. folder: holds bytes until they are stored. It exists, and is emptied when the process begins.
 
-    ended: told of the package whose fetch has ended, well or not.
+    ended: called with the package whose fetch has ended, with or without success.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class PackageFetcher:
             return
         told = f"what {answer.url.host} has is of sha256 {found}, and not what spec.sha256 says"
         if not {"content-length", "transfer-encoding"} & set(answer.headers):
-            raise failed(f"{told}; it does not tell its length, and may have been cut")
+            raise failed(f"{told}; the answer names no length, so it may have been cut")
         raise Halt(Stalled("PackageDiffers", told))
 
     async def _blob(self, wanted: _Wanted) -> Blob:
@@ -154,6 +155,8 @@ class PackageFetcher:
         storing = asyncio.create_task(self._packages.put(wanted.tenant, path))
         try:
             await asyncio.shield(storing)
+        except QuotaReached:
+            raise
         except Invalid as invalid:
             raise Halt(Stalled("PackageRefused", invalid.verdict.message)) from invalid
         finally:

@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r'([a-z]+)="([^"]*)"')
 
 
 class Blob(NamedTuple):
-    """Where the file is, and what must be sent along."""
+    """The URL of the file, and the headers that its request needs."""
 
     url: str
     headers: dict[str, str]
@@ -64,7 +64,7 @@ async def _checked(answer: httpx.Response) -> bytes:
 
 
 async def _token(downloads: Downloads, challenge: str, url: str, repository: str) -> str:
-    """What anybody is given who asks where the registry says."""
+    """Return the anonymous token that the registry's realm gives to anybody."""
     scheme, _, rest = challenge.partition(" ")
     said = dict(_PARAMETER.findall(rest))
     if scheme.lower() != "bearer" or not said.get("realm"):
@@ -76,7 +76,7 @@ async def _token(downloads: Downloads, challenge: str, url: str, repository: str
         value = _json(await body_of(answer, LARGEST_TOKEN), f"the token of {answer.url.host}")
     token = value.get("token") or value.get("access_token")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-        raise failed(f"the token of {httpx.URL(url).host} is none")
+        raise failed(f"{httpx.URL(url).host} answers without a token")
     return token
 
 
@@ -84,7 +84,7 @@ def _with(realm: str, asked: dict[str, str]) -> str:
     try:
         return str(httpx.URL(realm).copy_merge_params(asked))
     except httpx.InvalidURL as error:
-        raise failed(f"the realm is no URL: {error}") from error
+        raise failed(f"the realm is not a URL: {error}") from error
 
 
 def _layer(manifest: bytes, reference: str) -> str:
@@ -92,7 +92,7 @@ def _layer(manifest: bytes, reference: str) -> str:
     value = _json(manifest, f"the manifest of {reference}")
     layers = value.get("layers")
     if not isinstance(layers, list) or len(layers) != 1 or not isinstance(layers[0], dict):
-        raise Halt(Stalled("PackageRefused", f"{reference} is no artifact of one layer"))
+        raise Halt(Stalled("PackageRefused", f"{reference} is not an artifact of one layer"))
     if layers[0].get("mediaType") != PACKAGE:
         told = str(layers[0].get("mediaType"))[:100]
         raise Halt(Stalled("PackageRefused", f"the layer of {reference} is {told}, and not {PACKAGE}"))
@@ -103,9 +103,9 @@ def _json(body: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise failed(f"{what} is no JSON") from error
+        raise failed(f"{what} is not JSON") from error
     if not isinstance(value, dict):
-        raise failed(f"{what} is no JSON object")
+        raise failed(f"{what} is not a JSON object")
     return value
 
 

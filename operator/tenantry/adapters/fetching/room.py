@@ -24,7 +24,7 @@ class Room:
         def take(size: int) -> None:
             nonlocal taken
             if self._held[tenant] + size > self._size // 2 or self._held.total() + size > self._size:
-                raise failed("there is no room for it beside what is being fetched already")
+                raise failed("there is no room for it while other packages are being fetched; it is tried again")
             self._held[tenant] += size
             taken += size
 

@@ -6,13 +6,14 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 import structlog
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.wire import endpoint, received, refusal
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.wire import endpoint, received, refusal
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Expired, Halt
 from tenantry.ports import Event
@@ -39,6 +40,11 @@ class KubernetesFeed:
         self._page = page
         self._watch_s = watch_s
         self._only_in = only_in
+        self._broken: dict[str, datetime] = {}
+
+    def interrupted(self) -> datetime | None:
+        """The time since which the changes of some kind do not arrive, None while all do."""
+        return min(self._broken.values(), default=None)
 
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         """One consistent state, in pages. A list whose next page has expired is begun anew, in one piece."""
@@ -50,7 +56,7 @@ class KubernetesFeed:
     async def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         """Goes on by itself whatever ends it, be it an outage or a right that is missing for a while; raises Expired alone."""
         if not version.isdecimal():
-            raise Expired(f"{version!r} is no version of an API server")
+            raise Expired(f"{version!r} is not a version of an API server")
         failures = 0
         while True:
             ended = "the server ended it at once"
@@ -65,6 +71,7 @@ class KubernetesFeed:
                 ended = str(halt)
             if ended:
                 failures += 1
+                self._broken.setdefault(kind, datetime.now(UTC))
                 log.warning("watch interrupted", kind=kind, version=version, failures=failures, error=ended)
                 await asyncio.sleep(_pause(failures))
 
@@ -92,7 +99,11 @@ class KubernetesFeed:
             "timeoutSeconds": str(self._watch_s),
             **({"labelSelector": at.selector} if at.selector else {}),
         }
-        async for change in self._client.stream(at.path(self._only_in.get(kind, "")), query):
+
+        def opened() -> None:
+            self._broken.pop(kind, None)
+
+        async for change in self._client.stream(at.path(self._only_in.get(kind, "")), query, opened):
             if change["type"] == "ERROR":
                 raise refusal(change["object"].get("code", 500), change["object"])
             yield change

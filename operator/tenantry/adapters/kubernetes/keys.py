@@ -14,21 +14,21 @@ from tenantry.adapters.store.state_folder import KEY_BYTES
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled
 from tenantry.ports import Store
-from tenantry.rest.tokens import new_key
+from tenantry.rest.auth.tokens import new_key
 
 SECRET = Ref("Secret", SYSTEM_NAMESPACE, "tenantry-keys")
 MASTER = "master"
 SIGNING = "signing.jwk"
 
 
-class PlatformKeys(NamedTuple):
+class ClusterKeys(NamedTuple):
     """master: what fingerprints and marks are keyed by; signing: what tokens are signed by."""
 
     master: bytes
     signing: SigningKeys
 
 
-async def platform_keys(store: Store, issuer: str) -> PlatformKeys:
+async def platform_keys(store: Store, issuer: str) -> ClusterKeys:
     """The platform's keys, made where there are none. Raises a Stalled Halt (KeysUnreadable)."""
     try:
         return _read(await store.get(SECRET), issuer)
@@ -50,10 +50,10 @@ def _new() -> Document:
     }
 
 
-def _read(secret: Document, issuer: str) -> PlatformKeys:
+def _read(secret: Document, issuer: str) -> ClusterKeys:
     try:
         parts = {name: base64.b64decode(value) for name, value in secret["data"].items()}
-        return PlatformKeys(parts[MASTER], SigningKeys([OKPKey.import_key(orjson.loads(parts[SIGNING]))], issuer))
+        return ClusterKeys(parts[MASTER], SigningKeys([OKPKey.import_key(orjson.loads(parts[SIGNING]))], issuer))
     except Exception as error:
         message = f"Secret {SECRET.namespace}/{SECRET.name} does not hold the platform's keys: {error}"
         raise Halt(Stalled("KeysUnreadable", message, "Operator")) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from tenantry.adapters.kubernetes.client import Client
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, NotFound
 
 LASTS_S = 15.0
@@ -29,22 +29,30 @@ class LeaseLost(Exception):  # noqa: N818 - what happened, not what went wrong
 
 
 class Lease:
-    """One candidate's view of the lease."""
+    """One candidate's view of the lease. held: it holds the lease, by its own knowledge."""
 
     def __init__(self, client: Client, namespace: str, name: str, holder: str) -> None:
         self._client = client
-        self._namespace = namespace
-        self._name = name
+        self.namespace = namespace
+        self.name = name
         self._holder = holder
         self._seen: tuple[str, float] = ("", 0.0)
+        self.held = False
 
     async def acquire(self) -> None:
         """Returns once this candidate holds the lease."""
         while not await self._tried():  # noqa: ASYNC110 - it is another process that lets it go
             await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+        self.held = True
 
     async def keep(self) -> None:
         """Renews without end. Raises LeaseLost."""
+        try:
+            await self._keep()
+        finally:
+            self.held = False
+
+    async def _keep(self) -> None:
         renewed = time.monotonic()
         while True:
             await asyncio.sleep(EVERY_S)
@@ -55,7 +63,7 @@ class Lease:
                         continue
             except TimeoutError:
                 raise LeaseLost(f"the lease could not be renewed for {RENEWS_WITHIN_S:.0f} s") from None
-            raise LeaseLost("another holds the lease")
+            raise LeaseLost("another process holds the lease")
 
     async def release(self) -> None:
         """Lets the next candidate have it at once, where this one holds it."""
@@ -67,7 +75,7 @@ class Lease:
             log.warning("lease not released", error=str(halt))
 
     async def _tried(self) -> bool:
-        """Whether the lease is ours now."""
+        """Return True if the lease is ours now."""
         try:
             try:
                 found = await self._get()
@@ -96,7 +104,7 @@ class Lease:
         return holder in ("", self._holder) or now - since >= LASTS_S
 
     async def _renewed(self) -> bool:
-        """Whether it is still ours; waits through outages."""
+        """Return True if the lease is still ours; waits through outages."""
         while True:
             try:
                 found = await self._get()
@@ -114,15 +122,15 @@ class Lease:
 
     @property
     def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases"
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
     async def _get(self) -> dict[str, Any]:
-        return await self._client.request("GET", f"{self._collection}/{self._name}")
+        return await self._client.request("GET", f"{self._collection}/{self.name}")
 
     async def _put(self, found: dict[str, Any], spec: dict[str, Any]) -> None:
         body = self._body(spec)
         body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        await self._client.request("PUT", f"{self._collection}/{self._name}", body=body)
+        await self._client.request("PUT", f"{self._collection}/{self.name}", body=body)
 
     def _spec(self, transitions: int) -> dict[str, Any]:
         return {
@@ -134,7 +142,7 @@ class Lease:
         }
 
     def _body(self, spec: dict[str, Any]) -> dict[str, Any]:
-        metadata = {"name": self._name, "namespace": self._namespace}
+        metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from tenantry.adapters.kubernetes.client import JSON_PATCH, Client
-from tenantry.adapters.kubernetes.wire import endpoint, object_path, received
+from tenantry.adapters.kubernetes.client.http import JSON_PATCH, Client
+from tenantry.adapters.kubernetes.client.wire import endpoint, object_path, received
 from tenantry.adapters.store.rights import PLATFORM_ROLE, TENANT_ADMIN_ROLE, tenant_of
 from tenantry.adapters.store.semantics import STORES_OWN
+from tenantry.kinds.suggesting import suggesting
 from tenantry.model.facts import Caller
 from tenantry.model.resource import FIELD_MANAGER, Document, Held, Ref
 from tenantry.model.verdicts import Conflict, Forbidden, Invalid, NotFound, Problem
@@ -44,11 +45,14 @@ class KubernetesStore:
         metadata = {key: value for key, value in document["metadata"].items() if key not in STORES_OWN}
         at = endpoint(ref.kind)
         if at.namespaced and not ref.namespace:
-            raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} lives in a namespace"),))
+            raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} objects have a namespace"),))
         if not at.namespaced:
             metadata.pop("namespace", None)
         body = {**document, "metadata": metadata}
-        stored = await self._client.request("POST", at.path(ref.namespace), query=WRITE | self._dry, body=body)
+        try:
+            stored = await self._client.request("POST", at.path(ref.namespace), query=WRITE | self._dry, body=body)
+        except Invalid as refused:
+            raise suggesting(ref.kind, refused) from refused
         return received(stored, ref.kind)
 
     async def replace(self, document: Document, version: str) -> Document:
@@ -101,7 +105,10 @@ class KubernetesStore:
 
     async def _patch(self, ref: Ref, patch: Patch, subresource: str = "") -> Document:
         path = object_path(ref, subresource)
-        stored = await self._client.request("PATCH", path, query=WRITE | self._dry, body=patch, content_type=JSON_PATCH)
+        try:
+            stored = await self._client.request("PATCH", path, query=WRITE | self._dry, body=patch, content_type=JSON_PATCH)
+        except Invalid as refused:
+            raise suggesting(ref.kind, refused) from refused
         return received(stored, ref.kind)
 
     async def _bound_namespace(self, tenant: str) -> str:

@@ -1,121 +1,139 @@
 """A backup as one tar file: what it is of, what was declared, and the engine's files, databases as consistent copies.
 
 `backup.json`, `resources.yaml` (of an environment), `database/...` (a logical copy, of an engine on PostgreSQL), `engine/...`.
-The last is `manifest.json`, the SHA-256 of each. The declarations hold no secret; the engine's files and its database do.
+The last are `manifest.json`, the SHA-256 of each, and its signature. The declarations hold no secret; the engine's database does.
+Its own keys are in an archive that is encrypted only.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import tarfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import orjson
 import yaml
+from pydantic import ValidationError
 
-from tenantry.adapters.local.members import MANIFEST, MemberWriter, broken_member, scratch_folder
+from tenantry.adapters.age import encrypted
+from tenantry.adapters.local.members import MemberWriter, scratch_folder
+from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.store.state_folder import PASSWORD_FILE
-from tenantry.engine.ownership import ID_FILE
-from tenantry.engine.records import OWNER
-from tenantry.model.facts import EngineRef
-from tenantry.model.resource import Document, format_time, parse_time, ref_of
-from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
+from tenantry.engine.sealing import OWN_KEYS
+from tenantry.engine.sql.files import BACKED_UP, ID_FILE
+from tenantry.kinds.environment.spec import Environment
+from tenantry.model.facts import Backup
+from tenantry.model.resource import Document, format_time, ref_of
+from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, path_text
+from tenantry.model.wording import reason_of
 from tenantry.rest.disk import make_durable
-from tenantry.rest.yaml_depth import deep_line
 
-FORMAT = 2
-UNPROTECTED = 1
-"""The format of archives without digests."""
+FORMAT = 3
+UNSIGNED = 2
+"""The format of archives that have digests, and nobody signed them."""
 ABOUT = "backup.json"
 RESOURCES = "resources.yaml"
 ENGINE = "engine"
 DATABASE = "database"
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
-LARGEST_TEXT = 16 << 20
-"""Bytes of what is parsed of an archive."""
 ATTEMPTS = 5
-DEEPEST = 64
-"""Folders of a member's name at most; a package of ours has fewer."""
-MOST_LEVELS = 128
-"""Levels of what is declared; PyYAML's own loader recurses, and what a Source declares has half of them at most."""
 _MAGIC = b"SQLite format 3\x00"
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
-OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE, PASSWORD_FILE)
-"""What a folder holds beside an engine: for the process that serves it, the file system, its database and its `admin`."""
+OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE, PASSWORD_FILE, KEY_FILE, BACKED_UP)
+"""Files beside those of the engine: of the process that serves it, the file system, its database, `admin`, and backups."""
+_OWN_KEYS = frozenset(f"{ENGINE}/{name}" for name in OWN_KEYS)
 Members = Callable[[Path], Generator[str]]
-"""Writes one member of the logical copy of a database after the other to that file, and tells its name."""
-
-
-@dataclass(frozen=True)
-class Backup:
-    """What an archive says of itself. documents: the Environment comes first; database: sqlite or postgresql."""
-
-    ref: EngineRef
-    taken: datetime
-    documents: tuple[Document, ...]
-    database: str = SQLITE
+"""Write the members of a database's logical copy to that file, one after the other, and yield the name of each."""
 
 
 class _Moved(Exception):  # noqa: N818 - it ends an attempt
     """A file went away while the engine's files were copied."""
 
 
-def write(backup: Backup, folder: Path, target: Path) -> None:
-    """Writes an archive of the engine's folder by one rename; it is durable on return. Blocks. Raises OSError, sqlite3.Error,
-    and a Transient Halt when the files do not stand still for the moment that it takes to list them."""
-    pack({ABOUT: _about(backup), RESOURCES: to_yaml(backup.documents)}, folder, target)
+class Packing(NamedTuple):
+    """The keys of an archive: the one that signs it, and public keys of age that it is encrypted to; in clear for none.
+
+    keys: in clear, it holds the engine's own keys all the same.
+    """
+
+    key: ArchiveKey
+    recipients: Sequence[str] = ()
+    keys: bool = False
+
+    def leaves_out(self, member: str) -> bool:
+        """Return True for a key with which a reader of the archive could act as the engine."""
+        return member in _OWN_KEYS and not (self.recipients or self.keys)
 
 
-def pack(texts: Mapping[str, bytes], folder: Path, target: Path, database: Members | None = None) -> None:
+def write(backup: Backup, folder: Path, target: Path, packing: Packing, database: Members | None = None) -> None:
+    """Writes an archive of the engine's folder by one rename; it is durable on return. Blocks. Raises Invalid (the keys),
+    OSError, sqlite3.Error, and a Transient Halt when the files do not stand still for the moment that it takes to list them."""
+    pack({ABOUT: about_of(backup), RESOURCES: to_yaml(backup.documents)}, folder, target, packing, database)
+
+
+def pack(texts: Mapping[str, bytes], folder: Path, target: Path, packing: Packing, database: Members | None = None) -> None:
     """The same with those texts before it, and with the copy of a database that is not in the folder."""
     with appearing(target) as unfinished:
         for _ in range(ATTEMPTS):
             try:
-                with _durable(unfinished) as file, tarfile.open(fileobj=file, mode="w") as tar:
-                    _write(texts, folder, tar, unfinished.parent / "database", database)
+                with durable(unfinished) as file:
+                    _write(texts, folder, file, unfinished.parent / "database", packing, database)
             except _Moved:
                 continue
             return
         raise _busy(folder)
 
 
-def stream(texts: Mapping[str, bytes], folder: Path, out: BinaryIO, scratch: Path, database: Members | None = None) -> None:
+def stream(
+    texts: Mapping[str, bytes], folder: Path, out: BinaryIO, scratch: Path, packing: Packing, database: Members | None = None
+) -> None:
     """The same to a pipe. What was written before it raised is no archive, and does not look like one: its end is missing.
 
     scratch: a folder with room for the largest database or table once more.
     """
     with scratch_folder(scratch) as inner:
-        tar = tarfile.open(fileobj=out, mode="w|")  # noqa: SIM115 - closed, it would get its end though it is none
         try:
-            _write(texts, folder, tar, inner / "database", database)
+            _write(texts, folder, out, inner / "database", packing, database)
         except _Moved as error:
             raise _busy(folder) from error
-        tar.close()
 
 
-def complete(engine: Path, ref: EngineRef, documents: Sequence[Document], target: Path) -> None:
-    """Makes an engine's archive that of its environment, by one rename; it is durable on return. Blocks.
+def mark_backed_up(folder: Path) -> None:
+    """Note in an engine's folder that it was backed up now. A folder that cannot be written, such as a snapshot, has no mark."""
+    with suppress(OSError):
+        (folder / BACKED_UP).touch(mode=0o600)
 
-    Raises Invalid, OSError."""
-    check(engine, unprotected=True)  # an engine of the release before has just written it
-    with appearing(target) as unfinished, _opened(engine) as (source, about), _durable(unfinished) as file:
-        taken, database = parse_time(about["takenAt"]), str(about.get("database", SQLITE))
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            writer = MemberWriter(tar)
-            writer.text(ABOUT, _about(Backup(ref, taken, (), database)))
-            writer.text(RESOURCES, to_yaml(documents))
-            for member in source:
-                if member.name not in (ABOUT, RESOURCES, MANIFEST):
-                    writer.member(member, _member(source, member.name))
-            writer.end()
+
+@contextmanager
+def writing(out: BinaryIO, packing: Packing) -> Iterator[MemberWriter]:
+    """Writes an archive to a stream; signed and ended when the block ends well. Raises Invalid, OSError."""
+    with encrypted(out, packing.recipients) as plain:
+        tar = tarfile.open(fileobj=_Forward(plain), mode="w")  # type: ignore[call-overload]  # noqa: SIM115 - see below
+        writer = MemberWriter(tar)
+        yield writer
+        writer.end(packing.key)
+        tar.close()  # after an error it must not get its end: it is no archive then
+
+
+class _Forward:
+    """A stream that is only written; tarfile's own for pipes writes what it holds once more when it is collected."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._at = 0
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, block: bytes) -> int:
+        self._out.write(block)
+        self._at += len(block)
+        return len(block)
 
 
 @contextmanager
@@ -128,92 +146,34 @@ def appearing(target: Path) -> Iterator[Path]:
         make_durable(target.parent)
 
 
-def check(path: Path, *, unprotected: bool = False) -> None:
-    """Compares every member with its digest, before anything is written. Blocks. Raises Invalid, OSError.
-
-    unprotected: an archive of a release that wrote no digests is taken as it is.
-    """
-    with _opened(path) as (tar, about):
-        if about["format"] == UNPROTECTED:
-            if not unprotected:
-                raise _refused(path, "is of a release that wrote no digests: a damaged one is not noticed; use --unprotected")
-            return
-        reason = broken_member(tar)
-    if reason:
-        raise _refused(path, reason)
-
-
-def protected(path: Path, target: Path) -> None:
-    """Writes an archive without digests anew, with those of what it holds now. Blocks. Raises Invalid, OSError."""
-    with _opened(path) as (source, about), _durable(target) as file, tarfile.open(fileobj=file, mode="w") as tar:
-        writer = MemberWriter(tar)
-        for member in source:
-            if member.name == ABOUT:
-                writer.text(ABOUT, orjson.dumps({**about, "format": FORMAT}, option=orjson.OPT_INDENT_2))
-            elif member.name != MANIFEST:
-                writer.member(member, _member(source, member.name))
-        writer.end()
-
-
-def read(path: Path) -> Backup:
-    """What the archive says of itself. Blocks. Raises Invalid for what is no archive of ours, OSError."""
-    try:
-        with _opened(path) as (tar, about):
-            documents = _declared(path, _text(tar, RESOURCES))
-            ref = EngineRef(str(about["namespace"]), str(about["name"]), str(about["id"]))
-            backup = Backup(ref, parse_time(about["takenAt"]), documents, str(about.get("database", SQLITE)))
-    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise _refused(path, f"is no backup: {_first_line(error)}") from error
-    kinds = [each.get("kind") if isinstance(each, dict) else None for each in documents]
-    if kinds[:1] != ["Environment"] or not {*kinds} <= {"Environment", "App", "Identity", "IdentityProvider"}:
-        raise _refused(path, f"is no backup: {RESOURCES} must hold an Environment and its contents")
-    return backup
-
-
-def _declared(path: Path, text: bytes) -> tuple[Document, ...]:
-    if line := deep_line(text, MOST_LEVELS):
-        raise _refused(path, f"{RESOURCES}:{line} is nested deeper than {MOST_LEVELS} levels")
-    return tuple(yaml.safe_load_all(text))
-
-
-def database_of(path: Path) -> str:
-    """Of what kind the engine's database was: sqlite or postgresql. Blocks. Raises Invalid, OSError."""
-    with _opened(path) as (_, about):
-        return str(about.get("database", SQLITE))
-
-
-@contextmanager
-def members(path: Path) -> Iterator[Callable[[str], BinaryIO]]:
-    """Reads members of the logical copy, by name, KeyError where there is none. Raises Invalid, OSError."""
-    with _opened(path) as (tar, _):
-        yield lambda name: _member(tar, f"{DATABASE}/{name}")
-
-
-def unpack(path: Path, folder: Path, *, database: str = SQLITE) -> None:
-    """Unpacks the engine's files into a folder, which it makes; all are durable on return. Blocks. Raises Invalid, OSError.
-
-    database: of what kind it is to be; with postgresql the archive may hold a logical copy, which is not unpacked.
-    """
-    folder.mkdir(mode=0o700)
-    try:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                beside = database != SQLITE and member.name.startswith(f"{DATABASE}/")
-                if not beside and member.name not in (ABOUT, RESOURCES, MANIFEST):
-                    _unpack(path, tar, member, folder)
-    except tarfile.TarError as error:
-        raise _refused(path, f"is broken: {error}") from error
-    for inner in (folder, *(each for each in folder.rglob("*") if each.is_dir())):
-        make_durable(inner)
-
-
 def mark_of(backup: Backup) -> str:
     """`<environment id>@<when it was taken>`: no two archives have the same."""
     return f"{backup.ref.id}@{format_time(backup.taken)}"
 
 
+def environment_of(backup: Backup) -> Environment:
+    """Return the archived Environment. Raises Invalid unless it is one."""
+    try:
+        return Environment.model_validate(backup.documents[0])
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        where = [".".join(map(str, (RESOURCES, *each["loc"]))) for each in found]
+        raise Invalid(tuple(Problem(*each) for each in zip(where, map(reason_of, found), strict=True))) from error
+
+
+def misfit(backup: Backup) -> str:
+    """Return the reason that no engine of its Environment can take that archive, `""` if one can. Raises Invalid."""
+    engine = environment_of(backup).spec.engine
+    if engine.external is not None:
+        return "its Environment has an external engine, and nothing is restored into those"
+    wanted = SQLITE if engine.database is None else POSTGRESQL
+    if wanted != backup.database:
+        return f"is of an engine on {backup.database}, and its Environment declares one on {wanted}"
+    return ""
+
+
 def joined(documents: Sequence[Document], earlier: Sequence[Document]) -> tuple[Document, ...]:
-    """What is declared, and of what was remembered the rest: an interrupted deletion has removed some of it."""
+    """Return the declarations, and the remembered ones that an interrupted deletion has removed."""
     now = {ref_of(each): each for each in documents}
     return (*now.values(), *(each for each in earlier if ref_of(each) not in now))
 
@@ -223,59 +183,36 @@ def to_yaml(documents: Sequence[Document]) -> bytes:
     return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, encoding="utf-8")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, Mapping[str, Any]]]:
-    """A whole archive, and what it says of itself. Raises Invalid, OSError."""
-    try:
-        with tarfile.open(path) as tar:
-            yield tar, _said(path, tar)
-    except tarfile.TarError as error:
-        raise _refused(path, f"is no backup: {_first_line(error)}") from error
-
-
-def _said(path: Path, tar: tarfile.TarFile) -> Mapping[str, Any]:
-    try:
-        about: Mapping[str, Any] = orjson.loads(_text(tar, ABOUT))
-        format_ = about["format"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _refused(path, f"is no backup: {_first_line(error)}") from error
-    if format_ not in (UNPROTECTED, FORMAT):
-        raise _refused(path, f"format {format_} is not known to this release")
-    if not _ends(tar):
-        raise _refused(path, "is broken: its end is missing")
-    names = tar.getnames()
-    if len(names) != len(set(names)):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _refused(path, f"{twice[:100]!r} is in it twice")
-    return about
-
-
-def _write(texts: Mapping[str, bytes], folder: Path, tar: tarfile.TarFile, copy: Path, database: Members | None) -> None:
-    writer = MemberWriter(tar)
-    for name, content in texts.items():
-        writer.text(name, content)
-    _add_engine(writer, folder, copy, database)
-    writer.end()
+def _write(
+    texts: Mapping[str, bytes], folder: Path, out: BinaryIO, copy: Path, packing: Packing, database: Members | None
+) -> None:
+    with writing(out, packing) as writer:
+        for name, content in texts.items():
+            writer.text(name, content)
+        _add_engine(writer, folder, copy, packing, database)
 
 
 @contextmanager
-def _durable(path: Path) -> Iterator[BinaryIO]:
+def durable(path: Path) -> Iterator[BinaryIO]:
     """The file for its owner alone, anew; durable when the block ends well."""
-    with open(path, "wb", opener=_private) as file:
+    with open(path, "wb", opener=private) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
 
 
 def _busy(folder: Path) -> Halt:
-    return Halt(Transient("EngineBusy", f"the files of the engine in {folder} change all the time; try again"))
+    return Halt(Transient("EngineBusy", f"the files of the engine in {path_text(folder)} keep changing; try again"))
 
 
-def _add_engine(writer: MemberWriter, folder: Path, copy: Path, database: Members | None) -> None:
+def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing, database: Members | None) -> None:
     """The databases first: their records name files, which are there before the record is, and go after it.
 
     So it is whole unless a file went in between. Raises _Moved then.
     """
+    from tenantry.engine.data.live.triggers import remove_log  # with SQLAlchemy: a platform starts without it
+    from tenantry.engine.records import OWNER
+
     before = set(_files(folder))
     if database is not None:
         with closing(database(copy)) as names:
@@ -288,9 +225,12 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, database: Member
             source.backup(target)
             # What is restored is the database of the engine that starts with it.
             target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
+            remove_log(target)
         writer.file(copy, _inside(path, folder))
     copied = set(_files(folder))
     for path in sorted(copied.difference(databases)):
+        if packing.leaves_out(_inside(path, folder)):
+            continue
         try:
             writer.file(path, _inside(path, folder))
         except FileNotFoundError as error:
@@ -320,57 +260,14 @@ def _inside(path: Path, folder: Path) -> str:
     return f"{ENGINE}/{path.relative_to(folder).as_posix()}"
 
 
-def _about(backup: Backup) -> bytes:
+def about_of(backup: Backup) -> bytes:
+    """The content of backup.json."""
     ref = backup.ref
     about = {"format": FORMAT, "id": ref.id, "namespace": ref.namespace, "name": ref.name}
     about |= {"takenAt": format_time(backup.taken), "database": backup.database}
     return orjson.dumps(about, option=orjson.OPT_INDENT_2)
 
 
-def _text(tar: tarfile.TarFile, name: str) -> bytes:
-    if tar.getmember(name).size > LARGEST_TEXT:
-        raise ValueError(f"{name} is no file of at most {LARGEST_TEXT} bytes")
-    return _member(tar, name).read()
-
-
-def _member(tar: tarfile.TarFile, name: str) -> BinaryIO:
-    file = tar.extractfile(name)
-    if file is None:
-        raise KeyError(f"{name} is no file")
-    return cast(BinaryIO, file)
-
-
-def _ends(tar: tarfile.TarFile) -> bool:
-    """Is the block of zeros there that ends an archive? One that is cut off between two members looks whole but for that."""
-    tar.getmembers()
-    file = cast(BinaryIO, tar.fileobj)
-    file.seek(tar.offset)
-    return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
-
-
-def _unpack(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    parts = PurePosixPath(member.name).parts
-    source = tar.extractfile(member) if member.isreg() else None
-    if source is None or parts[0] != ENGINE or len(parts) < 2 or ".." in parts:
-        raise _refused(path, f"{member.name[:100]!r} has no place in a backup")
-    if len(parts) > DEEPEST:
-        raise _refused(path, f"{member.name[:100]!r} lies deeper than {DEEPEST} folders")
-    target = folder.joinpath(*parts[1:])
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(target, "xb", opener=_private) as out:
-        shutil.copyfileobj(source, out)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _private(path: str, flags: int) -> int:
+def private(path: str, flags: int) -> int:
+    """Opens a file that is readable by its owner alone."""
     return os.open(path, flags, 0o600)
-
-
-def _refused(path: Path, reason: str) -> Invalid:
-    return Invalid((Problem(str(path), reason),))
-
-
-def _first_line(error: Exception) -> str:
-    """tarfile tells of each compression that it tried in a line of its own."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")

@@ -5,16 +5,33 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
 import yaml
 
-from tenantry.adapters.local.archives import POSTGRESQL, SQLITE, Backup, check, database_of, joined, mark_of, read, to_yaml, write
+from tenantry.adapters.local.archives import (
+    POSTGRESQL,
+    SQLITE,
+    Packing,
+    environment_of,
+    joined,
+    mark_backed_up,
+    mark_of,
+    misfit,
+    to_yaml,
+    write,
+)
+from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.reading import Checked, check, holds_rows, members, read
+from tenantry.adapters.local.server_copies import check_empty, dump, load
+from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
-from tenantry.model.facts import BackupFacts, EngineRef
+from tenantry.model.facts import Backup, BackupFacts, EngineRef, Trust
 from tenantry.model.resource import Document, format_time
 from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound, Problem
 from tenantry.rest.disk import make_durable
@@ -23,28 +40,50 @@ KEEP = timedelta(days=30)
 ARCHIVE = ".tar"
 DECLARED = ".yaml"
 Declared = Callable[[EngineRef], Sequence[Document]]
-"""What is declared of an environment now, without state and secrets: the Environment, then its contents."""
+"""Return the present declarations of an environment, without state and secrets: the Environment, then its contents."""
 log = structlog.get_logger(__name__)
 
 
 class Backups:
-    """Writes, lists and stages archives. keep: how long one of a removed engine stays."""
+    """Writes, lists and stages archives. keep: how long one of a removed engine stays; key_file: of the key that signs them.
 
-    def __init__(self, state: Path, folders: EngineFolders, declared: Declared, keep: timedelta = KEEP) -> None:
+    keys: the engines' own keys are in those that are not encrypted, too.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        folders: EngineFolders,
+        declared: Declared,
+        keep: timedelta = KEEP,
+        databases: Databases | None = None,
+        key_file: Path | None = None,
+        keys: bool = False,
+    ) -> None:
+        self._databases = databases
         self.folder = state / "backups"
         self.staging = Staging(state)
         self._folders = folders
         self._declared = declared
         self._keep = keep
+        self._key = ArchiveKey(key_file or state / KEY_FILE)
+        self._keys = keys
 
-    async def write(self, ref: EngineRef, target: Path) -> BackupFacts:
-        """Backs an engine up while it runs. Raises NotFound (no engine of this host), Halt, OSError."""
+    async def write(self, ref: EngineRef, target: Path, recipients: Sequence[str]) -> BackupFacts:
+        """Backs an engine up while it runs. recipients: public keys of age. Raises NotFound (no engine of this host), Halt,
+        OSError."""
         record = self._folders.find(ref)
         if record is None:
             raise NotFound(f"environment {ref.namespace}/{ref.name} has no engine on this host, so there is nothing to back up")
-        backup = Backup(record.ref, datetime.now(UTC), tuple(self._declared(ref)))
-        await asyncio.to_thread(write, backup, self._folders.folder(ref.id), target)
-        return await asyncio.to_thread(facts_of, target, "")
+        url = await self._databases.pinned(record.spec) if self._databases is not None and record.database_mark else None
+        kind, copy = (POSTGRESQL, partial(dump, url)) if url is not None else (SQLITE, None)
+        backup = Backup(record.ref, datetime.now(UTC), tuple(self._declared(ref)), kind)
+        packing = Packing(self._key, recipients, self._keys)
+        folder = self._folders.folder(ref.id)
+        await asyncio.to_thread(write, backup, folder, target, packing, copy)
+        await asyncio.to_thread(mark_backed_up, folder)
+        signed = replace(backup, signer=await asyncio.to_thread(self._key.public))
+        return await asyncio.to_thread(facts_of, signed, target)
 
     async def remember(self, record: EngineRecord) -> bool:
         """Before its contents go, keeps what is declared of an environment. False when they are gone already."""
@@ -54,28 +93,34 @@ class Backups:
         await asyncio.to_thread(self._remember, record, documents)
         return True
 
+    async def needs(self, record: EngineRecord) -> tuple[int, int]:
+        """Bytes of the archives of the engine's namespace, and of what an archive of the engine would add at most."""
+        kept = sum(facts.size for facts in await self.kept() if facts.namespace == record.ref.namespace)
+        return kept, await asyncio.to_thread(self._size, record)
+
     async def archive(self, record: EngineRecord) -> None:
         """Keeps the engine itself, once for each incarnation, with all that was remembered. Raises Halt, OSError."""
         await asyncio.to_thread(self._archive, record, self._declared(record.ref))
 
     async def kept(self) -> tuple[BackupFacts, ...]:
-        """The archives of removed engines, the newest first. What is none is told in the log."""
+        """Return the archives of removed engines, the newest first. Other files are logged."""
         return await asyncio.to_thread(self._list)
 
-    async def find(self, given: str) -> Path:
-        """The file of that path, or the newest archive of the environment with that id. Raises NotFound."""
+    async def find(self, given: str, trust: Trust) -> Checked:
+        """The file of that path, or the newest archive of the environment with that id. Raises NotFound, Invalid, OSError."""
+        trust = trust.with_key(await asyncio.to_thread(self._key.public))
         if await asyncio.to_thread(Path(given).is_file):
-            return Path(given)
+            return await asyncio.to_thread(check, Path(given), trust)
         for facts in await self.kept():
             if facts.id == given:
-                return Path(facts.path)
+                return await asyncio.to_thread(check, Path(facts.path), trust)
         raise NotFound(f"{given}: no such file, and no backup of an environment with that id; see `tenantry backups`")
 
-    async def read(self, archive: Path) -> Backup:
+    async def read(self, archive: Checked) -> Backup:
         """Raises Invalid, OSError."""
         return await asyncio.to_thread(read, archive)
 
-    async def stage(self, archive: Path, ref: EngineRef) -> None:
+    async def stage(self, archive: Checked, ref: EngineRef) -> None:
         """Lays the engine's files ready for the first deploy of that environment. Raises AlreadyExists while an engine of
         that id is kept here, Invalid, Halt, OSError."""
         if self._folders.find(ref) is not None:
@@ -83,18 +128,38 @@ class Backups:
                 f"this host keeps an engine of environment {ref.namespace}/{ref.name} with id {ref.id}: "
                 "declare the Environment with that spec.id to have it back as it is"
             )
-        if await asyncio.to_thread(database_of, archive) != SQLITE:
-            problem = f"is of an engine on {POSTGRESQL}; engines of this host are on {SQLITE}: restore it on a cluster"
-            raise Invalid((Problem(str(archive), problem),))
-        await asyncio.to_thread(check, archive)
+        backup = await self.read(archive)
+        problem = misfit(backup)
+        if problem:
+            raise Invalid((Problem(str(archive.path), problem),))
+        if await asyncio.to_thread(holds_rows, archive):
+            await asyncio.to_thread(check_empty, await self._database(backup, ref))
         await asyncio.to_thread(self.staging.put, archive, ref)
 
-    def mark(self, archive: Path, backup: Backup) -> str:
+    def mark(self, archive: Checked, backup: Backup) -> str:
         """`<environment id>@<when it was taken>`."""
         return mark_of(backup)
 
-    async def fill(self, archive: Path, ref: EngineRef) -> None:
-        """Nothing: what is staged is taken in by the first deploy."""
+    async def fill(self, archive: Checked, ref: EngineRef) -> None:
+        """Puts the rows of an engine on a server into its database; the rest is taken in by the first deploy. Idempotent.
+
+        Raises Invalid (the database holds an engine), Halt, OSError.
+        """
+        mark = await asyncio.to_thread(self.staging.waiting_rows, ref)
+        if mark:
+            url = await self._database(await self.read(archive), ref)
+            await asyncio.to_thread(_load, archive, url, mark)
+            await asyncio.to_thread(self.staging.end_rows, ref)
+
+    async def _database(self, backup: Backup, ref: EngineRef) -> str:
+        """Return the URL in the Secret that the archive's Environment names, in the namespace of the restored one.
+
+        Raises Invalid (this host serves no databases), Halt.
+        """
+        declared = environment_of(backup).spec.engine.database
+        if self._databases is None or declared is None:
+            raise Invalid((Problem("spec.engine.database", "is not served here: restore it on the host of its engine"),))
+        return await self._databases.pinned_url(ref.namespace, declared.secret_ref.name, declared.secret_ref.key)
 
     async def run(self, period_s: float) -> None:
         """Removes what need not be kept any more, now and every period, without end."""
@@ -126,12 +191,20 @@ class Backups:
         folder = self._folders.folder(record.ref.id)
         target = self._path(record, ARCHIVE)
         if folder.exists() and not target.exists():  # never opened: it holds nothing
-            backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents))
-            write(backup, folder, target)
+            kind = POSTGRESQL if record.database_mark else SQLITE  # its rows stay where they are: that database is the tenant's
+            backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents), kind)
+            write(backup, folder, target, Packing(self._key, keys=self._keys))
         self._path(record, DECLARED).unlink(missing_ok=True)
 
+    def _size(self, record: EngineRecord) -> int:
+        """Return 0 if the archive exists, or if the engine was never opened and holds nothing."""
+        if self._path(record, ARCHIVE).exists():
+            return 0
+        folder = self._folders.folder(record.ref.id)
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
     def _all(self, record: EngineRecord, documents: Sequence[Document]) -> tuple[Document, ...]:
-        """What is declared, with what was remembered of it."""
+        """Return the declarations, with the remembered ones."""
         path = self._path(record, DECLARED)
         return joined(documents, tuple(yaml.safe_load_all(path.read_bytes())) if path.exists() else ())
 
@@ -144,7 +217,7 @@ class Backups:
         for path in _files(self.folder, ARCHIVE):
             try:
                 until = datetime.fromtimestamp(path.stat().st_mtime, UTC) + self._keep
-                found.append(facts_of(path, format_time(until.replace(microsecond=0))))
+                found.append(facts_of(read(path), path, format_time(until.replace(microsecond=0))))
             except FileNotFoundError:  # swept meanwhile
                 continue
             except (Invalid, OSError) as error:
@@ -152,12 +225,16 @@ class Backups:
         return tuple(sorted(found, key=lambda facts: facts.taken, reverse=True))
 
 
-def facts_of(path: Path, kept_until: str) -> BackupFacts:
-    """What an archive is. Blocks. Raises Invalid, OSError."""
-    backup = read(path)
-    ref = backup.ref
+def facts_of(backup: Backup, path: Path, kept_until: str = "") -> BackupFacts:
+    """Return the facts of an archive of it. Blocks. Raises OSError."""
+    ref, size = backup.ref, path.stat().st_size
     taken = format_time(backup.taken)
-    return BackupFacts(ref.id, ref.namespace, ref.name, taken, path.stat().st_size, kept_until, str(path.absolute()))
+    return BackupFacts(ref.id, ref.namespace, ref.name, taken, size, kept_until, str(path.absolute()), backup.signer)
+
+
+def _load(archive: Checked, url: str, mark: str) -> None:
+    with members(archive) as member:
+        load(url, member, mark)
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:

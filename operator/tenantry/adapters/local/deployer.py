@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from tenantry.adapters.local.backups import Backups
-from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.data_loss.survey import DataSurvey
+from tenantry.adapters.local.databases import Databases
+from tenantry.adapters.local.folders import NOTHING_SENT, EngineFolders, EngineRecord, SentFacts
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.quotas import CheckArchive, unlimited
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.rest.release import VERSION
@@ -21,7 +24,8 @@ _ENGINE_IDS = uuid.UUID("0b0d7a1c-6c1e-4d0e-9a55-5b3f1c1e7a42")
 
 
 class LocalDeployer:
-    """ports.Deployer over EngineFolders. `closed` closes an engine of this process, and keeps it closed while it is held."""
+    """ports.Deployer over EngineFolders. `closed` closes an engine of this process, and keeps it closed while it is held.
+    `try_open` opens one as a record says, and closes it."""
 
     provider = "Local"
 
@@ -31,21 +35,29 @@ class LocalDeployer:
         backups: Backups,
         base_url: str,
         closed: Callable[[str], AbstractAsyncContextManager[None]],
+        databases: Databases,
+        try_open: Callable[[EngineRecord], Awaitable[None]],
+        survey: DataSurvey,
+        check_archive: CheckArchive = unlimited,
     ) -> None:
         self._folders = folders
         self._backups = backups
         self._base_url = base_url.rstrip("/")
         self._closed = closed
+        self._databases = databases
+        self._try_open = try_open
+        self._survey = survey
+        self._check_archive = check_archive
         self._pending: list[tuple[EngineRecord, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
-        """What this host serves for the environment; namespace, name and id must all match."""
+        """Return the environment's engine on this host; namespace, name and id must all match."""
         record = self._folders.find(ref)
         if record is not None:
             return self._facts(record)
         lost = self._folders.lost(ref)
-        return replace(self._facts(lost[0]), status="FAILED", missing=f"{lost[1]} is not there") if lost else None
+        return replace(self._facts(lost[0]), status="FAILED", missing=str(lost[1])) if lost else None
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """`<base url>/e/<tenant slug>/<environment slug>`, the same in every region."""
@@ -55,19 +67,33 @@ class LocalDeployer:
         """Makes or updates the engine's folder; its database is made when it is first opened.
 
         Deploys that are under way at the same time share one fsync of the common directory. The engine takes the password of
-        `admin` from the Secret by itself, whenever `admin` signs in.
+        `admin` from the Secret by itself, whenever `admin` signs in. A database on a server is entered here, so that what is
+        wrong with it shows on the environment.
         """
+        await self.hold(spec, admin_secret, NOTHING_SENT)
+
+    async def hold(self, spec: EngineSpec, admin_secret: Ref, sent: SentFacts) -> None:
+        """Deploy the engine with the facts that were sent to its pool. An open engine is closed if its URL has changed."""
         current = self._folders.find(spec.ref)
-        if current and (current.spec, current.admin_secret) == (spec, admin_secret):
+        if current is not None and current.sent.fingerprint == sent.fingerprint:
+            sent = sent._replace(password=current.sent.password)  # the same password has another hash each time
+        mark = self._databases.mark(spec)
+        held = current.database_mark if current else ""
+        if current and _matter(current, held) == (spec, admin_secret, mark, spec.ref.route, sent):
             return
         if current is None and self._backups.staging.holds(spec.ref.id):
             await self._take_in(spec.ref)
-        record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC))
-        if current is None and self._folders.lost(spec.ref):
+        record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC), held, sent=sent)
+        moved = current is not None and current.sent.url != sent.url
+        if moved or (current is None and self._folders.lost(spec.ref)):
             async with self._closed(spec.ref.id):  # an open engine would go on missing its old database
                 await self._save(record)
         else:
             await self._save(record)
+        if mark != held:
+            await self._try_open(record)
+            async with self._closed(spec.ref.id):  # an open engine would go on with the database of before
+                await self._save(replace(record, database_mark=mark))
 
     async def _save(self, record: EngineRecord) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -80,9 +106,11 @@ class LocalDeployer:
         """`<backups>/<environment id>-<creation of the engine>.tar`, once for each incarnation of the engine.
 
         While the environment has contents, only what is declared is kept: the archive is of the engine's last state.
+        Raises QuotaReached.
         """
         record = self._folders.find(ref)
         if record is not None and not await self._backups.remember(record):
+            self._check_archive(ref.namespace, *await self._backups.needs(record))
             await self._backups.archive(record)
 
     async def undeploy(self, ref: EngineRef) -> None:
@@ -92,16 +120,24 @@ class LocalDeployer:
         if trash:
             await asyncio.to_thread(self._folders.discard, trash)
 
+    async def withdraw(self, ref: EngineRef) -> None:
+        """Serves the engine under no path. Requests under way end with the engine, which is closed."""
+        record = self._folders.find(ref)
+        if record is None or record.withdrawn:
+            return
+        async with self._closed(ref.id):
+            await self._save(replace(record, withdrawn=True))
+
     async def changes(self) -> AsyncIterator[EngineRef]:
-        """Nothing, without end: engines of this process change only by this deployer."""
-        await asyncio.Event().wait()
-        yield EngineRef("", "", "")  # pragma: no cover - makes this an asynchronous generator
+        """Engines whose data vanished or came back: all other changes are this deployer's own."""
+        async for ref in self._survey.changes():
+            yield ref
 
     async def _take_in(self, ref: EngineRef) -> None:
         try:
             await asyncio.to_thread(self._backups.staging.take, ref, self._folders.folder(ref.id))
         except OSError as error:
-            raise Halt(Transient("StateFolder", f"the restored engine cannot be taken in: {error}")) from error
+            raise Halt(Transient("StateFolder", f"the restored engine cannot be registered: {error}")) from error
 
     async def _write_pending(self) -> None:
         while self._pending:
@@ -117,19 +153,32 @@ class LocalDeployer:
                 _settle(batch, None)
 
     def _facts(self, record: EngineRecord) -> EngineFacts:
+        """spec is None until the engine has been on the database that is declared now, and while its host is withdrawn: it
+        is deployed again."""
         ref = record.ref
+        entered = record.database_mark == self._databases.mark(record.spec)
         environment = f"local/{ref.id}"
         return EngineFacts(
             id=str(uuid.uuid5(_ENGINE_IDS, ref.id)),
             name=f"engine-{ref.slug}",
-            status="RUNNING",
-            url=self.preview(record.spec.region, ref.tenant_slug, ref.slug),
+            status="RUNNING" if entered or record.database_mark else "PENDING",
+            url=record.sent.url or self.preview(record.spec.region, ref.tenant_slug, ref.slug),
             external_id=f"{environment}/engine",
             environment_external_id=environment,
             created_at=record.created_at,
-            spec=record.spec,
+            spec=record.spec if entered and not record.withdrawn else None,
+            altered=() if entered else ("the URL of its database has changed",),
             version=VERSION,
+            place=self._folders.place(record),
+            route=record.route,
+            credential=record.sent.fingerprint,
+            pool=record.spec.pool,
         )
+
+
+def _matter(record: EngineRecord, mark: str) -> tuple[object, ...]:
+    """Return what a deploy compares. mark: of the database that it was opened on."""
+    return record.spec, record.admin_secret, mark, record.route, record.sent
 
 
 def _settle(batch: list[tuple[EngineRecord, asyncio.Future[None]]], error: Exception | None) -> None:

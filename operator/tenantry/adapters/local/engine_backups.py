@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 import orjson
 
+from tenantry.adapters.age import is_encrypted
 from tenantry.adapters.local.archives import (
     ABOUT,
     FORMAT,
@@ -21,65 +22,73 @@ from tenantry.adapters.local.archives import (
     POSTGRESQL,
     SQLITE,
     Members,
-    check,
-    database_of,
-    members,
+    Packing,
+    mark_backed_up,
     pack,
     stream,
-    unpack,
 )
+from tenantry.adapters.local.half_restored import MARK, refuse_half_restored
+from tenantry.adapters.local.members import scratch_folder
+from tenantry.adapters.local.reading import Checked, check, in_clear, members, unpack
+from tenantry.adapters.local.server_copies import check_empty, dump, load
+from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.store.state_folder import FolderLock
-from tenantry.engine.database import FILE
-from tenantry.engine.logical.dump import dump
-from tenantry.engine.logical.load import check_empty, load
 from tenantry.engine.logical.session import is_postgresql
+from tenantry.engine.sealing import Sealing
+from tenantry.engine.sql.files import FILE
+from tenantry.model.facts import Trust
 from tenantry.model.resource import format_time
-from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+from tenantry.model.verdicts import Invalid, Problem
 from tenantry.rest.disk import make_durable
 
 # All are passed over by backups. While the mark is there, the folder and the database may hold half of a restore.
-_MARK = "restoring.tmp"
 _FILES = "restoring.part"
 _UNTOLD = "restoring-mark.tmp"
 
 
-def back_up(data: Path, url: str | None, target: Path) -> None:
+def back_up(data: Path, url: str | None, target: Path, packing: Packing) -> None:
     """Writes an archive of that folder's engine, which may serve. Blocks. Raises Invalid, Halt, OSError, sqlite3.Error."""
     text = _about(data, url)
     if target.resolve().is_relative_to(data.resolve()):
         raise _refused(target, "is in the folder that is backed up; write it elsewhere")
-    pack(text, data, target, _copied(url))
+    pack(text, data, target, packing, _copied(url))
+    mark_backed_up(data)
 
 
-def stream_back_up(data: Path, url: str | None, out: BinaryIO, scratch: Path) -> None:
+def stream_back_up(data: Path, url: str | None, out: BinaryIO, scratch: Path, packing: Packing) -> None:
     """The same to a pipe. scratch: a folder with room for the largest database or table once more."""
-    stream(_about(data, url), data, out, scratch, _copied(url))
+    stream(_about(data, url), data, out, scratch, packing, _copied(url))
+    out.flush()
+    mark_backed_up(data)
 
 
-def restore(archive: Path, data: Path, url: str | None, *, unprotected: bool = False) -> None:
+def restore(archive: Path, data: Path, url: str | None, trust: Trust, identity: Path | None = None) -> None:
     """Puts an engine into an empty folder, and an empty database where it is on one. Blocks. Raises Invalid, Halt, OSError.
 
     Killed at any point, it can be run again, with the same archive, and no engine starts there before.
-    unprotected: see archives.check.
+    trust: besides the key of that folder. identity: a file with the key of age that opens the archive; it is decrypted beside
+    the folder.
     """
-    kind, wanted = database_of(archive), POSTGRESQL if is_postgresql(url) else SQLITE
-    if kind != wanted:
-        raise _refused(archive, f"is of an engine on {kind} and can be restored on {kind} alone, not on {wanted}")
-    check(archive, unprotected=unprotected)
-    lock = FolderLock(data)
-    try:
-        _restore(archive, data, url)
-    finally:
-        lock.release()
+    if identity is None or not is_encrypted(archive):
+        return _restore_plain(archive, data, url, trust)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(data.parent) as scratch, in_clear(archive, identity, scratch) as plain:
+        return _restore_plain(plain, data, url, trust)
 
 
-def receive(archive: BinaryIO, data: Path, url: str | None, scratch: Path, *, unprotected: bool = False) -> None:
-    """The same out of a pipe. scratch: a folder with room for the archive, which is made."""
+def receive(archive: BinaryIO, data: Path, url: str | None, scratch: Path, trust: Trust, identity: Path | None = None) -> None:
+    """The same out of a pipe. scratch: a folder with room for the archive, which is made; twice that if it is encrypted."""
     scratch.mkdir(mode=0o700, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=scratch, prefix="restore-", suffix=".tar") as held:
         shutil.copyfileobj(archive, held)
         held.flush()
-        restore(Path(held.name), data, url, unprotected=unprotected)
+        with in_clear(Path(held.name), identity, scratch) as plain:
+            _restore_plain(plain, data, url, trust)
+
+
+def key_of(data: Path, key_file: Path | None) -> ArchiveKey:
+    """The key that signs the archives of that folder's engine, unless another file is given."""
+    return ArchiveKey(key_file or data / KEY_FILE)
 
 
 def database_size(data: Path) -> int:
@@ -93,21 +102,15 @@ def database_size(data: Path) -> int:
 def is_restored(data: Path) -> bool:
     """Holds the folder a whole engine? Blocks."""
     names = {path.name for path in _entries(data)} if data.is_dir() else set()
-    return bool(names - {_UNTOLD}) and _MARK not in names
-
-
-def refuse_half_restored(data: Path) -> None:
-    """Raises a Stalled Halt where a restore was interrupted."""
-    if (data / _MARK).exists():
-        raise Halt(Stalled("RestoreUnfinished", f"a restore into {data} was interrupted: run it again", "Operator"))
+    return bool(names - {_UNTOLD}) and MARK not in names
 
 
 def _about(data: Path, url: str | None) -> dict[str, bytes]:
-    """What the archive says of itself. Raises Invalid, Halt."""
+    """Return the description of the archive. Raises Invalid, Halt."""
     on_server = is_postgresql(url)
     refuse_half_restored(data)
     if not data.is_dir() or not (on_server or (data / FILE).is_file()):
-        raise _refused(data, "holds no engine: there is nothing to back up")
+        raise _refused(data, "holds no engine, so there is nothing to back up")
     about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": POSTGRESQL if on_server else SQLITE}
     return {ABOUT: orjson.dumps(about, option=orjson.OPT_INDENT_2)}
 
@@ -116,24 +119,39 @@ def _copied(url: str | None) -> Members | None:
     return partial(dump, url) if url is not None and is_postgresql(url) else None
 
 
-def _restore(archive: Path, data: Path, url: str | None) -> None:
+def _restore_plain(archive: Path, data: Path, url: str | None, trust: Trust) -> None:
+    checked = check(archive, trust.with_key(key_of(data, None).public()))
+    wanted = POSTGRESQL if is_postgresql(url) else SQLITE
+    if checked.database != wanted:
+        told = f"is of an engine on {checked.database} and can only be restored on {checked.database}, not on {wanted}"
+        raise _refused(archive, told)
+    lock = FolderLock(data)
+    try:
+        _restore(checked, data, url)
+    finally:
+        lock.release()
+
+
+def _restore(archive: Checked, data: Path, url: str | None) -> None:
     mark = _begin(data, url)
     _clear(data)
     unpack(archive, data / _FILES, database=SQLITE if url is None else POSTGRESQL)
     if url is not None:
         with members(archive) as member:
             load(url, member, mark)
+    # Unless the archive brought them; on a server they also say that this folder is that of the database.
+    Sealing(data / _FILES).make_key()
     for path in (data / _FILES).iterdir():
         path.rename(data / path.name)
     (data / _FILES).rmdir()
     make_durable(data)
-    (data / _MARK).unlink()
+    (data / MARK).unlink()
     make_durable(data)
 
 
 def _begin(data: Path, url: str | None) -> str:
     """Marks the folder, which must be empty, as must be the database. The mark: a new one, or that of the restore before."""
-    mark = data / _MARK
+    mark = data / MARK
     if mark.exists():
         return mark.read_text()
     there = sorted(path.name for path in _entries(data) if path.name != _UNTOLD)
@@ -152,11 +170,11 @@ def _begin(data: Path, url: str | None) -> str:
 
 
 def _clear(data: Path) -> None:
-    """What stands beside the mark is of an interrupted restore."""
+    """Remove the rest of an interrupted restore beside its mark."""
     for path in _entries(data):
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name != _MARK:
+        elif path.name != MARK:
             path.unlink()
 
 

@@ -11,31 +11,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
-from tenantry.engine.database import FILE as ENGINE_DATABASE
-from tenantry.engine.database import made_mark
-from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.adapters.local.data_loss.losses import NO_DATABASE, FileState, Loss, is_overwritten, is_whole, loss_in, state_of
+from tenantry.engine.sql.files import FILE as ENGINE_DATABASE
+from tenantry.model.facts import DataPlace, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
-from tenantry.model.verdicts import Halt, Stalled
+from tenantry.model.verdicts import EngineTaken, Halt, Stalled
 from tenantry.rest.disk import make_durable
 
 DATABASE = "engines.db"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
+class SentFacts(NamedTuple):
+    """Facts of an engine that the operator sends to a pool, which reads no Secrets: the argon2id hash of the admin password and
+    its fingerprint, and the URL for people."""
+
+    password: str = ""
+    fingerprint: str = ""
+    url: str = ""
+
+
+NOTHING_SENT = SentFacts()
+"""Of an engine in the process of the platform itself."""
+
+
 @dataclass(frozen=True)
 class EngineRecord:
-    """What is recorded of an engine."""
+    """The record of an engine. database_mark: of the URL on whose database it was opened, `""` for none yet.
+
+    withdrawn: no host leads to it, because another environment holds the one that it had. sent: in a pool.
+    """
 
     spec: EngineSpec
     admin_secret: Ref
     created_at: datetime
+    database_mark: str = ""
+    withdrawn: bool = False
+    sent: SentFacts = NOTHING_SENT
 
     @property
     def ref(self) -> EngineRef:
         return self.spec.ref
+
+    @property
+    def route(self) -> EngineRoute | None:
+        """The slugs by which it is served, None where it is not."""
+        return None if self.withdrawn else self.ref.route
 
 
 class EngineFolders:
@@ -49,8 +74,12 @@ class EngineFolders:
         self._leftovers = state / "lost"
         self._lock = threading.Lock()
         self._records: dict[str, EngineRecord] = {}
-        self._routes: dict[tuple[str, str], str] = {}
+        self._routes: dict[EngineRoute, tuple[str, ...]] = {}
+        """The ids of the engines with that route: more than one after a race. The last is served."""
         self._made: set[str] = set()
+        self._overwritten: set[str] = set()
+        self._damaged: dict[str, FileState | None] = {}
+        """The files that a request found damaged, as they were then."""
         for leftovers in (self._trash, self.incoming):
             shutil.rmtree(leftovers, ignore_errors=True)
         for folder in (self.engines, self.incoming, self._trash):
@@ -64,6 +93,7 @@ class EngineFolders:
             self._load(id_, body)
             if made:
                 self._made.add(id_)
+                self.inspect(id_)  # nothing has it open yet
 
     def close(self) -> None:
         """Lets the records go, once a write under way is done. Later ones raise OSError."""
@@ -72,7 +102,7 @@ class EngineFolders:
             self._database.close()
 
     def folder(self, id_: str) -> Path:
-        """Where the engine of that environment lives."""
+        """Return the folder of that environment's engine."""
         return self.engines / id_
 
     def find(self, ref: EngineRef) -> EngineRecord | None:
@@ -80,46 +110,100 @@ class EngineFolders:
         if not _ID.fullmatch(ref.id):
             raise Halt(Stalled("InvalidId", f"{ref.id!r} cannot name an engine's folder"))
         record = self._records.get(ref.id)
-        if record is None or self._lost(ref.id):
+        if record is None or self.loss(ref.id):
             return None
         foreign = "" not in (record.ref.tenant_uid, ref.tenant_uid) and record.ref.tenant_uid != ref.tenant_uid
         if foreign or (record.ref.namespace, record.ref.name) != (ref.namespace, ref.name):
             # Whose it is may be another tenant's secret.
-            raise Halt(Stalled("EngineTaken", f"the engine with id {ref.id} is not this environment's; it is left alone"))
+            raise EngineTaken(ref.id)
         return record
 
-    def lost(self, ref: EngineRef) -> tuple[EngineRecord, Path] | None:
+    def lost(self, ref: EngineRef) -> tuple[EngineRecord, Loss] | None:
         """The engine and what is gone of it, where its folder or its database has vanished; None where nothing has."""
-        record, path = self._records.get(ref.id), self._lost(ref.id)
-        return (record, path) if record is not None and path is not None else None
+        record, loss = self._records.get(ref.id), self.loss(ref.id)
+        return (record, loss) if record is not None and loss is not None else None
 
-    def _lost(self, id_: str) -> Path | None:
+    def loss(self, id_: str) -> Loss | None:
+        """Return what is gone of the engine with that id, None where all is there."""
         folder = self.folder(id_)
-        if id_ in self._made and not folder.exists():
-            return folder
-        database = folder / ENGINE_DATABASE
-        return database if made_mark(database).exists() and not database.exists() else None
+        loss = loss_in(folder, id_ in self._made)
+        if loss is None and (id_ in self._overwritten or id_ in self._damaged):
+            return Loss(folder / ENGINE_DATABASE, NO_DATABASE)
+        return loss
+
+    def inspect(self, id_: str) -> None:
+        """Look whether the engine's file is a database still. Only while this process does not have it open."""
+        database = self.folder(id_) / ENGINE_DATABASE
+        (self._overwritten.add if is_overwritten(database) else self._overwritten.discard)(id_)
+        if id_ in self._damaged and self._damaged[id_] != state_of(database):
+            self._damaged.pop(id_)
+            self._note_damage(id_, certain=False)
+
+    def confirm(self, id_: str) -> None:
+        """Check the file that a request found damaged. Only while this process does not have it open. Blocks."""
+        self.inspect(id_)
+        self._note_damage(id_, certain=True)
+
+    def is_damaged(self, id_: str) -> bool:
+        """Return True if a request found the engine's file damaged, and it was not put back since."""
+        return id_ in self._damaged
+
+    def _note_damage(self, id_: str, *, certain: bool) -> None:
+        """certain: whether a file that takes too long to check counts as damaged."""
+        database = self.folder(id_) / ENGINE_DATABASE
+        whole = is_whole(database)
+        if whole is False or (whole is None and certain):
+            self._damaged[id_] = state_of(database)
+
+    def made(self) -> tuple[EngineRef, ...]:
+        """The engines that have a folder, or had one."""
+        with self._lock:
+            return tuple(record.ref for id_, record in self._records.items() if id_ in self._made)
+
+    def limits(self, id_: str) -> tuple[int, int]:
+        """Bytes of the engine's database and requests per second that it may have; 0: no limit."""
+        record = self._records.get(id_)
+        return record.spec.limits if record is not None else (0, 0)
+
+    def place(self, record: EngineRecord) -> DataPlace:
+        """Return the place of the engine's data, as far as it has any."""
+        if record.database_mark:
+            return "Server"
+        return "Folder" if (self.folder(record.ref.id) / ENGINE_DATABASE).exists() else ""
+
+    def held(self, id_: str) -> EngineRecord | None:
+        """Return the record of the engine with that id, also while its data is missing."""
+        return self._records.get(id_)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Return the ids of all engines."""
+        with self._lock:
+            return frozenset(self._records)
 
     def route(self, tenant_slug: str, slug: str) -> EngineRecord | None:
         """The engine that is served under these slugs, or None."""
-        id_ = self._routes.get((tenant_slug, slug))
-        return self._records.get(id_) if id_ else None
+        ids = self._routes.get(EngineRoute(slug, tenant_slug))
+        return self._records.get(ids[-1]) if ids else None
 
     def save(self, records: Sequence[EngineRecord]) -> None:
         """Writes records in one transaction; all are durable when it returns. Raises OSError."""
         rows = [(record.ref.id, encode(record)) for record in records]
-        vanished = [row[0] for row in rows if self._lost(row[0])]
+        vanished = [row[0] for row in rows if self.loss(row[0])]
         with self._lock:
             for id_ in vanished:
                 self._set_aside(id_)
             self._write("INSERT INTO engines VALUES (?, ?, 0) ON CONFLICT (id) DO UPDATE SET body = excluded.body", rows)
             self._write("UPDATE engines SET made = 0 WHERE id = ?", [(id_,) for id_ in vanished])
             self._made.difference_update(vanished)
+            self._overwritten.difference_update(vanished)
+            for id_ in vanished:
+                self._damaged.pop(id_, None)
             for record in records:
                 self._remember(record)
 
     def _set_aside(self, id_: str) -> None:
-        """What is left of an engine that lost its database makes room for an empty one, and stays for people to look at."""
+        """Move the rest of an engine that lost its database aside, for people to inspect, to make room for an empty engine."""
         if self.folder(id_).exists():
             self._leftovers.mkdir(mode=0o700, exist_ok=True)
             self.folder(id_).rename(self._leftovers / f"{id_}-{secrets.token_hex(8)}")
@@ -174,17 +258,22 @@ class EngineFolders:
             raise OSError(f"{self.engines / DATABASE}: {error}") from error
 
     def _remember(self, record: EngineRecord) -> None:
-        self._forget(record.ref.id)
+        before = self._records.get(record.ref.id)
+        if before is None or before.route != record.route:
+            self._forget(record.ref.id)
+            if record.route is not None:
+                self._routes[record.route] = (*self._routes.get(record.route, ()), record.ref.id)
         self._records[record.ref.id] = record
-        self._routes[record.ref.tenant_slug, record.ref.slug] = record.ref.id
 
     def _forget(self, id_: str) -> None:
+        self._damaged.pop(id_, None)
+        self._overwritten.discard(id_)
         record = self._records.pop(id_, None)
-        if record is None:
+        if record is None or record.route is None:
             return
-        slugs = (record.ref.tenant_slug, record.ref.slug)
-        if self._routes.get(slugs) == id_:
-            del self._routes[slugs]
+        others = tuple(other for other in self._routes.pop(record.route) if other != id_)
+        if others:
+            self._routes[record.route] = others
 
 
 def encode(record: EngineRecord) -> bytes:
@@ -193,6 +282,9 @@ def encode(record: EngineRecord) -> bytes:
         "spec": record.spec,
         "adminSecret": record.admin_secret._asdict(),
         "createdAt": format_time(record.created_at),
+        "databaseMark": record.database_mark,
+        "withdrawn": record.withdrawn,
+        **({"sent": record.sent._asdict()} if record.sent != NOTHING_SENT else {}),
     }
     return orjson.dumps(value)
 
@@ -201,7 +293,9 @@ def _decode(raw: bytes) -> EngineRecord:
     value = orjson.loads(raw)
     spec = value["spec"]
     whole = EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])})
-    return EngineRecord(whole, Ref(**value["adminSecret"]), parse_time(value["createdAt"]))
+    secret, created = Ref(**value["adminSecret"]), parse_time(value["createdAt"])
+    sent = SentFacts(**value.get("sent", {}))
+    return EngineRecord(whole, secret, created, value.get("databaseMark", ""), value.get("withdrawn", False), sent)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

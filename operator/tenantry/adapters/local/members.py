@@ -1,4 +1,4 @@
-"""The members of an archive with their SHA-256, and the folder in which an archive is made."""
+"""The members of an archive with their SHA-256, signed, and the folder in which an archive is made."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import orjson
 
+from tenantry.adapters.local.signing import ArchiveKey
+
 MANIFEST = "manifest.json"
-"""The last member: the SHA-256 of every other one, by name."""
+"""The SHA-256 of every member before it, by name."""
+SIGNATURE = "manifest.sig"
+"""The last member: who signed the manifest, and the signature."""
 _PREFIX = ".tenantry-backup-"
-_BLOCK = 1 << 20
-_LARGEST = 64 << 20
 
 
 class MemberWriter:
@@ -28,7 +30,7 @@ class MemberWriter:
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
-        self._digests: dict[str, str] = {}
+        self.digests: dict[str, str] = {}
 
     def text(self, name: str, content: bytes) -> None:
         """Adds a member with that content."""
@@ -42,18 +44,21 @@ class MemberWriter:
             self.member(self._tar.gettarinfo(arcname=name, fileobj=source), source)
 
     def member(self, info: tarfile.TarInfo, source: IO[bytes]) -> None:
-        """Adds what stands in the source."""
+        """Adds the content of the source."""
         hashing = _Hashing(source)
         self._tar.addfile(info, hashing)  # type: ignore[arg-type]  # all that it does is to read
-        self._digests[info.name] = hashing.digest.hexdigest()
+        self.digests[info.name] = hashing.digest.hexdigest()
 
-    def end(self) -> None:
-        """Adds the digests."""
-        self.text(MANIFEST, orjson.dumps(self._digests, option=orjson.OPT_INDENT_2))
+    def end(self, key: ArchiveKey) -> None:
+        """Adds the digests, and their signature. Raises Invalid, OSError."""
+        manifest = orjson.dumps(self.digests, option=orjson.OPT_INDENT_2)
+        self.text(MANIFEST, manifest)
+        public, signature = key.sign(manifest)
+        self.text(SIGNATURE, orjson.dumps({"key": public, "signature": signature}))
 
 
 class _Hashing:
-    """A file that is read, and hashed meanwhile."""
+    """A file that is hashed while it is read."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -63,31 +68,6 @@ class _Hashing:
         block = self._source.read(size)
         self.digest.update(block)
         return block
-
-
-def broken_member(tar: tarfile.TarFile) -> str:
-    """Why the members are not those that were written, `""` where they are. Reads all of it. Raises TarError, OSError."""
-    try:
-        file = tar.extractfile(MANIFEST)
-        wanted: Any = orjson.loads(file.read(_LARGEST)) if file is not None else None
-    except (KeyError, ValueError):
-        wanted = None
-    if not isinstance(wanted, dict):
-        return f"{MANIFEST}: is broken: it is missing, or not what was written"
-    for member in tar.getmembers():
-        source = tar.extractfile(member) if member.isreg() else None
-        if member.name == MANIFEST:
-            continue
-        if source is None or wanted.pop(member.name, None) != _digest(source):
-            return f"{member.name[:100]}: is broken: it is not what was written"
-    return f"{min(wanted)[:100]}: is broken: it is missing" if wanted else ""
-
-
-def _digest(source: IO[bytes]) -> str:
-    digest = hashlib.sha256()
-    while block := source.read(_BLOCK):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 @contextmanager
@@ -109,7 +89,7 @@ def _held(parent: Path) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # another backup took it for a leftover, before it was locked
+        except FileNotFoundError:  # another backup removed it as a leftover before it was locked
             continue
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if folder.exists():

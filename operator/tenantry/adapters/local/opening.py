@@ -1,26 +1,34 @@
-"""How an engine of this host is opened: with the platform's keys, and with the admin password of its Secret."""
+"""Opening of this host's engines, with the platform's keys and the admin password of the Secret."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tenantry.adapters.admin_password import AdminPassword, in_secret
+from tenantry.adapters.admin_password import AdminPassword, Declared, in_secret
+from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.folders import EngineRecord
 from tenantry.adapters.local.hosting import OpenEngine
-from tenantry.engine.access import PlatformKeys, Served
-from tenantry.engine.lanes import Lanes, engine_sharing
-from tenantry.engine.oidc.tokens import ForeignTokens, foreign_tokens
-from tenantry.engine.packages.check import Limits
-from tenantry.engine.service import Engine
+from tenantry.engine.sealing import TOKEN_KEY_FILE
+from tenantry.oidc.tokens import ForeignTokens, foreign_tokens
+from tenantry.packages.check import PackageLimits
 from tenantry.ports import Secrets
-from tenantry.rest.throttle import Throttle
+from tenantry.rest.auth.throttle import Throttle
+from tenantry.rest.fairness.lanes import Lanes, engine_sharing
+
+if TYPE_CHECKING:
+    from tenantry.engine.access import PlatformKeys
+    from tenantry.engine.quota import EngineQuota
 
 
 class EngineOpener:
     """Opens engines for LocalHosting.
 
     facade_url: where the things declared in the engine of that environment are changed. public_url: of the host, where it is set.
+    admin_of: finds the admin password of an engine; by default in its Secret.
     """
 
     def __init__(
@@ -28,15 +36,20 @@ class EngineOpener:
         secrets: Secrets,
         keys: PlatformKeys,
         facade_url: Callable[[str], str],
-        limits: Limits | None = None,
+        databases: Databases | None = None,
+        limits: PackageLimits | None = None,
         foreign: ForeignTokens | None = None,
         public_url: str = "",
+        quota_of: Callable[[str], EngineQuota] | None = None,
+        admin_of: Callable[[EngineRecord], Declared] | None = None,
     ) -> None:
-        self._secrets = secrets
+        self._admin_of = admin_of or (lambda record: in_secret(secrets, record.admin_secret))
+        self._databases = databases or Databases(secrets)
         self._keys = keys
         self._facade_url = facade_url
         self._public_url = public_url.rstrip("/")
         self._limits = limits
+        self._quota_of = quota_of
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
         # And an engine that is closed while it is idle forgets nobody's guesses.
@@ -44,18 +57,41 @@ class EngineOpener:
         self._lanes = Lanes(engine_sharing(), "engines")
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
+        # In a thread, because the first engine of a process takes 0.3 s to import. A platform starts without it.
+        for module in ("tenantry.engine.service", "tenantry.engine.access"):
+            await asyncio.to_thread(import_module, module)
+        from tenantry.engine.access import Served
+        from tenantry.engine.quota import EngineQuota
+        from tenantry.engine.service import Engine
+
         lane = self._lanes.lane(record.ref.tenant_slug or record.ref.namespace, record.ref.id)
         id_ = record.ref.id
-        engine = await Engine.open(folder, limits=self._limits, created_at=record.created_at, lane=lane, owner=id_)
+        quota = self._quota_of(id_) if self._quota_of is not None else EngineQuota()
+        engine = await Engine.open(
+            folder,
+            database_url=await self._databases.url(record.spec),
+            limits=self._limits,
+            created_at=record.created_at,
+            lane=lane,
+            owner=id_,
+            quota=quota,
+            reach=self._databases.reach,
+        )
         served = Served(
             engine=engine,
-            key_file=folder / "token-key.jwk",
+            key_file=folder / TOKEN_KEY_FILE,
             uid=record.ref.id,
             facade_url=self._facade_url(record.ref.id),
             platform=self._keys,
-            refresh_admin=AdminPassword(engine, in_secret(self._secrets, record.admin_secret)).refresh,
+            refresh_admin=AdminPassword(engine, self._admin_of(record)).refresh,
             foreign=self._foreign,
             throttle=self._throttle,
-            public_url=f"{self._public_url}/e/{record.ref.tenant_slug}/{record.ref.slug}" if self._public_url else "",
+            public_url=self._public_url_of(record),
+            quota=quota,
         )
-        return OpenEngine(served, engine.close)
+        return OpenEngine(served, engine.close, engine.live.end, lambda: engine.is_damaged)
+
+    def _public_url_of(self, record: EngineRecord) -> str:
+        if record.sent.url or not self._public_url:
+            return record.sent.url
+        return f"{self._public_url}/e/{record.ref.tenant_slug}/{record.ref.slug}"

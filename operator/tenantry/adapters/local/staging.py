@@ -11,16 +11,22 @@ from pathlib import Path
 
 import orjson
 
-from tenantry.adapters.local.archives import unpack
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE
+from tenantry.adapters.local.reading import Checked, holds_rows, unpack
+from tenantry.engine.sealing import Sealing
 from tenantry.model.facts import EngineRef
+from tenantry.model.verdicts import Halt, Waiting
 from tenantry.rest.disk import make_durable
 
 _FOR = "for.json"
 _FILES = "engine"
+_ROWS = "rows"
+"""While it exists, the rows of the archive are not in their database yet. It holds the mark of their restore."""
 
 
 class Staging:
-    """`<state>/restoring/<environment id>/`: whom it is for, and the engine's files. Its calls block."""
+    """`<state>/restoring/<environment id>/`: whom it is for, the engine's files, and the mark of rows that a database waits
+    for. Its calls block."""
 
     def __init__(self, state: Path) -> None:
         """Removes what an interrupted unpacking left."""
@@ -29,13 +35,18 @@ class Staging:
         for unfinished in self._folder.glob(".*"):
             shutil.rmtree(unfinished)
 
-    def put(self, archive: Path, ref: EngineRef) -> None:
+    def put(self, archive: Checked, ref: EngineRef) -> None:
         """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, OSError."""
         unfinished = self._folder / f".{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
-            unpack(archive, unfinished / _FILES)
-            self._write_for(unfinished / _FOR, ref)
+            rows = holds_rows(archive)
+            unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
+            # Unless the archive brought it; on a server it also says that this folder is that of the database.
+            Sealing(unfinished / _FILES).make_key()
+            self._write(unfinished / _FOR, orjson.dumps({"namespace": ref.namespace, "name": ref.name}))
+            if rows:
+                self._write(unfinished / _ROWS, secrets.token_hex(16).encode())
             make_durable(unfinished)
             self.discard(ref.id)
             unfinished.rename(self._folder / ref.id)
@@ -44,22 +55,36 @@ class Staging:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def holds(self, id_: str) -> bool:
-        """Is there anything for the environment with that id?"""
+        """Return True if there is data of the environment with that id."""
         return os.path.exists(f"{self._folder}/{id_}")  # noqa: PTH110 - asked for every environment that is made
 
     def take(self, ref: EngineRef, target: Path) -> None:
-        """Moves the engine's files to `target` where they are for that environment. Idempotent. Raises OSError."""
+        """Moves the engine's files to `target` where they are for that environment. Idempotent.
+
+        Raises a Waiting Halt (Restoring) until its rows are in the database, OSError.
+        """
         held = self._folder / ref.id
-        try:
-            whose = orjson.loads((held / _FOR).read_bytes())
-        except FileNotFoundError:
+        if not self._is_for(ref):
             return
-        if (whose["namespace"], whose["name"]) != (ref.namespace, ref.name):
-            return
+        if (held / _ROWS).exists():
+            told = "its rows are not in the database yet: run `tenantry restore` again, with the same file"
+            raise Halt(Waiting("Restoring", told))
         if (held / _FILES).exists():
             (held / _FILES).rename(target)
             make_durable(target.parent)
         self.discard(ref.id)
+
+    def waiting_rows(self, ref: EngineRef) -> str:
+        """Return the mark of the rows that the environment's database waits for, `""` if it waits for none."""
+        try:
+            return (self._folder / ref.id / _ROWS).read_text() if self._is_for(ref) else ""
+        except FileNotFoundError:
+            return ""
+
+    def end_rows(self, ref: EngineRef) -> None:
+        """Records that the rows are in the database. Idempotent. Raises OSError."""
+        (self._folder / ref.id / _ROWS).unlink(missing_ok=True)
+        make_durable(self._folder / ref.id)
 
     def discard(self, id_: str) -> None:
         """Removes what is left for the environment with that id. Idempotent."""
@@ -75,7 +100,14 @@ class Staging:
             if time.time() - held.stat().st_mtime > age.total_seconds():
                 shutil.rmtree(held)
 
+    def _is_for(self, ref: EngineRef) -> bool:
+        try:
+            whose = orjson.loads((self._folder / ref.id / _FOR).read_bytes())
+        except FileNotFoundError:
+            return False
+        return (whose["namespace"], whose["name"]) == (ref.namespace, ref.name)
+
     @staticmethod
-    def _write_for(path: Path, ref: EngineRef) -> None:
-        path.write_bytes(orjson.dumps({"namespace": ref.namespace, "name": ref.name}))
+    def _write(path: Path, content: bytes) -> None:
+        path.write_bytes(content)
         make_durable(path)

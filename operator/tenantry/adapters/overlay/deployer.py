@@ -39,7 +39,7 @@ class OverlayDeployer:
         url = self.preview(spec.region, ref.tenant_slug, ref.slug)
         facts = await self.engine(ref) or EngineFacts(ref.id, f"engine-{ref.slug}", "RUNNING", url, "", "", self._now())
         self._written[ref.namespace, ref.name, ref.id] = replace(
-            facts, url=url, spec=spec, status="RUNNING", next=facts.next if keeps_pod else ""
+            facts, url=url, spec=spec, status="RUNNING", next=facts.next if keeps_pod else "", route=ref.route, pool=spec.pool
         )
 
     async def snapshot(self, ref: EngineRef) -> None:
@@ -47,6 +47,11 @@ class OverlayDeployer:
 
     async def undeploy(self, ref: EngineRef) -> None:
         self._written[ref.namespace, ref.name, ref.id] = None
+
+    async def withdraw(self, ref: EngineRef) -> None:
+        facts = await self.engine(ref)
+        if facts is not None:
+            self._written[ref.namespace, ref.name, ref.id] = replace(facts, spec=None, route=None)
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         return

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tenantry.model.facts import (
+    Download,
     EngineApp,
     EngineEndpoint,
     EngineIdentity,
@@ -20,7 +21,7 @@ from tenantry.model.facts import (
     Password,
 )
 from tenantry.model.verdicts import NotFound
-from tenantry.ports import Download, EngineAdmin, Engines, EngineView
+from tenantry.ports import EngineAdmin, Engines, EngineView
 
 
 class OverlayEngines:

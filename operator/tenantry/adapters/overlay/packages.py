@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tenantry.model.facts import PackageFacts
@@ -11,18 +11,27 @@ from tenantry.model.syncing import Followed, SyncOrder
 from tenantry.model.verdicts import NotFound
 from tenantry.ports import Packages
 
+Check = Callable[[str, Path, PackageFacts | None], Awaitable[None]]
+"""Raises what a real `put` of the tenant would be refused with."""
+
+
+async def unlimited(tenant: str, package: Path, checked: PackageFacts | None) -> None:
+    """Of packages that nothing but the disk limits."""
+
 
 class OverlayPackages:
     """ports.Packages: writes go to `scratch`, which the plan throws away."""
 
-    def __init__(self, real: Packages, scratch: Packages) -> None:
+    def __init__(self, real: Packages, scratch: Packages, check: Check = unlimited) -> None:
         self._real = real
         self._scratch = scratch
+        self._check = check
 
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
         return await self._scratch.inspect(tenant, sha256) or await self._real.inspect(tenant, sha256)
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
+        await self._check(tenant, package, checked)
         return await self._scratch.put(tenant, package, checked)
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
@@ -39,7 +48,7 @@ class OverlayPackages:
 
 
 class NoFetches:
-    """ports.Fetcher: a plan tells what would be fetched, and asks nobody for it."""
+    """ports.Fetcher of a plan: it shows the fetches and makes none."""
 
     async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
         return
@@ -49,9 +58,9 @@ class NoFetches:
 
 
 class PlannedSources:
-    """ports.Sources: a plan tells which repositories would be followed, asks nobody for them, and takes all to be applied.
+    """ports.Sources of a plan: it shows the repositories, reads none, and treats all as applied.
 
-    owned: how many objects are really the Source's.
+    owned: the real number of the Source's objects.
     """
 
     def __init__(self, owned: Callable[[Ref], int] = lambda source: 0) -> None:

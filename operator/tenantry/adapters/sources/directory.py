@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from tenantry.adapters.sources.documents import (
     SUFFIXES,
     Admit,
     declare,
-    gathered,
     line_of,
     whole,
     with_packages,
@@ -24,12 +24,12 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import LARGEST_FILE, Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
-from tenantry.model.tree import Declared, Place, SourceProblem, Tree
+from tenantry.model.tree import Declared, Place, SourceProblem, Tree, gathered
 
 DEEPEST = 64
 """Folders below the root at most."""
 SETTLE_S = 1.0
-"""How long a file that suddenly declares nothing is left alone before that is believed."""
+"""The time that a file without declarations must stay so before that is believed."""
 Settle = Callable[[], Awaitable[None]]
 
 
@@ -55,6 +55,8 @@ class Directory:
     def __init__(
         self, root: Path, admit: Admit, packages: PackageFiles, sops: Sops | None = None, settle: Settle = _moment
     ) -> None:
+        self.read_at = 0.0
+        """The start of the last reading, in seconds since the epoch."""
         self._settle = settle
         self._declaring: frozenset[str] = frozenset()
         self._folder = root if root.is_dir() else root.parent
@@ -64,10 +66,11 @@ class Directory:
         self._sops = sops or Sops()
 
     async def read(self) -> Tree:
-        """What the directory declares now. Never raises for bad input: that is told by the tree's problems.
+        """Return the present declarations of the directory. Bad input does not raise: the tree's problems list it.
 
         Raises OSError when the directory itself is gone or cannot be listed.
         """
+        self.read_at = time.time()
         documents, problems = await asyncio.to_thread(self._read_files)
         if self._declaring - _sound(documents, problems):
             await self._settle()
@@ -95,7 +98,7 @@ class Directory:
                 continue
             total += len(data)
             if total > LARGEST_TREE:
-                problems.append(whole(found.name, f"with it the files hold more than {LARGEST_TREE // 2**20} MiB"))
+                problems.append(whole(found.name, f"with it, the files hold more than {LARGEST_TREE // 2**20} MiB"))
                 return
             yield found, data
 
@@ -131,7 +134,7 @@ def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProbl
     Raises OSError when the root itself cannot be listed.
     """
     if prefix.count("/") > DEEPEST:
-        yield whole(prefix[:200], f"lies deeper than {DEEPEST} folders")
+        yield whole(prefix[:200], f"is nested deeper than {DEEPEST} folders")
         return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

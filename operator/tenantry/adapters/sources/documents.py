@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import structlog
 
-from tenantry.adapters.sources.packages import Refused, tenants_of
-from tenantry.adapters.sources.read import Lines, Unreadable, read
-from tenantry.adapters.sources.sops import Part, Sealed, Sops
+from tenantry.adapters.sources.packages import PackageRefused
+from tenantry.adapters.sources.read import Unreadable, read
+from tenantry.adapters.sources.scalars import resolve
+from tenantry.adapters.sources.sops import OpenedDocument, Sealed, Sops
+from tenantry.kinds.tenancy import tenants_of
 from tenantry.model.resource import Document
-from tenantry.model.tree import Declared, Place, SourceProblem, Tree
+from tenantry.model.tree import Declared, Locate, Place, SourceProblem, Tree, at, gathered
 from tenantry.model.verdicts import Halt, Invalid, Problem, described
+from tenantry.packages.yaml_text import Lines, quoting
 
 Admit = Callable[[Document], Document]
 """Defaults and validation of a new document. Raises Invalid."""
 Fill = Callable[[Declared, Mapping[str, str]], Awaitable[Document]]
-"""The Package with the sha256 of what its path names; the tenants' names by namespace. Raises Refused."""
-Locate = Callable[[Place, str], int]
+"""The Package with the sha256 of what its path names; the tenants' names by namespace. Raises PackageRefused."""
 
 SUFFIXES = (".yaml", ".yml")
 MANIFEST = "app.yaml"
@@ -53,6 +56,13 @@ def declare(
     return tuple(documents)
 
 
+def read_text(name: str, data: bytes, admit: Admit) -> Tree:
+    """Read one text as a file of a source is read. Encrypted documents are problems. Blocks."""
+    problems: list[SourceProblem] = []
+    documents = declare([(name, data)], admit, Sops(), problems)
+    return gathered(documents, problems, lambda place, field: line_of(data, place, field))
+
+
 def _batches(contents: Iterable[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
     batch: list[tuple[str, bytes]] = []
     size = 0
@@ -65,8 +75,8 @@ def _batches(contents: Iterable[tuple[str, bytes]]) -> Iterator[list[tuple[str, 
     yield batch
 
 
-def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[list[Declared], list[SourceProblem]]:
-    """The documents of a file, and one problem more than are told at most."""
+def _all_admitted(data: bytes, parts: Iterable[OpenedDocument], admit: Admit) -> tuple[list[Declared], list[SourceProblem]]:
+    """Return the documents of a file, and one problem more than the limit of reported problems."""
     digest, lines = hashlib.sha256(data).hexdigest(), Lines(data)
     sound: list[Declared] = []
     wrong: list[SourceProblem] = []
@@ -75,7 +85,7 @@ def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[lis
             sound.append(_kept(_admitted(value, admit), place, digest, sealed))
         except Invalid as error:
             for problem in error.problems[: MOST_PROBLEMS + 1 - len(wrong)]:
-                wrong.append(at(place, problem, _line(lines, place, problem.field)))
+                wrong.append(at(place, _explained(problem, lines, place), _line(lines, place, problem.field)))
         except Exception as bug:
             log.exception("checking a document failed", place=str(place))
             wrong.append(at(place, Problem("", described(bug))))
@@ -87,14 +97,14 @@ def _all_admitted(data: bytes, parts: Iterable[Part], admit: Admit) -> tuple[lis
 async def with_packages(
     documents: Iterable[Declared], fill: Fill, locate: Locate, problems: list[SourceProblem]
 ) -> tuple[Declared, ...]:
-    """The documents with the sha256 of every package that a path names; what is refused is left out, and told."""
+    """Return the documents with the sha256 of every package that a path names. Refused documents are reported and left out."""
     documents = tuple(documents)
     tenants = tenants_of(each.document for each in documents if each.ref.kind == "Tenant")
     filled = []
     for each in documents:
         try:
             filled.append(each.with_document(await fill(each, tenants)) if each.ref.kind == "Package" else each)
-        except Refused as error:
+        except PackageRefused as error:
             problems += [at(each.place, p, locate(each.place, p.field)) for p in error.problems]
         except (Halt, OSError):
             raise  # of the platform's own store: another look may find it well
@@ -102,24 +112,6 @@ async def with_packages(
             log.exception("making a package failed", place=str(each.place))
             problems.append(at(each.place, Problem("", described(bug))))
     return tuple(filled)
-
-
-def gathered(documents: tuple[Declared, ...], problems: Iterable[SourceProblem], locate: Locate) -> Tree:
-    """The tree of all that was read: in order, with nothing of a broken file."""
-    found = (*problems, *_declared_twice(documents))
-    broken = {problem.file for problem in found}
-    sound = tuple(each for each in documents if each.place.file not in broken)
-    return Tree(sound, tuple(sorted(found, key=lambda p: (p.file, p.line))), locate=locate)
-
-
-def _declared_twice(documents: Iterable[Declared]) -> Iterator[SourceProblem]:
-    """A problem for each document whose object another one, before it, declares already."""
-    first: dict[Any, Place] = {}
-    for each in documents:
-        if each.ref in first:
-            yield at(each.place, Problem("metadata.name", f"{each.ref} is already declared at {first[each.ref]}"))
-        else:
-            first[each.ref] = each.place
 
 
 def line_of(data: bytes, place: Place, field: str) -> int:
@@ -131,9 +123,13 @@ def _line(lines: Lines, place: Place, field: str) -> int:
     return lines.locate(place.document, place.item, field) if field else place.line
 
 
-def at(place: Place, problem: Problem, line: int = 0) -> SourceProblem:
-    """A problem of a document, at that line or its first."""
-    return SourceProblem(place.file, line or place.line, problem)
+def _explained(problem: Problem, lines: Lines, place: Place) -> Problem:
+    """The problem, with what to write where YAML reads a word otherwise than it was meant."""
+    written = lines.scalar(place.document, place.item, problem.field) if problem.wanted else None
+    if written is None:
+        return problem
+    hint = quoting(written, problem.wanted, written.value if written.style else resolve(written.value))
+    return replace(problem, reason=f"{problem.reason}; {hint}") if hint else problem
 
 
 def whole(file: str, reason: str) -> SourceProblem:
@@ -141,7 +137,7 @@ def whole(file: str, reason: str) -> SourceProblem:
     return SourceProblem(file, 0, Problem("", reason))
 
 
-def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -> list[Part]:
+def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -> list[OpenedDocument]:
     """The documents of a file; none of a broken one, which is added to the problems."""
     try:
         return sops.opened(list(_parts(data, name)))
@@ -155,16 +151,16 @@ def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -
     return []
 
 
-def _parts(data: bytes, name: str) -> Iterator[Part]:
+def _parts(data: bytes, name: str) -> Iterator[OpenedDocument]:
     """Each document with its place; a `List` counts for its items. Raises Unreadable."""
     lines = Lines(data)
     for raw in read(data):
         value, place = raw.value, Place(name, raw.line, raw.number)
         if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
             for number, item in enumerate(value["items"]):
-                yield Part(place._replace(line=lines.locate(raw.number, number, ""), item=number), item)
+                yield OpenedDocument(place._replace(line=lines.locate(raw.number, number, ""), item=number), item)
         else:
-            yield Part(place, value)
+            yield OpenedDocument(place, value)
 
 
 def _kept(document: Document, place: Place, digest: str, sealed: bool) -> Declared:

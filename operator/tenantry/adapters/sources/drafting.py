@@ -45,16 +45,17 @@ class Drafter:
         return self._with_edited(found, edit)
 
     def _current(self, edit: Edit) -> Declared | None:
-        """How the object is declared; it's as it is stored, or whoever wants the change has not seen what it would undo."""
+        """Return the declaration of the object. It must match the stored object; otherwise the caller has not seen the state
+        that the change would undo."""
         found = self.declared.get(edit.ref)
         if edit.before is None:
             if found is not None:
-                raise Overtaken(f"{edit.ref} is declared at {found.place} by now")
+                raise Overtaken(f"{edit.ref} is now declared at {found.place}; read it again")
             return None
         if found is None:
-            raise Overtaken(f"{edit.ref} is not declared any more: its source will remove it")
+            raise Overtaken(f"{edit.ref} is no longer declared: its source will remove it")
         if found.document.get("spec") != edit.before.get("spec"):
-            raise Overtaken(f"{edit.ref} was changed at {found.place} meanwhile: look at it again")
+            raise Overtaken(f"{edit.ref} was changed at {found.place} since it was read; read it again")
         return found
 
     def _without(self, leaving: Iterable[Declared]) -> Draft:
@@ -95,7 +96,7 @@ class Drafter:
     def _data(self, file: str) -> bytes:
         data = self.content(file)
         if data is None:
-            raise Overtaken(f"{file} is not there any more")
+            raise Overtaken(f"{file} does not exist any longer")
         return data
 
     def _declared(self, file: str, data: bytes) -> tuple[tuple[Declared, ...], list[SourceProblem]]:
@@ -103,7 +104,7 @@ class Drafter:
         return declare([(file, data)], self.admit, self.sops, problems), problems
 
     def _read(self, file: str, data: bytes) -> dict[Ref, Any]:
-        """What a file declares, but for where."""
+        """Return the declarations of a file, without their places."""
         documents, problems = self._declared(file, data)
         if problems:
             raise Invalid(
@@ -137,7 +138,7 @@ def _value(document: Document) -> Document:
 
 
 def _bare(document: Document) -> dict[str, Any]:
-    """What a person would have written: nothing of the store's, nor of ours."""
+    """Return the document as a person would have written it: without values of the store or of Tenantry."""
     given = document["metadata"]
     metadata: dict[str, Any] = {key: given[key] for key in ("name", "namespace") if given.get(key)}
     for key in ("labels", "annotations"):

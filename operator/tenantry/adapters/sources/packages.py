@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from tenantry.kinds.tenancy import holder_of
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.packages.build import walked
 from tenantry.ports import PackageView
 
 Build = Callable[[Path, Path], object]
@@ -21,12 +22,12 @@ PATH_FIELD = "spec.source.path"
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
-class Refused(Invalid):
+class PackageRefused(Invalid):
     """The Package cannot be made of what its path names."""
 
 
 class PackageStore(PackageView, Protocol):
-    """What a source needs of ports.Packages."""
+    """The part of ports.Packages that a source needs."""
 
     async def put(self, tenant: str, package: Path) -> PackageFacts:
         """Checks and stores a package file. Raises Invalid."""
@@ -45,7 +46,7 @@ class PackageFiles:
     async def filled(self, package: Document, folder: Path, root: Path, tenants: Mapping[str, str]) -> Document:
         """The Package with the sha256 of what its path names, seen from `folder` and inside `root`; others as they are.
 
-        tenants: names by namespace. Raises Refused.
+        tenants: names by namespace. Raises PackageRefused.
         """
         path = path_of(package)
         if path is None:
@@ -53,24 +54,24 @@ class PackageFiles:
         return await self.made(package, await asyncio.to_thread(_inside, path, folder, root), tenants)
 
     async def made(self, package: Document, target: Path, tenants: Mapping[str, str]) -> Document:
-        """The Package with the sha256 of the folder or file `target`, built and stored. Raises Refused."""
+        """The Package with the sha256 of the folder or file `target`, built and stored. Raises PackageRefused."""
         spec = package["spec"]
-        facts = await self._store(holder_of(package, tenants), target)
+        facts = await self._store(holder_of(package, tenants), target, spec["source"]["path"])
         problems = tuple(_differences(spec, facts, spec["source"]["path"]))
         if problems:
-            raise Refused(problems)
+            raise PackageRefused(problems)
         return {**package, "spec": {**spec, "sha256": facts.sha256}}
 
-    async def _store(self, tenant: str, target: Path) -> PackageFacts:
-        stamp = await asyncio.to_thread(_stamp, target)
-        before, sha256 = self._stored.get((tenant, target), ((), ""))
-        if before == stamp and (known := await self._packages.inspect(tenant, sha256)) is not None:
-            return known
+    async def _store(self, tenant: str, target: Path, path: str) -> PackageFacts:
         try:
+            stamp = await asyncio.to_thread(_stamp, target)
+            before, sha256 = self._stored.get((tenant, target), ((), ""))
+            if before == stamp and (known := await self._packages.inspect(tenant, sha256)) is not None:
+                return known
             facts = await self._put(tenant, target)
         except Invalid as error:
-            problems = (f"{problem.field}: {problem.reason}" if problem.field else problem.reason for problem in error.problems)
-            raise Refused(tuple(Problem(PATH_FIELD, reason) for reason in problems)) from error
+            inside = f"{path}/" if await asyncio.to_thread(target.is_dir) else f"{path}: "
+            raise PackageRefused(tuple(Problem(PATH_FIELD, f"{inside}{problem}") for problem in error.problems)) from error
         self._stored[tenant, target] = stamp, facts.sha256
         return facts
 
@@ -89,23 +90,8 @@ def path_of(package: Document) -> str | None:
     return None if path is None else str(path)
 
 
-def holder_of(package: Document, tenants: Mapping[str, str]) -> str:
-    """Whose the bytes of a Package are: the tenant of its namespace, `""` where it is shared. tenants: as of `tenants_of`."""
-    namespace = package["metadata"]["namespace"]
-    return "" if package["spec"].get("shared") else tenants.get(namespace, namespace.removeprefix("tenant-"))
-
-
-def tenants_of(documents: Iterable[Document]) -> dict[str, str]:
-    """The names of the declared Tenants, by the namespace that each owns."""
-    return {
-        document["spec"].get("namespace") or f"tenant-{document['metadata']['name']}": document["metadata"]["name"]
-        for document in documents
-        if document["kind"] == "Tenant"
-    }
-
-
 def _inside(path: str, folder: Path, root: Path) -> Path:
-    """What a path names. Raises Refused when it leads out of the tree, also by a link, or to nothing."""
+    """Return the target of a path. Raises PackageRefused if it is outside of the tree, also by a link, or missing."""
     check_relative(path)
     target = (folder / path).resolve()
     if not target.is_relative_to(root.resolve()):
@@ -113,13 +99,13 @@ def _inside(path: str, folder: Path, root: Path) -> Path:
     if target.is_dir() and not (target / "app.yaml").is_file():
         raise refused(f"{path!r} holds no app.yaml")
     if not target.is_dir() and not target.is_file():
-        raise refused(f"{path!r} is not there")
+        raise refused(f"{path!r} does not exist")
     return target
 
 
 def _stamp(target: Path) -> _Stamp:
-    """Names, sizes and times of all that a package is made of: equal while nothing was written."""
-    files = [target] if target.is_file() else [Path(at) / name for at, _, names in os.walk(target) for name in names]
+    """Return names, sizes and times of all that a package is made of: equal while nothing was written. Raises Invalid."""
+    files = [target] if target.is_file() else [each for each in walked(target) if each.is_symlink() or not each.is_dir()]
     stats = ((str(file), file.lstat()) for file in sorted(files))
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
@@ -132,11 +118,11 @@ def _differences(spec: Mapping[str, object], facts: PackageFacts, path: str) -> 
 
 
 def check_relative(path: str) -> None:
-    """Raises Refused for a path that is none, or not a relative one."""
+    """Raises PackageRefused for a path that is none, or not a relative one."""
     if PurePosixPath(path).is_absolute() or "\\" in path or "\0" in path:
         raise refused(f"{path!r} must be relative to the YAML file, with /")
 
 
-def refused(reason: str) -> Refused:
-    """What a Package's path is refused with."""
-    return Refused((Problem(PATH_FIELD, f"Invalid value: {reason}"),))
+def refused(reason: str) -> PackageRefused:
+    """Return the refusal of a Package's path."""
+    return PackageRefused((Problem(PATH_FIELD, f"Invalid value: {reason}"),))

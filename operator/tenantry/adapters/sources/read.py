@@ -1,12 +1,11 @@
 """YAML files into documents: strict, bounded, and as fast as libyaml's events allow.
 
 The values are built from events with an own stack: composing nodes recurses in C and dies on deep input. A document's first line
-is kept; those of fields are found by composing the file again, once there is an error to tell.
+is kept; those of fields are found by composing the file again (packages/yaml_text), once there is an error to report.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from sys import intern
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tenantry.adapters.sources.scalars import resolve
+from tenantry.packages.yaml_text import fault_of
 from tenantry.rest.yaml_depth import deep_line_before
 
 LARGEST_FILE = 16 * 2**20
@@ -24,7 +24,6 @@ MOST_DOCUMENTS = 20_000
 MOST_ALIASED = 100_000
 """Values that aliases may stand for in one file, counted as often as they are repeated."""
 
-_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _MERGE = "<<"
 _NONE = object()
 _TOO_DEEP = f"nested deeper than {DEEPEST} levels"
@@ -58,52 +57,7 @@ def read(data: bytes) -> list[Raw]:
         return list(_documents(text))
     except yaml.YAMLError as error:
         line = deep_line_before(error, text, DEEPEST)
-        raise Unreadable(line, _TOO_DEEP) if line else _unreadable(error) from error
-
-
-class Lines:
-    """The lines of a file that `read` could read. It is composed once, when it is first asked."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._nodes: list[Any] | None = None
-
-    def locate(self, number: int, item: int, path: str) -> int:
-        """The line, from 1, of a field (such as `spec.roles[0].app`); of its parent when absent.
-
-        number: which document, from 0; item: which item of a `List`, or -1.
-        """
-        if self._nodes is None:
-            self._nodes = list(yaml.compose_all(self._data.decode("utf-8-sig"), Loader=yaml.CSafeLoader))
-        place, line = self._nodes[number], _line(self._nodes[number])
-        steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
-        for step in (["items", str(item)] if item >= 0 else []) + steps:
-            found = _child(place, step)
-            if found is None:
-                break
-            line, place = found
-        return line + 1
-
-
-def _child(node: yaml.Node, step: str) -> tuple[int, yaml.Node] | None:
-    if isinstance(node, yaml.MappingNode):
-        return next(((_line(key), value) for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and step.isdigit() and int(step) < len(node.value):
-        child = node.value[int(step)]
-        return _line(child), child
-    return None
-
-
-def _line(node: Any) -> int:
-    """The line, from 0, where a node begins."""
-    return int(node.start_mark.line)
-
-
-def _unreadable(error: yaml.YAMLError) -> Unreadable:
-    mark = getattr(error, "problem_mark", None)
-    parts = (getattr(error, "problem", None), getattr(error, "context", None))
-    reason = ", ".join(str(part) for part in parts if part) or " ".join(str(error).split())
-    return Unreadable(mark.line + 1 if mark else 1, reason)
+        raise Unreadable(*((line, _TOO_DEEP) if line else fault_of(error))) from error
 
 
 def _documents(text: str) -> Iterator[Raw]:
@@ -201,7 +155,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
-            raise _refused(event, f"the alias *{event.anchor} names nothing that stands before it")
+            raise _refused(event, f"the alias *{event.anchor} has no anchor before it")
         value, weight = self._anchors[event.anchor]
         self._count += weight
         self._aliased += weight
@@ -227,7 +181,7 @@ class _Builder:
             return _MERGE_KEY
         key = intern(value if type(value) is str else _key_text(value, event))
         if key in frame.container:
-            raise _refused(event, f"the key {key!r} stands here twice")
+            raise _refused(event, f"the key {key!r} appears twice")
         frame.container[key] = None
         return key
 
@@ -247,7 +201,7 @@ def _key_text(value: Any, event: Any) -> str:
 def _mappings(value: Any, event: Any) -> list[dict[str, Any]]:
     merged = value if isinstance(value, list) else [value]
     if not all(isinstance(each, dict) for each in merged):
-        raise _refused(event, "`<<` merges mappings alone")
+        raise _refused(event, "`<<` merges only mappings")
     return merged
 
 

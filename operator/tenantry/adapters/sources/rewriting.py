@@ -45,7 +45,7 @@ class Uneditable(Exception):  # noqa: N818 - it says what is wrong with the inpu
 
 
 class _Span(NamedTuple):
-    """Where a document stands in a text: from its `---` to the next one's; root: where its content begins; end: where it ends."""
+    """The place of a document in a text, from its `---` to the next one's; root: start of its content; end: its end."""
 
     start: int
     root: int
@@ -100,7 +100,7 @@ def _brought(held: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[
 
 
 def _is_plain(value: str) -> bool:
-    """Is a text the same without quotes, at the end of any line?"""
+    """Return True if the text is the same without quotes, at the end of any line."""
     if _ambiguous(value) or "\n" in value or value != value.strip():
         return False
     try:
@@ -201,7 +201,7 @@ def _end(text: str, root: int, end: int, stop: int) -> int:
 
 
 def _tail(body: str) -> int:
-    """Where the comments and blank lines begin that a text ends with."""
+    """Return the start of the comments and blank lines at the end of a text."""
     end = len(body)
     while body.endswith("\n", 0, end):
         begin = body.rfind("\n", 0, end - 1) + 1
@@ -213,7 +213,7 @@ def _tail(body: str) -> int:
 
 
 def _values(body: str) -> list[Any] | None:
-    """What a text holds, None when it cannot be read."""
+    """Return the values of a text, None if it cannot be parsed."""
     try:
         return [each.value for each in read(body.encode())]
     except Unreadable:
@@ -247,7 +247,7 @@ def _patched(body: str, plain: str, changed: str) -> str:
     """The body with what differs between two texts, of which the first one is the body with blanks set otherwise."""
     own, before, after = (each.splitlines(keepends=True) for each in (body, plain, changed))
     if len(own) != len(before):
-        raise Uneditable("it is laid out in a way that the change would not keep")
+        raise Uneditable("the change would not keep its layout")
     head = _alike(before, after)
     tail = _alike(reversed(before[head:]), reversed(after[head:]))
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
@@ -261,7 +261,7 @@ def _patched(body: str, plain: str, changed: str) -> str:
 
 
 def _alike(one: Iterable[str], other: Iterable[str]) -> int:
-    """How many lines two texts begin with that are the same."""
+    """Return the number of equal lines at the start of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
@@ -277,7 +277,7 @@ def _dumped(body: str, layout: tuple[int, int, int], change: Change | None = Non
 
 
 def _distance(one: str, other: str) -> int:
-    """How many lines differ."""
+    """Return the number of lines that differ."""
     pairs = zip(one.splitlines(), other.splitlines(), strict=False)
     return sum(1 for mine, theirs in pairs if mine != theirs) + abs(one.count("\n") - other.count("\n"))
 
@@ -330,7 +330,7 @@ def _set(node: CommentedMap, key: str, value: Any) -> None:
 
 
 def _trails(node: Any) -> bool:
-    """Does a comment on lines of its own follow the last value?"""
+    """Return True if a comment on its own lines follows the last value."""
     if not isinstance(node, CommentedMap | CommentedSeq) or not node:
         return False
     last = list(node)[-1] if isinstance(node, CommentedMap) else len(node) - 1
@@ -357,7 +357,7 @@ def _styled(value: Any, held: Any = None) -> Any:
 
 
 def _odd(value: str) -> bool:
-    """Does it hold what only double quotes can write?"""
+    """Return True if only double quotes can write the value."""
     return any(not each.isprintable() and each != "\n" for each in value) or bool(re.search(r"[ \t]\n|\A\s", value))
 
 

@@ -34,7 +34,7 @@ def resolve(text: str) -> Scalar:
 
 def _number(text: str) -> Scalar:
     if _NOT_JSON.match(text):
-        raise ValueError(f"{text} is no JSON number")
+        raise ValueError(f"{text} is not a JSON number")
     plain = text.replace("_", "") if text[0] != "." else text
     if found := _INTEGER.match(plain):
         sign, *digits = found.groups()

@@ -19,16 +19,16 @@ import pyrage
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from tenantry.adapters.age import read_identities
 from tenantry.model.tree import Place
 from tenantry.model.verdicts import Problem
 
 METADATA = "sops"
-LARGEST_KEYS = 1 << 20
 MOST_RECIPIENTS = 100
 ENCRYPTED = "ENC[AES256_GCM,"
 _VALUE = re.compile(r"ENC\[AES256_GCM,data:([A-Za-z0-9+/=]*),iv:([A-Za-z0-9+/=]+),tag:([A-Za-z0-9+/=]+),type:([a-z0-9]+)\]")
 _ONLY_ENCRYPTED = hashlib.sha256(b"sops").digest()
-"""What the MAC begins with when it covers encrypted values alone."""
+"""The start of the MAC when it covers only encrypted values."""
 _READ: Mapping[str, Callable[[str], Any]] = {
     "str": str,
     "bytes": str,
@@ -43,14 +43,14 @@ _OTHER_KEYS = ("pgp", "kms", "gcp_kms", "azure_kv", "hc_vault", "hckms")
 
 
 class Sealed(Exception):  # noqa: N818 - it says what is wrong with the input
-    """A document cannot be opened. It tells no value."""
+    """A document cannot be decrypted. It contains no value."""
 
     def __init__(self, place: Place, field: str, reason: str) -> None:
         super().__init__(reason)
         self.place, self.problem = place, Problem(field, reason)
 
 
-class Part(NamedTuple):
+class OpenedDocument(NamedTuple):
     """One document of a file. sealed: it was encrypted there."""
 
     place: Place
@@ -64,7 +64,7 @@ class Sops:
     def __init__(self, key_file: Path | None = None) -> None:
         self._key_file = key_file
 
-    def opened(self, parts: Sequence[Part]) -> list[Part]:
+    def opened(self, parts: Sequence[OpenedDocument]) -> list[OpenedDocument]:
         """The documents of one file, all of them decrypted, or as they are where it is not encrypted. Blocks. Raises Sealed."""
         sealed = [part for part in parts if isinstance(part.value, dict) and METADATA in part.value]
         if not sealed:
@@ -73,11 +73,11 @@ class Sops:
             return list(parts)
         if len(sealed) < len(parts):
             odd = next(part for part in parts if part not in sealed)
-            raise Sealed(odd.place, "", "is not encrypted, and other documents of its file are: SOPS encrypts a file as a whole")
+            raise Sealed(odd.place, "", "is not encrypted, and other documents of its file are: SOPS encrypts whole files")
         first = sealed[0]
         metadata = _metadata(first)
         opening = _Opening(self._data_key(first.place, metadata), metadata.get("mac_only_encrypted") is True)
-        found = [Part(part.place, opening.document(part), True) for part in sealed]
+        found = [OpenedDocument(part.place, opening.document(part), True) for part in sealed]
         opening.check(first.place, metadata)
         return found
 
@@ -94,9 +94,9 @@ class Sops:
         recipients = ", ".join(str(each.get("recipient", "?"))[:80] for each in entries)
         if not entries:
             other = next((name for name in _OTHER_KEYS if metadata.get(name)), "")
-            raise Sealed(place, "sops.age", f"the file is encrypted for {other or 'nobody'}, not for age; only age is read here")
+            raise Sealed(place, "sops.age", f"the file is encrypted for {other or 'nobody'}, not for age; only age is supported")
         if self._key_file is None:
-            hint = "name the file with its key by TENANTRY_SOPS__AGE_KEY_FILE or SOPS_AGE_KEY_FILE"
+            hint = "set TENANTRY_SOPS__AGE_KEY_FILE or SOPS_AGE_KEY_FILE to the file with its key"
             raise Sealed(place, "sops.age", f"the file is encrypted for {recipients}; {hint}")
         identities = _identities(place, self._key_file)
         for each in entries:
@@ -117,7 +117,7 @@ class _Opening:
         self._only_encrypted = only_encrypted
         self._hash = hashlib.sha512(_ONLY_ENCRYPTED if only_encrypted else b"")
 
-    def document(self, part: Part) -> dict[str, Any]:
+    def document(self, part: OpenedDocument) -> dict[str, Any]:
         """The document in clear, without its metadata."""
         hidden = part.value.get("kind") == "Secret"
         value = {key: below for key, below in part.value.items() if key != METADATA}
@@ -132,7 +132,7 @@ class _Opening:
         except (ValueError, InvalidTag):
             raise Sealed(place, "sops.mac", "cannot be decrypted: the file's metadata was changed") from None
         if not hmac.compare_digest(mac.upper().encode(), self._hash.hexdigest().upper().encode()):
-            raise Sealed(place, "sops.mac", "does not hold: the file was changed after it was encrypted; encrypt it again")
+            raise Sealed(place, "sops.mac", "does not match: the file was changed after it was encrypted; encrypt it again")
 
     def _walk(self, place: Place, value: Any, path: tuple[str, ...], hidden: bool) -> Any:
         if isinstance(value, dict):
@@ -141,9 +141,7 @@ class _Opening:
             return [self._walk(place, below, path, hidden) for below in value]
         if isinstance(value, str) and value.startswith(ENCRYPTED):
             if not hidden or path[0] not in _HIDDEN:
-                raise Sealed(
-                    place, ".".join(path), "is encrypted: only data and stringData of Secrets are, by their encrypted_regex"
-                )
+                raise Sealed(place, ".".join(path), "is encrypted: only data and stringData of Secrets may be (encrypted_regex)")
             return self._value(place, value, path)
         if value is not None and not self._only_encrypted:
             self._hash.update(_told(value))
@@ -154,7 +152,9 @@ class _Opening:
             kind, text = self._decrypted(value, "".join(f"{step}:" for step in path))
             read = _READ[kind](text)
         except (ValueError, KeyError, InvalidTag):
-            raise Sealed(place, ".".join(path), "cannot be decrypted: it was changed, moved, or is of another file") from None
+            raise Sealed(
+                place, ".".join(path), "cannot be decrypted: it was changed or moved, or belongs to another file"
+            ) from None
         self._hash.update(_told(read))
         return read
 
@@ -167,18 +167,18 @@ class _Opening:
         return found[4], self._cipher.decrypt(nonce, data + tag, about.encode()).decode()
 
 
-def _metadata(part: Part) -> Mapping[str, Any]:
+def _metadata(part: OpenedDocument) -> Mapping[str, Any]:
     metadata = part.value[METADATA]
     if not isinstance(metadata, dict) or not metadata.get("mac") or not metadata.get("lastmodified"):
-        raise Sealed(part.place, METADATA, "is no metadata of SOPS: mac or lastmodified is missing")
+        raise Sealed(part.place, METADATA, "is not metadata of SOPS: mac or lastmodified is missing")
     if metadata.get("key_groups"):
         raise Sealed(
-            part.place, "sops.key_groups", "keys that are shared among groups are not read here; encrypt for age recipients"
+            part.place, "sops.key_groups", "keys that are shared among groups are not supported; encrypt for age recipients"
         )
     return metadata
 
 
-def _check_plain(part: Part) -> None:
+def _check_plain(part: OpenedDocument) -> None:
     """Raises Sealed for a value of SOPS without the metadata that opens it: it must not pass for a password."""
     if isinstance(part.value, dict) and part.value.get("kind") == "Secret":
         for path, value in _leaves(part.value, ()):
@@ -195,21 +195,11 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 
 def _identities(place: Place, key_file: Path) -> list[Any]:
-    """The keys of a file: one a line, `#` begins a comment."""
+    """The keys of a file. Raises Sealed."""
     try:
-        with key_file.open("rb") as file:
-            lines = file.read(LARGEST_KEYS).decode().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Sealed(place, "sops.age", f"the key file {key_file} cannot be read: {reason}") from None
-    found: list[Any] = []
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            try:
-                found.append(pyrage.x25519.Identity.from_str(line.strip()))
-            except pyrage.IdentityError:  # whose text may hold the line
-                raise Sealed(place, "sops.age", f"line {number} of the key file {key_file} is no AGE-SECRET-KEY") from None
-    return found
+        return read_identities(key_file)
+    except ValueError as error:
+        raise Sealed(place, "sops.age", str(error)) from None
 
 
 def _told(value: Any) -> bytes:

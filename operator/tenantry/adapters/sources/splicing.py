@@ -62,9 +62,9 @@ class _Editor:
         self._plain = plain
 
     def mapping(self, node: Any, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[_Splice]:
-        """What makes of a mapping, which declares no more than `before`, one that declares `after`."""
+        """Yield the edits that turn a mapping, which declares at most `before`, into one that declares `after`."""
         if not isinstance(node, yaml.MappingNode) or any(key.value == "<<" for key, _ in node.value):
-            raise NotSpliceable("it is no plain mapping")
+            raise NotSpliceable("it is not a plain mapping")
         self._check(node, node)
         places = {key.value: number for number, (key, _) in enumerate(node.value)}
         gone = [places[key] for key in before if key not in after and key in places]

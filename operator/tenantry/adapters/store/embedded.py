@@ -1,4 +1,4 @@
-"""What the memory and the SQLite store share: the verbs of Store, one write under Kubernetes' semantics, and Feed."""
+"""The shared part of the memory and the SQLite store: the verbs of Store, one write under Kubernetes' semantics, and Feed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, Protocol
 
 import orjson
 
-from tenantry.adapters.store.event_log import Entry, EventLog
+from tenantry.adapters.store.event_log import EventLog, LoggedEvent
 from tenantry.adapters.store.rights import check_read, check_write, tenant_of
 from tenantry.adapters.store.semantics import (
     CORE_API_VERSION,
-    Admission,
     Create,
     Delete,
     Outcome,
@@ -23,6 +22,7 @@ from tenantry.adapters.store.semantics import (
     SetFinalizers,
     SetStatus,
     Stamp,
+    StoreAdmission,
     carry_out,
     placed,
 )
@@ -65,7 +65,7 @@ class JsonCodec:
         return document
 
 
-class Rows(Protocol):
+class ObjectRows(Protocol):
     """Objects as bytes, synchronously, by whoever holds the write transaction."""
 
     def get(self, ref: Ref) -> bytes | None: ...
@@ -75,13 +75,13 @@ class Rows(Protocol):
     def remove(self, ref: Ref) -> None: ...
 
     def inside(self, namespace: str) -> list[Ref]:
-        """What lies in a namespace."""
+        """Return the objects of a namespace."""
 
 
 class Ledger:
     """Carries out batches of writes on rows, numbering them. Not thread-safe: one writer owns it."""
 
-    def __init__(self, rows: Rows, codec: Codec, admission: Admission, clock: Clock, version: int) -> None:
+    def __init__(self, rows: ObjectRows, codec: Codec, admission: StoreAdmission, clock: Clock, version: int) -> None:
         self.version = version
         self._rows = rows
         self._codec = codec
@@ -96,7 +96,7 @@ class Ledger:
         self._now = format_time(self._clock().replace(microsecond=0))
         self._namespaces.clear()
 
-    def perform(self, request: Request, caller: Caller | None) -> tuple[Document, Entry | None]:
+    def perform(self, request: Request, caller: Caller | None) -> tuple[Document, LoggedEvent | None]:
         """The stored document, and the change to publish once it is committed. Raises what the semantics raise."""
         request = placed(request, self._admission)
         if caller is not None:
@@ -125,7 +125,7 @@ class Ledger:
         body = self._rows.get(ref) if ref else None
         return None if body is None else self._codec.decode(body)
 
-    def _store(self, ref: Ref, outcome: Outcome) -> Entry | None:
+    def _store(self, ref: Ref, outcome: Outcome) -> LoggedEvent | None:
         if outcome.event == "":
             return None
         body = self._codec.encode(outcome.document)
@@ -140,7 +140,7 @@ class Ledger:
         else:
             self._rows.put(ref, body)
         self.version += 1
-        return Entry(self.version, ref, outcome.event, body)
+        return LoggedEvent(self.version, ref, outcome.event, body)
 
 
 class Verbs(ABC):
@@ -191,7 +191,7 @@ class EmbeddedStore(Verbs):
 
     @abstractmethod
     async def inside(self, namespace: str) -> list[Ref]:
-        """What lies in a namespace, of whatever kind."""
+        """Return the objects of a namespace, of any kind."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -212,7 +212,7 @@ class EmbeddedStore(Verbs):
 
     def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         if not version.isdecimal():
-            raise Expired(f"{version!r} is no version of this store")
+            raise Expired(f"{version!r} is not a version of this store")
         return self._log.watch(kind, int(version))
 
     async def _perform(self, request: Request) -> Document:

@@ -16,7 +16,7 @@ from tenantry.ports import Event
 Decode = Callable[[bytes], Document]
 
 
-class Entry(NamedTuple):
+class LoggedEvent(NamedTuple):
     """One committed change. body: the document as the store keeps it."""
 
     version: int
@@ -32,12 +32,12 @@ class EventLog:
     """
 
     def __init__(self, start: int, keep: int, decode: Decode) -> None:
-        self._entries: defaultdict[str, deque[Entry]] = defaultdict(lambda: deque(maxlen=keep))
+        self._entries: defaultdict[str, deque[LoggedEvent]] = defaultdict(lambda: deque(maxlen=keep))
         self._trimmed: defaultdict[str, int] = defaultdict(lambda: start)
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._decode = decode
 
-    def publish(self, entry: Entry) -> None:
+    def publish(self, entry: LoggedEvent) -> None:
         """Adds a change, newer than all before, and wakes the watchers of its kind."""
         entries = self._entries[entry.ref.kind]
         if len(entries) == entries.maxlen:
@@ -60,7 +60,7 @@ class EventLog:
         finally:
             self._waiting[kind].discard(news)
 
-    def _after(self, kind: str, version: int) -> list[Entry]:
+    def _after(self, kind: str, version: int) -> list[LoggedEvent]:
         if version < self._trimmed[kind]:
             raise Expired(f"changes of {kind} after version {version} are no longer kept")
         fresh = list(takewhile(lambda entry: entry.version > version, reversed(self._entries[kind])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from tenantry.adapters.store.embedded import (
     EVENTS_KEPT,
@@ -13,7 +13,7 @@ from tenantry.adapters.store.embedded import (
     system_clock,
 )
 from tenantry.adapters.store.event_log import EventLog
-from tenantry.adapters.store.semantics import Admission, Request
+from tenantry.adapters.store.semantics import Request, StoreAdmission
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Ref
 
@@ -42,14 +42,18 @@ class MemoryStore(EmbeddedStore):
 
     def __init__(
         self,
-        admission: Admission,
+        admission: StoreAdmission,
         *,
         clock: Clock = system_clock,
         events_kept: int = EVENTS_KEPT,
         bodies: Iterable[tuple[Ref, bytes]] = (),
         version: int = 0,
+        breathe: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """bodies: objects that are there from the start, as JSON with metadata; version: the newest of theirs."""
+        """bodies: objects that are there from the start, as JSON with metadata; version: the newest of theirs. breathe: called
+        before each write, for a long piece of work that never waits.
+        """
+        self._breathe = breathe
         self._codec = JsonCodec()
         self._rows = MemoryRows()
         for ref, body in bodies:
@@ -64,6 +68,8 @@ class MemoryStore(EmbeddedStore):
         return str(self._ledger.version)
 
     async def submit(self, request: Request, caller: Caller | None) -> Document:
+        if self._breathe is not None:
+            await self._breathe()
         self._ledger.begin(self._ledger.version)
         document, entry = self._ledger.perform(request, caller)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""What a caller may do to an embedded store: the rules that Kubernetes' RBAC enforces on a cluster."""
+"""The rights of a caller in an embedded store: the rules that Kubernetes' RBAC enforces on a cluster."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (kind, namespace, name)
         )""",
     ),
+    (),  # 0.2 stores fields that 0.1 does not know: it refuses schema 2 by a sentence
 )
-"""The statements that lead from schema n to n + 1. Only ever appended to."""
+"""The statements that lead from schema n to n + 1. Only ever appended to; by `()` too, if an older release must not go on."""
 
 
 def prepare(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) -> None:
@@ -31,7 +32,7 @@ def prepare(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) ->
     try:
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         if found > len(MIGRATIONS):
-            raise StateUnreadable(folder, f"its schema {found} is of a newer Tenantry (this one knows {len(MIGRATIONS)})")
+            raise StateUnreadable(folder, f"its schema {found} belongs to a newer Tenantry (this one knows {len(MIGRATIONS)})")
         for statements in MIGRATIONS[found:]:
             for statement in statements:
                 connection.execute(statement)
@@ -59,7 +60,7 @@ def _check_key(folder: Path, connection: sqlite3.Connection, codec: SealedCodec)
     if mark is None:
         connection.execute("INSERT INTO meta VALUES ('key', ?)", (codec.mark(),))
     elif not codec.fits(mark):
-        raise StateUnreadable(folder, "its key file is not the one that its Secrets were sealed by; put the right one back")
+        raise StateUnreadable(folder, "its Secrets were sealed with another key file; put that file back")
 
 
 def _read(cursor: sqlite3.Cursor, name: str) -> str | None:

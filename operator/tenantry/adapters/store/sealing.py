@@ -22,7 +22,7 @@ class WrongKey(Halt):
     """A value was sealed by another key, for another place, or is damaged."""
 
     def __init__(self, place: str) -> None:
-        message = f"the stored value of {place} cannot be opened: it is damaged, or sealed by another key"
+        message = f"the stored value of {place} cannot be opened: it is damaged, or sealed with another key"
         super().__init__(Stalled("WrongKey", message, "Operator"))
 
 
@@ -45,7 +45,7 @@ class SealedCodec:
         return self._seal(KNOWN.decode(), "mark")
 
     def fits(self, mark: str) -> bool:
-        """Whether that mark was made with this key."""
+        """Return True if that mark was made with this key."""
         try:
             return self._open(mark, "mark") == KNOWN.decode()
         except WrongKey:

@@ -1,4 +1,4 @@
-"""Secrets over a store: only those labelled for their purpose are looked at, and only a fingerprint is told of them."""
+"""Secrets over a store. Only those labelled for their purpose are read, and only as a fingerprint."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ HASH_PREFIX = "$argon2id$"
 RANDOM_BYTES = 24
 FINGERPRINT_LENGTH = 32
 
+Remedy = Callable[[str, Ref, str, str], str]
+"""The command that makes a Secret usable: of a state as SecretFacts names it, the Secret, its key, and what it is for."""
+
 _REASONS = {
     "Missing": ("SecretMissing", "Secret {place} does not exist"),
     "NotLabelled": ("SecretNotLabelled", "Secret {place} lacks the label {label}: {for_kind}"),
@@ -26,17 +29,37 @@ _REASONS = {
 }
 
 
+def by_tenantry(state: str, secret: Ref, key: str, for_kind: str) -> str:
+    """The remedy on one machine."""
+    return f"run `tenantry secret set {secret.namespace}/{secret.name} {key}=- --for {for_kind}`"
+
+
+def by_kubectl(state: str, secret: Ref, key: str, for_kind: str) -> str:
+    """The remedy on a cluster."""
+    at = f"{secret.name} -n {secret.namespace}"
+    label = f"`kubectl label secret {at} {CREDENTIAL_LABEL}={for_kind}`"
+    if state == "NotLabelled":
+        return f"run {label}"
+    if state == "NoKey":
+        return f"add it with `kubectl edit secret {at}`"
+    return f"run `kubectl create secret generic {at} --from-file={key}=FILE`, then {label}"
+
+
 class StoreSecrets:
     """ports.Secrets. `fingerprint_key` marks values without revealing them; it must stay the same across restarts."""
 
-    def __init__(self, store: Store, peek: Peek, fingerprint_key: bytes) -> None:
+    def __init__(self, store: Store, peek: Peek, fingerprint_key: bytes, remedy: Remedy = by_tenantry) -> None:
         self._store = store
         self._peek = peek
         self._key = fingerprint_key
+        self._remedy = remedy
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
-        state, value = _value(self._peek(Ref("Secret", namespace, name)), key, for_kind)
-        return SecretFacts(state, self.fingerprint(namespace, value) if state == "Present" else "")
+        secret = Ref("Secret", namespace, name)
+        state, value = _value(self._peek(secret), key, for_kind)
+        if state == "Present":
+            return SecretFacts(state, self.fingerprint(namespace, value))
+        return SecretFacts(state, remedy=self._remedy(state, secret, key, for_kind))
 
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
         """Raises a Waiting Halt: SecretMissing, SecretNotLabelled, SecretKeyMissing, SecretNotText."""
@@ -84,7 +107,7 @@ class StoreSecrets:
             return None
 
     def fingerprint(self, namespace: str, value: bytes) -> str:
-        """Equal values of one namespace are equal marks; those of two namespaces cannot be told to be equal."""
+        """Return a mark that is equal for equal values of one namespace; marks of two namespaces cannot be compared."""
         mark = hmac.digest(self._key, namespace.encode() + b"/" + value, "sha256")
         return mark.hex()[:FINGERPRINT_LENGTH]
 

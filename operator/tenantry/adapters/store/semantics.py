@@ -22,8 +22,8 @@ STORES_OWN = frozenset(
 KEPT_BY_REPLACE = STORES_OWN | {"name", "namespace", "finalizers"}
 
 
-class Admission(Protocol):
-    """What the store asks about kinds; kinds/crds.py provides it."""
+class StoreAdmission(Protocol):
+    """The store's questions about kinds; kinds/crds.py answers them."""
 
     def admit(self, document: Document, old: Document | None) -> Document:
         """The document with its schema's defaults. Raises Invalid: schema, CEL, unknown kind. `old` is None at create."""
@@ -32,14 +32,14 @@ class Admission(Protocol):
         """Raises Forbidden for an object that is protected, or that others depend on."""
 
     def namespaced(self, kind: str) -> bool:
-        """Whether objects of that kind live in a namespace."""
+        """Return True if objects of that kind live in a namespace."""
 
     def has_status(self, kind: str) -> bool:
-        """Whether the kind has the status subresource, so that status is written apart."""
+        """Return True if the kind has the status subresource, so that status is written separately."""
 
 
 class Stamp(NamedTuple):
-    """What the store contributes to a write: the time (RFC 3339, whole seconds), a fresh uid, the next version."""
+    """The store's part of a write: the time (RFC 3339, whole seconds), a fresh uid, the next version."""
 
     now: str
     uid: str
@@ -94,7 +94,7 @@ class Outcome(NamedTuple):
     event: Literal["", "ADDED", "MODIFIED", "DELETED"]
 
 
-def placed(request: Request, admission: Admission) -> Request:
+def placed(request: Request, admission: StoreAdmission) -> Request:
     """The request as the API server takes it: a namespace given for a kind that lives in none is dropped."""
     ref = request.ref
     if not ref.namespace or admission.namespaced(ref.kind) or not isinstance(request, (Create, Replace)):
@@ -104,9 +104,9 @@ def placed(request: Request, admission: Admission) -> Request:
 
 
 def carry_out(
-    request: Request, current: Document | None, namespace: Document | None, admission: Admission, stamp: Stamp
+    request: Request, current: Document | None, namespace: Document | None, admission: StoreAdmission, stamp: Stamp
 ) -> Outcome:
-    """What a request does to what is stored under its reference. `namespace` matters to Create alone.
+    """Apply a request to the stored document of its reference. Only Create uses `namespace`.
 
     Raises NotFound, AlreadyExists, Conflict, Invalid, Forbidden.
     """
@@ -125,7 +125,9 @@ def carry_out(
             return _changed(current, delete(request, current, admission, stamp), stamp)
 
 
-def create(request: Create, current: Document | None, namespace: Document | None, admission: Admission, stamp: Stamp) -> Document:
+def create(
+    request: Create, current: Document | None, namespace: Document | None, admission: StoreAdmission, stamp: Stamp
+) -> Document:
     """The new object: generation 1, no status but its default (kinds without the subresource keep theirs)."""
     document = request.document
     kind = request.ref.kind
@@ -143,7 +145,7 @@ def create(request: Create, current: Document | None, namespace: Document | None
     return admitted
 
 
-def replace(request: Replace, current: Document, admission: Admission) -> Document:
+def replace(request: Replace, current: Document, admission: StoreAdmission) -> Document:
     """Labels, annotations and the declared part are the request's; status (where apart), finalizers and identity stay."""
     document = request.document
     given, held = document["metadata"], current["metadata"]
@@ -163,7 +165,7 @@ def replace(request: Replace, current: Document, admission: Admission) -> Docume
     return admitted
 
 
-def set_status(request: SetStatus, current: Document, admission: Admission) -> Document:
+def set_status(request: SetStatus, current: Document, admission: StoreAdmission) -> Document:
     """The same object with another status.
 
     Held against the uid and, unless the status says by observedGeneration that it is about the current one, the version.
@@ -191,7 +193,7 @@ def set_finalizers(request: SetFinalizers, current: Document) -> Document:
     return {**current, "metadata": metadata}
 
 
-def delete(request: Delete, current: Document, admission: Admission, stamp: Stamp) -> Document:
+def delete(request: Delete, current: Document, admission: StoreAdmission, stamp: Stamp) -> Document:
     """The object marked for deletion, its generation one higher. A deleting object stays as it is."""
     _check_held(current, request.held)
     if _deleting(current):
@@ -214,7 +216,7 @@ def _changed(current: Document, wanted: Document, stamp: Stamp) -> Outcome:
 
 def _check_namespace(ref: Ref, namespace: Document | None) -> None:
     if not ref.namespace:
-        raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} lives in a namespace"),))
+        raise Invalid((Problem("metadata.namespace", f"is required: {ref.kind} objects have a namespace"),))
     if namespace is None:
         raise NotFound(f"namespace {ref.namespace} does not exist")
     if _deleting(namespace):
@@ -225,13 +227,14 @@ def _check_held(current: Document, held: Held) -> None:
     """Raises Conflict unless `held` is this incarnation and this version; an empty field matches any."""
     metadata = current["metadata"]
     if held.uid and held.uid != metadata["uid"]:
-        raise Conflict(f"{held.ref} is another object of that name now (uid {metadata['uid']}, not {held.uid})")
+        raise Conflict(f"{held.ref} is now another object with that name (uid {metadata['uid']}, not {held.uid})")
     if held.version and held.version != metadata["resourceVersion"]:
         raise Conflict(f"{held.ref} has changed: it is at version {metadata['resourceVersion']}, not {held.version}")
 
 
 def _declared(document: Document) -> Document:
-    """What counts for the generation: all but metadata (a status that is written apart is the same on both sides)."""
+    """Return the part that counts for the generation: all but metadata. A status that is written separately is equal on both
+    sides."""
     return {key: value for key, value in document.items() if key != "metadata"}
 
 

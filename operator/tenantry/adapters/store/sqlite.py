@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tenantry.adapters.store.embedded import EVENTS_KEPT, Clock, EmbeddedStore, Ledger, system_clock
-from tenantry.adapters.store.event_log import Entry, EventLog
+from tenantry.adapters.store.event_log import EventLog, LoggedEvent
 from tenantry.adapters.store.schema import prepare, read_version, write_version
 from tenantry.adapters.store.sealing import SealedCodec
-from tenantry.adapters.store.semantics import Admission, Request
+from tenantry.adapters.store.semantics import Request, StoreAdmission
 from tenantry.adapters.store.state_folder import (
     PUT_BACK,
     DatabaseFile,
@@ -27,6 +27,7 @@ from tenantry.adapters.store.state_folder import (
     StateUnreadable,
     StateUnwritable,
     derive,
+    holds_state,
     read_key,
     refuse_orphaned_engines,
     sentence,
@@ -170,7 +171,7 @@ class SqliteStore(EmbeddedStore):
 
     @classmethod
     async def open(
-        cls, folder: Path, admission: Admission, *, clock: Clock = system_clock, events_kept: int = EVENTS_KEPT
+        cls, folder: Path, admission: StoreAdmission, *, clock: Clock = system_clock, events_kept: int = EVENTS_KEPT
     ) -> SqliteStore:
         """Opens the state folder, making or migrating it where needed, and holds it against other processes.
 
@@ -226,13 +227,28 @@ class SqliteStore(EmbeddedStore):
         return await self._read(self._read_rows.of_kind, kind)
 
     async def _read(self, query: Callable[..., R], *arguments: object) -> R:
+        return await self._loop.run_in_executor(self._reader, self._checked, query, *arguments)
+
+    def _checked(self, query: Callable[..., R], *arguments: object) -> R:
+        """The answer of a query. Raises StateUnreadable, also if the file was removed meanwhile."""
         try:
-            return await self._loop.run_in_executor(self._reader, query, *arguments)
+            found = query(*arguments)
         except sqlite3.Error as error:
-            raise StateUnreadable(self._folder, error) from error
+            self._file.check()  # it knows more
+            raise StateUnreadable(self._folder, f"{DATABASE_FILE}: {sentence(error)}; {PUT_BACK}") from error
+        self._file.check()
+        return found
+
+    def _meaning_of(self, error: sqlite3.Error) -> StateUnreadable | StateUnwritable:
+        """Return the failure of a write. A file that was removed or overwritten comes before what SQLite makes of it."""
+        try:
+            self._file.check()
+        except StateUnreadable as harmed:
+            return harmed
+        return StateUnwritable(self._folder, sentence(error))
 
     def _hand_over(self) -> None:
-        """Gives the writer what is waiting, unless it is at work: few large batches cost less than many small ones."""
+        """Gives the writer what is waiting, unless it is running: few large batches cost less than many small ones."""
         if self._waiting and not self._committing:
             batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
             self._committing = True
@@ -243,9 +259,9 @@ class SqliteStore(EmbeddedStore):
             answers, entries = self._commit(batch)
             self._loop.call_soon_threadsafe(self._settle, batch, answers, entries)
 
-    def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[Entry]]:
+    def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[LoggedEvent]]:
         """Carries the batch out in one transaction: each write's own answer, or for all that nothing could be written."""
-        entries: list[Entry] = []
+        entries: list[LoggedEvent] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._ledger.begin(self._version)
@@ -260,12 +276,12 @@ class SqliteStore(EmbeddedStore):
             self._batch.forget()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            failed = error if isinstance(error, StateUnreadable) else StateUnwritable(self._folder, sentence(error))
+            failed = error if isinstance(error, StateUnreadable) else self._meaning_of(error)
             return [failed for _ in batch], []
         self._version = self._ledger.version
         return answers, entries
 
-    def _carry_out(self, pending: Pending, entries: list[Entry]) -> Answer:
+    def _carry_out(self, pending: Pending, entries: list[LoggedEvent]) -> Answer:
         """Rows are written last, so a write that raises has left nothing behind."""
         try:
             document, entry = self._ledger.perform(pending.request, pending.caller)
@@ -277,10 +293,10 @@ class SqliteStore(EmbeddedStore):
             entries.append(entry)
         return document
 
-    def _settle(self, batch: list[Pending], answers: list[Answer], entries: list[Entry]) -> None:
-        """Answers and publishes what is committed, in one step of the loop: a caller's next read of the log shows its own write.
+    def _settle(self, batch: list[Pending], answers: list[Answer], entries: list[LoggedEvent]) -> None:
+        """Answer and publish the committed writes in one step of the loop: a caller's next read of the log shows its own write.
 
-        Answers come first: a writer that keeps a cache then knows its write as its own before the log tells it of it.
+        Answers come first, so a writer with a cache knows its own write before the log reports it.
         """
         for pending, answer in zip(batch, answers, strict=True):
             if pending.answer.done():
@@ -303,9 +319,9 @@ def _connect(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(folder: Path, admission: Admission, clock: Clock) -> SealedCodec:
+def _prepare(folder: Path, admission: StoreAdmission, clock: Clock) -> SealedCodec:
     """Brings the database to this version's schema, checks the key against it, and founds what must be there."""
-    is_new = not (folder / DATABASE_FILE).exists()
+    is_new = not holds_state(folder, DATABASE_FILE)
     if is_new:
         refuse_orphaned_engines(folder, DATABASE_FILE)
     codec = SealedCodec(derive(read_key(folder, make=is_new), "seal"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from tenantry.model.verdicts import Halt, Stalled, Transient
+from tenantry.model.verdicts import Halt, Stalled, Transient, path_text
 from tenantry.rest.disk import make_durable
 
 KEY_FILE = "secret.key"
@@ -21,7 +21,7 @@ KEY_BYTES = 32
 
 PASSWORD_FILE = "admin-password"  # noqa: S105 - a file's name
 PASSWORD_BYTES = 24
-PUT_BACK = "stop the platform and put it back from a copy"
+PUT_BACK = "stop the platform and put the file back from a copy"
 _MAGIC = b"SQLite format 3\x00"
 
 
@@ -30,21 +30,21 @@ class StateInUse(Halt):
 
     def __init__(self, folder: Path, holder: str) -> None:
         by = f" by process {holder}" if holder else ""
-        super().__init__(Stalled("StateInUse", f"the state folder {folder} is in use{by}", "Operator"))
+        super().__init__(Stalled("StateInUse", f"the state folder {path_text(folder)} is in use{by}", "Operator"))
 
 
 class StateUnwritable(Halt):
     """The disk is full, the folder read-only, or the disk fails. Nothing of the write is kept; it can be tried again."""
 
     def __init__(self, folder: Path, cause: Exception | str) -> None:
-        super().__init__(Transient("StateUnwritable", f"the state folder {folder} cannot be written: {cause}"))
+        super().__init__(Transient("StateUnwritable", f"the state folder {path_text(folder)} cannot be written: {cause}"))
 
 
 class StateUnreadable(Halt):
     """The state cannot be used as it is: a lost or foreign key, a newer schema, a damaged file."""
 
     def __init__(self, folder: Path, cause: Exception | str) -> None:
-        super().__init__(Stalled("StateUnreadable", f"the state in {folder} cannot be read: {cause}", "Operator"))
+        super().__init__(Stalled("StateUnreadable", f"the state in {path_text(folder)} cannot be read: {cause}", "Operator"))
 
 
 class FolderLock:
@@ -102,12 +102,26 @@ class DatabaseFile:
         os.close(self._fd)
 
 
+def holds_state(folder: Path, database: str) -> bool:
+    """Return True if the folder has a database that was written once. Raises StateUnreadable for what is no file.
+
+    SQLite would make an empty file a new database. Its log may hold all of it when the process was killed.
+    """
+    path, log = folder / database, folder / f"{database}-wal"
+    if not path.exists():
+        return False
+    if not path.is_file():
+        raise StateUnreadable(folder, f"{database} is not a file; {PUT_BACK}")
+    return any(each.is_file() and each.stat().st_size for each in (path, log))
+
+
 def refuse_orphaned_engines(folder: Path, database: str) -> None:
     """Raises StateUnreadable where engines are kept, and what says whose they are is gone: new ones would be made beside them."""
     engines = folder / "engines"
     if engines.is_dir() and any(engines.iterdir()):
         ways = f"put {database} back from a copy, or, to start empty, move {engines} elsewhere"
-        raise StateUnreadable(folder, f"{database} is missing, and {engines} holds engines that it knew; {ways}")
+        state = "empty" if (folder / database).exists() else "missing"
+        raise StateUnreadable(folder, f"{database} is {state}, and {engines} holds engines that it knew; {ways}")
 
 
 def read_key(folder: Path, *, make: bool) -> bytes:
@@ -121,13 +135,13 @@ def read_key(folder: Path, *, make: bool) -> bytes:
     except FileNotFoundError:
         if not make:
             raise StateUnreadable(
-                folder, f"its key file {path} is missing, and without it no Secret can be read; put it back"
+                folder, f"its key file {path_text(path)} is missing, and without it no Secret can be read; put it back"
             ) from None
         return _make_key(folder)
     except OSError as error:
         raise StateUnreadable(folder, error) from error
     if len(key) != KEY_BYTES:
-        raise StateUnreadable(folder, f"{path} is no key: it has {len(key)} bytes, not {KEY_BYTES}")
+        raise StateUnreadable(folder, f"{path_text(path)} is not a key: it has {len(key)} bytes, not {KEY_BYTES}")
     return key
 
 
@@ -137,7 +151,7 @@ def derive(key: bytes, purpose: str) -> bytes:
 
 
 def sentence(error: sqlite3.Error) -> str:
-    """What a person can act on."""
+    """Return a sentence on which a person can act."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return "no space is left on the disk"
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY:

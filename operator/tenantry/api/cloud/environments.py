@@ -10,32 +10,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api import tenancy
-from tenantry.api.answers import list_answer, queued, row_answer, row_written
-from tenantry.api.authentication import Principal
-from tenantry.api.bodies import (
+from tenantry.api.auth.authentication import SignedInUser
+from tenantry.api.facade_context import FacadeContext
+from tenantry.api.http.bodies import (
     CreateEnvironmentRequest,
+    EditEnvironmentRequest,
     EditRequest,
     EnvironmentBody,
     EnvironmentCreatedResponse,
     OperationQueuedResponse,
     SlugCheckResponse,
 )
-from tenantry.api.fragments import Row
-from tenantry.api.front import Front
-from tenantry.api.preconditions import Marks, made_by
-from tenantry.api.queueing import deletion_of, queue
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
-from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, remove
+from tenantry.api.reading.answers import list_answer, queued, row_answer, row_written
+from tenantry.api.reading.body_cache import Row
+from tenantry.api.reading.waiting import until
+from tenantry.api.writing.preconditions import Marks, made_by
+from tenantry.api.writing.queueing import deletion_of, queue_change
+from tenantry.api.writing.writes import WriteContext, check_slug, create_by_slug, edit, new_document, remove
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Invalid, Transient
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
-from tenantry.runtime.attribution import attribution_of
+from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.operations import DELETION
 
 NAMESPACE_WAIT_S = 10.0
 
@@ -43,8 +42,8 @@ NAMESPACE_WAIT_S = 10.0
 class Environments:
     """GET, POST, PUT, DELETE /environments and their slug check."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, context: FacadeContext) -> None:
+        self._context = context
 
     def routes(self) -> Sequence[Route]:
         one = "/environments/{id}"
@@ -60,45 +59,45 @@ class Environments:
                 ("slug!", "tenantId", "region"),
             ),
             Route("GET", one, self.get, 200, EnvironmentBody, (404,), (), TAGGED),
-            Route("PUT", one, self.edit, 200, EnvironmentBody, CONDITIONAL, ("dryRun",), ("If-Match", "If-Plan"), EditRequest),
+            Route(
+                *("PUT", one, self.edit, 200, EnvironmentBody, CONDITIONAL),
+                *(("dryRun",), ("If-Match", "If-Plan"), EditEnvironmentRequest),
+            ),
             Route("DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",), writes),
         ]  # fmt: skip
 
     async def list(self, request: Request) -> Response:
         """List the environments that the caller may see."""
-        principal = await self._front.enter(request)
-        return list_answer(request, self._front.environments, tenancy.environments(principal))
+        principal = await self._context.enter(request)
+        return list_answer(request, self._context.environments, tenancy.environments(principal))
 
     async def get(self, request: Request) -> Response:
         """Get one environment."""
-        principal = await self._front.enter(request)
-        return row_answer(request, tenancy.environment(self._front, principal, request.path_params["id"]))
+        principal = await self._context.enter(request)
+        return row_answer(request, tenancy.environment(self._context, principal, request.path_params["id"]))
 
     async def create(self, request: Request) -> Response:
         """Create an environment; its provisioning is queued."""
-        front = self._front
-        principal = await front.enter(request)
+        context = self._context
+        principal = await context.enter(request)
         principal.require_writer()
         raw = await read_bytes(request)
         body = parse_json(raw, CreateEnvironmentRequest)
-        tenant = tenancy.chosen_tenant(front, principal, request)
+        tenant = tenancy.chosen_tenant(context, principal, request)
         if tenant is None:
             raise invalid("tenantId", "is required")
-        marks = front.marks(request, principal, raw)
+        marks = context.marks(request, principal, raw)
         write = partial(self._create, principal=principal, tenant=tenant.metadata.name, body=body, marks=marks)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        async with front.turn(f"environments/{tenant.metadata.name}"):
-            document = await write(front.desk)
-        row = cast(Row, front.environments.row((document["metadata"]["namespace"], document["metadata"]["name"])))
+        document = await context.make(request, principal, write, f"environments/{tenant.metadata.name}")
+        row = cast(Row, context.environments.row((document["metadata"]["namespace"], document["metadata"]["name"])))
         operation = await self._queue(document, principal, marks)
-        if await front.wait_if_preferred(request, operation, document):
-            row = front.environments.row(row.name) or row
-        return queued(front.versions.headers(document), operation, f"environment {body.slug} is being created", row.body)
+        if await context.wait_if_preferred(request, operation, document):
+            row = context.environments.row(row.name) or row
+        return queued(context.versions.headers(document), operation, f"environment {body.slug} is being created", row.body)
 
     async def check_slug(self, request: Request) -> Response:
         """Check a slug's format, and that it is free within the tenant."""
-        principal = await self._front.enter(request)
+        principal = await self._context.enter(request)
         slug = request.query_params.get("slug", "")
         if not slug:
             raise invalid("slug", "is required")
@@ -106,107 +105,97 @@ class Environments:
             raise invalid("tenantId", "is required")
         url = ""
         try:
-            tenant = tenancy.chosen_tenant(self._front, principal, request)
+            tenant = tenancy.chosen_tenant(self._context, principal, request)
             if tenant is not None:
                 url = self._preview(request.query_params.get("region", ""), tenant, slug)
             check_slug(slug)
             if tenant is not None:
-                _check_free(self._front.cache, tenant, slug)
+                _check_free(self._context.cache, tenant, slug)
         except Invalid as refusal:
-            return json_response({"valid": False, "error": refusal.verdict.message, "url": ""})
+            return json_response({"valid": False, "error": refusal.told, "url": ""})
         return json_response({"valid": True, "error": "", "url": url})
 
     async def edit(self, request: Request) -> Response:
         """Change an environment's name, slug, or both."""
-        front = self._front
-        principal = await front.enter(request)
-        row = tenancy.environment(front, principal, request.path_params["id"])
+        context = self._context
+        principal = await context.enter(request)
+        row = tenancy.environment(context, principal, request.path_params["id"])
         principal.require_writer()
-        body = await read_json(request, EditRequest)
+        body = await read_json(request, EditEnvironmentRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        before, after = await write(front.desk)
-        changed = cast(Row, front.environments.row(row.name))
+        before, after = await context.make(request, principal, write)
+        changed = cast(Row, context.environments.row(row.name))
         if after is not before:
             await self._queue(after, principal)
-        return row_written(changed, front.versions.headers(after))
+        return row_written(changed, context.versions.headers(after))
 
     async def delete(self, request: Request) -> Response:
         """Delete an environment; its removal is queued."""
-        front = self._front
-        principal = await front.enter(request)
-        row = tenancy.environment(front, principal, request.path_params["id"])
+        context = self._context
+        principal = await context.enter(request)
+        row = tenancy.environment(context, principal, request.path_params["id"])
         principal.require_writer()
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        environment = front.environment(row)
-        document = await write(front.desk)
-        operation = deletion_of(front.cache, environment.metadata.uid) or await self._queue(document, principal)
-        await front.wait_if_preferred(request, operation, document)
-        return queued(front.versions.headers(document), operation, f"environment {environment.wanted_slug} is being deleted")
+        environment = context.environment(row)
+        document = await context.make(request, principal, write)
+        operation = deletion_of(context.cache, environment.metadata.uid) or await self._queue(document, principal)
+        await context.wait_if_preferred(request, operation, document)
+        return queued(context.versions.headers(document), operation, f"environment {environment.wanted_slug} is being deleted")
 
     async def _create(
-        self, desk: Desk, *, principal: Principal, tenant: str, body: CreateEnvironmentRequest, marks: Marks | None
+        self, writes: WriteContext, *, principal: SignedInUser, tenant: str, body: CreateEnvironmentRequest, marks: Marks | None
     ) -> Document:
-        made = made_by(desk.cache, Environment.KIND, marks, self._front.facade.now())
+        made = made_by(writes.cache, Environment.KIND, marks, self._context.facade.now())
         if made is not None:
-            return cast(Document, desk.cache.document(made.ref))
+            return cast(Document, writes.cache.document(made.ref))
         check_slug(body.slug)
-        owner = await _bound(desk.cache, tenant)
-        _check_region(desk.cache, owner, body.region)
-        _check_free(desk.cache, owner, body.slug)
-        _check_quota(desk.cache, owner)
+        owner = await _bound(writes.cache, tenant)
+        _check_region(writes.cache, owner, body.region)
+        _check_free(writes.cache, owner, body.slug)
+        _check_quota(writes.cache, owner)
         spec = {"displayName": body.name, "slug": body.slug, "region": body.region}
         document = new_document(Environment, _namespace(owner), spec, principal.caller, marks)
-        return await create_by_slug(desk.store.as_(principal.caller), document, body.slug)
+        return await create_by_slug(writes.store.as_(principal.caller), document, body.slug)
 
     async def _edit(
-        self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditRequest
+        self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
         ref = Ref(Environment.KIND, *row.name)
-        document = await desk.store.get(ref)
-        desk.check_free(document)
+        document = await writes.store.get(ref)
+        writes.check_free(document)
         environment = Environment.model_validate(document)
         if environment.deleting:
             raise invalid("", "the environment is being deleted")
         if body.slug is not None and body.slug != environment.wanted_slug:
             check_slug(body.slug)
-            owner = self._front.owners.of_namespace(environment.metadata.namespace)
+            owner = self._context.owners.of_namespace(environment.metadata.namespace)
             if owner is not None:
-                _check_free(desk.cache, owner, body.slug, but=environment.metadata.uid)
+                _check_free(writes.cache, owner, body.slug, but=environment.metadata.uid)
         return await edit(
-            desk.turns, desk.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body)
+            writes.turns, writes.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body)
         )
 
-    async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
+    async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(Environment.KIND, *row.name)
-        document = await desk.store.get(ref)
+        document = await writes.store.get(ref)
         if not document["metadata"].get("deletionTimestamp"):
-            desk.check_free(document)
+            writes.check_free(document)
             if document["spec"].get("deletionProtection"):
                 raise invalid("", "the environment is protected: its spec.deletionProtection is true")
-        return await remove(desk.store.as_(principal.caller), request, ref, principal.caller)
+        return await remove(writes.store.as_(principal.caller), request, ref, principal.caller)
 
-    async def _queue(self, document: Document, principal: Principal, marks: Marks | None = None) -> str:
+    async def _queue(self, document: Document, principal: SignedInUser, marks: Marks | None = None) -> str:
         environment = Environment.model_validate(document)
         fresh = environment.metadata.generation == 1 or environment.status.phase in (None, "PENDING")
-        action, cause = ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), str(environment.metadata.generation)
-        if environment.deleting:
-            action, cause = "DELETE_ENVIRONMENT", DELETION
-        elif marks is not None:
-            action, cause = "CREATE_ENVIRONMENT", "1"  # a repeated POST may find it changed
-        whose = attribution_of(environment, self._front.cache)
-        store, caller = self._front.facade.store, principal.caller
-        return await queue(store, environment, action=action, cause=cause, attribution=whose, caller=caller, marks=marks)
+        context = self._context
+        return await queue_change(context.facade.store, context.cache, environment, principal.caller, fresh=fresh, marks=marks)
 
     def _preview(self, region: str, tenant: Tenant, slug: str) -> str:
         """`""` without a region: none can be built."""
         if not region:
             return ""
-        _check_region(self._front.cache, tenant, region)
-        return self._front.renderer.preview(region, tenant, slug)
+        _check_region(self._context.cache, tenant, region)
+        return self._context.renderer.preview(region, tenant, slug)
 
 
 def edited(spec: dict[str, Any], body: EditRequest) -> dict[str, Any]:
@@ -239,7 +228,7 @@ async def _bound(cache: Cache, name: str) -> Tenant:
 
     tenant = await until(cache, ready, lambda seen: seen.ref.kind in (Tenant.KIND, "Namespace"), NAMESPACE_WAIT_S)
     if tenant is None:
-        raise Halt(Transient("NamespaceMissing", f"the namespace of tenant {name} is not there yet"))
+        raise Halt(Transient("NamespaceMissing", f"the namespace of tenant {name} does not exist yet"))
     return tenant
 
 

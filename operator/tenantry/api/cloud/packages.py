@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api import tenancy
-from tenantry.api.bodies import PackageBody
-from tenantry.api.front import Front
-from tenantry.api.routes import Route
-from tenantry.api.writes import signed
+from tenantry.api.facade_context import FacadeContext
+from tenantry.api.http.bodies import PackageBody
+from tenantry.api.writing.writes import signed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.signatures import LONGEST
 from tenantry.model.facts import Caller, PackageFacts
@@ -22,14 +20,15 @@ from tenantry.model.filled_in import mark_of
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Document, Ref, format_time
 from tenantry.model.verdicts import NotFound
 from tenantry.rest.bodies import invalid, json_response
-from tenantry.runtime.revising import revise
+from tenantry.rest.routes import Route
+from tenantry.runtime.reconcile.revising import revise
 
 SIGNATURE = "Tenantry-Signature"
 _BYTES = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
 
 
 def _signature(request: Request) -> str:
-    """What the header Tenantry-Signature carries: a .minisig file in base64. Raises Invalid."""
+    """Return the .minisig file of the header Tenantry-Signature, from base64. Raises Invalid."""
     try:
         text = base64.b64decode(request.headers.get(SIGNATURE, ""), validate=True).decode()
     except ValueError:
@@ -42,8 +41,8 @@ def _signature(request: Request) -> str:
 class PackageBytes:
     """PUT /packages/{sha256}: what `tenantry package push` calls."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, context: FacadeContext) -> None:
+        self._context = context
 
     def routes(self) -> Sequence[Route]:
         path, errors, query = "/packages/{sha256}", (400, 403, 412, 413, 500), ("tenantId", "dryRun")
@@ -51,32 +50,32 @@ class PackageBytes:
 
     async def put(self, request: Request) -> Response:
         """Store the bytes of a package for a tenant; a SUPERUSER who names none stores them for all."""
-        front = self._front
-        principal = await front.enter(request)
+        context = self._context
+        principal = await context.enter(request)
         principal.require_writer()
-        tenant = tenancy.chosen_tenant(front, principal, request)
-        async with front.facade.uploads.body(request) as path:
-            facts = await asyncio.to_thread(front.facade.inspect, path)
+        tenant = tenancy.chosen_tenant(context, principal, request)
+        async with context.facade.uploads.body(request) as path:
+            facts = await context.facade.inspect(path, principal.caller.tenant)
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
             bound = tenant.status.namespace if tenant else None
             namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
             waiting, signature = self._waiting(namespace, facts), _signature(request)
             if signature and not waiting:
-                told = f"no Package of {facts.app} {facts.version} with these bytes is declared, which alone carries a signature"
+                told = (
+                    f"no Package of {facts.app} {facts.version} with these bytes is declared, so nothing can hold the signature"
+                )
                 raise invalid(SIGNATURE, f"{told}: declare it first")
             owner = tenant.metadata.name if tenant else ""
-            if (plan := await front.planned(request, principal, lambda desk: desk.packages.put(owner, path, facts))) is not None:
-                return plan
-            await front.facade.packages.put(owner, path, facts)
+            await context.make(request, principal, lambda writes: writes.packages.put(owner, path, facts))
         for ref in waiting:
             await self._tell(ref, facts.sha256, signature, principal.caller)
         return json_response({"app": facts.app, "version": facts.version, "sha256": facts.sha256, "size": facts.size})
 
     def _waiting(self, namespace: str, facts: PackageFacts) -> list[Ref]:
         """The Packages of these bytes, and those that name no sha256 yet."""
-        named = self._front.cache.names(Package.KIND, namespace, by=f"package={facts.app}@{facts.version}")
-        found = ((ref, self._front.cache.document(ref)) for ref in [Ref(Package.KIND, *name) for name in named])
+        named = self._context.cache.names(Package.KIND, namespace, by=f"package={facts.app}@{facts.version}")
+        found = ((ref, self._context.cache.document(ref)) for ref in [Ref(Package.KIND, *name) for name in named])
         return [ref for ref, document in found if document and document["spec"].get("sha256") in (None, facts.sha256)]
 
     async def _tell(self, ref: Ref, sha256: str, signature: str, caller: Caller) -> None:
@@ -84,8 +83,8 @@ class PackageBytes:
             if current["spec"].get("sha256") not in (None, sha256):
                 return current
             filled_in = mark_of(Package.KIND, current["spec"])
-            asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._front.facade.now()), **filled_in})
+            asked = signed(current, caller, {RECONCILE_REQUESTED: format_time(self._context.facade.now()), **filled_in})
             return asked | {"spec": {**current["spec"], "sha256": sha256} | ({"signature": signature} if signature else {})}
 
         with suppress(NotFound):
-            await revise(self._front.facade.store.as_(caller), ref, told)
+            await revise(self._context.facade.store.as_(caller), ref, told)

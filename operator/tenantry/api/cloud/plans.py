@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.api.bodies import SourcePlanResponse
-from tenantry.api.front import Front
-from tenantry.api.routes import Route
+from tenantry.api.facade_context import FacadeContext
+from tenantry.api.http.bodies import SourcePlanResponse
 from tenantry.model.verdicts import Forbidden
 from tenantry.rest.bodies import json_response
 from tenantry.rest.plan_bundle import MEDIA_TYPE
-from tenantry.runtime.planned import Planned
+from tenantry.rest.routes import Route
+from tenantry.runtime.planning.planned import Planned
 
 _BUNDLE = {
-    "description": "A zip, not compressed: source.json (name, commit, documents: file, line, document), packages/SHA256.tapp.",
+    "description": "A zip, not compressed: packages/SHA256.tapp, and source.json: name, commit, history (the commits that lead "
+    "to it; without them a rewritten history is assumed), documents (file, line, document).",
     "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     "required": True,
 }
@@ -26,23 +29,24 @@ _BUNDLE = {
 class Plans:
     """POST /plans."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, context: FacadeContext) -> None:
+        self._context = context
 
     def routes(self) -> Sequence[Route]:
         return [Route("POST", "/plans", self.make, 200, SourcePlanResponse, (400, 403, 413, 500), body=_BUNDLE)]
 
     async def make(self, request: Request) -> Response:
         """Tell what applying a source would do, and do nothing. Of an ADMIN: in its tenant alone."""
-        front = self._front
-        principal = await front.enter(request)
+        context = self._context
+        principal = await context.enter(request)
         principal.require_writer()
         if not principal.superuser and not principal.namespace:
             raise Forbidden("your tenant has no namespace yet")
         namespace = "" if principal.superuser else principal.namespace
-        async with front.facade.uploads.body(request) as file, front.turn("plans"):
-            planned = await front.facade.plan_bundle(file, principal.caller, namespace)
-        return json_response(_body(planned))
+        async with context.facade.uploads.body(request) as file:
+            work = partial(context.facade.plan_bundle, file, principal.caller, namespace)
+            planned = await context.plan(request, principal, work)
+        return await asyncio.to_thread(lambda: json_response(_body(planned)))  # it may have thousands of steps
 
 
 def _body(planned: Planned) -> dict[str, Any]:

@@ -10,31 +10,36 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api import tenancy
-from tenantry.api.answers import list_answer, queued, row_answer, row_written
-from tenantry.api.authentication import Principal
-from tenantry.api.bodies import CreateTenantRequest, EditRequest, OperationQueuedResponse, SlugCheckResponse, TenantBody
+from tenantry.api.auth.authentication import SignedInUser
 from tenantry.api.cloud.environments import edited
-from tenantry.api.fragments import Row, Scope
-from tenantry.api.front import Front
-from tenantry.api.preconditions import Marks, made_by
-from tenantry.api.queueing import deletion_of, queue
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
-from tenantry.api.writes import Desk, check_slug, create_by_slug, edit, new_document, remove
+from tenantry.api.facade_context import FacadeContext
+from tenantry.api.http.bodies import (
+    CreateTenantRequest,
+    EditRequest,
+    EditTenantRequest,
+    OperationQueuedResponse,
+    SlugCheckResponse,
+    TenantBody,
+)
+from tenantry.api.reading.answers import list_answer, queued, row_answer, row_written
+from tenantry.api.reading.body_cache import Row, Scope
+from tenantry.api.writing.preconditions import Marks, made_by
+from tenantry.api.writing.queueing import deletion_of, queue_change
+from tenantry.api.writing.writes import WriteContext, check_slug, create_by_slug, edit, new_document, remove
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Invalid
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
-from tenantry.runtime.attribution import attribution_of
+from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.operations import DELETION
 
 
 class Tenants:
     """GET, POST, PUT, DELETE /tenants and their slug check: a SUPERUSER's."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, context: FacadeContext) -> None:
+        self._context = context
 
     def routes(self) -> Sequence[Route]:
         one = "/tenants/{id}"
@@ -46,7 +51,7 @@ class Tenants:
             ),
             Route("GET", "/tenants/check-slug", self.check_slug, 200, SlugCheckResponse, (400, 403), ("slug!",)),
             Route("GET", one, self.get, 200, TenantBody, (403, 404), (), TAGGED),
-            Route("PUT", one, self.edit, 200, TenantBody, CONDITIONAL, ("dryRun",), ("If-Match", "If-Plan"), EditRequest),
+            Route("PUT", one, self.edit, 200, TenantBody, CONDITIONAL, ("dryRun",), ("If-Match", "If-Plan"), EditTenantRequest),
             Route(
                 "DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",),
                 ("If-Match", "If-Plan", "Prefer"),
@@ -56,116 +61,105 @@ class Tenants:
 
     async def list(self, request: Request) -> Response:
         """List the tenants."""
-        await self._front.enter_superuser(request)
-        return list_answer(request, self._front.tenants, Scope())
+        await self._context.enter_superuser(request)
+        return list_answer(request, self._context.tenants, Scope())
 
     async def get(self, request: Request) -> Response:
         """Get one tenant."""
-        await self._front.enter_superuser(request)
-        return row_answer(request, tenancy.tenant(self._front, request.path_params["id"]))
+        await self._context.enter_superuser(request)
+        return row_answer(request, tenancy.tenant(self._context, request.path_params["id"]))
 
     async def create(self, request: Request) -> Response:
         """Create a tenant."""
-        front = self._front
-        principal = await front.enter_superuser(request)
+        context = self._context
+        principal = await context.enter_superuser(request)
         raw = await read_bytes(request)
         body = parse_json(raw, CreateTenantRequest)
-        marks = front.marks(request, principal, raw)
+        marks = context.marks(request, principal, raw)
         write = partial(self._create, principal=principal, body=body, marks=marks)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        async with front.turn("tenants"):
-            document = await write(front.desk)
-        row = cast(Row, front.tenants.row(("", document["metadata"]["name"])))
-        front.follow(principal, self._queue(document, principal, marks))
-        return row_written(row, front.versions.headers(document), 201)
+        document = await context.make(request, principal, write, "tenants")
+        row = cast(Row, context.tenants.row(("", document["metadata"]["name"])))
+        context.follow(principal, self._queue(document, principal, marks))
+        return row_written(row, context.versions.headers(document), 201)
 
     async def check_slug(self, request: Request) -> Response:
         """Check a slug's format, and that it is free."""
-        await self._front.enter_superuser(request)
+        await self._context.enter_superuser(request)
         slug = request.query_params.get("slug", "")
         if not slug:
             raise invalid("slug", "is required")
         error = ""
         try:
             check_slug(slug)
-            _check_free(self._front.cache, slug)
+            _check_free(self._context.cache, slug)
         except Invalid as refusal:
-            error = refusal.verdict.message
+            error = refusal.told
         return json_response({"valid": not error, "error": error, "url": ""})
 
     async def edit(self, request: Request) -> Response:
         """Change a tenant's name, slug, or both."""
-        front = self._front
-        principal = await front.enter_superuser(request)
-        row = tenancy.tenant(front, request.path_params["id"])
-        body = await read_json(request, EditRequest)
+        context = self._context
+        principal = await context.enter_superuser(request)
+        row = tenancy.tenant(context, request.path_params["id"])
+        body = await read_json(request, EditTenantRequest)
         write = partial(self._edit, request=request, row=row, principal=principal, body=body)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        before, after = await write(front.desk)
-        changed = cast(Row, front.tenants.row(row.name))
+        before, after = await context.make(request, principal, write)
+        changed = cast(Row, context.tenants.row(row.name))
         if after is not before:
             await self._queue(after, principal)
-        return row_written(changed, front.versions.headers(after))
+        return row_written(changed, context.versions.headers(after))
 
     async def delete(self, request: Request) -> Response:
         """Delete a tenant with all its environments; the removal is queued."""
-        front = self._front
-        principal = await front.enter_superuser(request)
-        row = tenancy.tenant(front, request.path_params["id"])
+        context = self._context
+        principal = await context.enter_superuser(request)
+        row = tenancy.tenant(context, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        tenant = front.tenant(row)
-        document = await write(front.desk)
-        operation = deletion_of(front.cache, tenant.metadata.uid) or await self._queue(document, principal)
-        await front.wait_if_preferred(request, operation, document)
-        return queued(front.versions.headers(document), operation, f"tenant {tenant.wanted_slug} is being deleted")
+        tenant = context.tenant(row)
+        document = await context.make(request, principal, write)
+        operation = deletion_of(context.cache, tenant.metadata.uid) or await self._queue(document, principal)
+        await context.wait_if_preferred(request, operation, document)
+        return queued(context.versions.headers(document), operation, f"tenant {tenant.wanted_slug} is being deleted")
 
-    async def _create(self, desk: Desk, *, principal: Principal, body: CreateTenantRequest, marks: Marks | None) -> Document:
-        made = made_by(desk.cache, Tenant.KIND, marks, self._front.facade.now())
+    async def _create(
+        self, writes: WriteContext, *, principal: SignedInUser, body: CreateTenantRequest, marks: Marks | None
+    ) -> Document:
+        made = made_by(writes.cache, Tenant.KIND, marks, self._context.facade.now())
         if made is not None:
-            return cast(Document, desk.cache.document(made.ref))
+            return cast(Document, writes.cache.document(made.ref))
         check_slug(body.slug)
-        _check_free(desk.cache, body.slug)
+        _check_free(writes.cache, body.slug)
         spec = {"displayName": body.name, "slug": body.slug}
         document = new_document(Tenant, "", spec, principal.caller, marks)
-        return await create_by_slug(desk.store, document, body.slug)
+        return await create_by_slug(writes.store, document, body.slug)
 
     async def _edit(
-        self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditRequest
+        self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
         ref = Ref(Tenant.KIND, *row.name)
-        document = await desk.store.get(ref)
-        desk.check_free(document)
+        document = await writes.store.get(ref)
+        writes.check_free(document)
         tenant = Tenant.model_validate(document)
         if tenant.deleting:
             raise invalid("", "the tenant is being deleted")
         if body.slug is not None and body.slug != tenant.wanted_slug:
             check_slug(body.slug)
-            _check_free(desk.cache, body.slug, but=tenant.metadata.uid)
-        return await edit(desk.turns, desk.store, request, ref, principal.caller, lambda spec: edited(spec, body))
+            _check_free(writes.cache, body.slug, but=tenant.metadata.uid)
+        return await edit(writes.turns, writes.store, request, ref, principal.caller, lambda spec: edited(spec, body))
 
-    async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
+    async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(Tenant.KIND, *row.name)
-        document = await desk.store.get(ref)
+        document = await writes.store.get(ref)
         if not document["metadata"].get("deletionTimestamp"):
-            desk.check_free(document)
-            _check_unprotected(desk.cache, Tenant.model_validate(document))
-        return await remove(desk.store, request, ref, principal.caller)
+            writes.check_free(document)
+            _check_unprotected(writes.cache, Tenant.model_validate(document))
+        return await remove(writes.store, request, ref, principal.caller)
 
-    async def _queue(self, document: Document, principal: Principal, marks: Marks | None = None) -> str:
+    async def _queue(self, document: Document, principal: SignedInUser, marks: Marks | None = None) -> str:
         tenant = Tenant.model_validate(document)
         fresh = tenant.metadata.generation == 1 or tenant.status.phase is None
-        action, cause = ("CREATE_TENANT" if fresh else "UPDATE_TENANT"), str(tenant.metadata.generation)
-        if tenant.deleting:
-            action, cause = "DELETE_TENANT", DELETION
-        elif marks is not None:
-            action, cause = "CREATE_TENANT", "1"  # a repeated POST may find it changed
-        whose = attribution_of(tenant, self._front.cache)
-        store, caller = self._front.facade.store, principal.caller
-        return await queue(store, tenant, action=action, cause=cause, attribution=whose, caller=caller, marks=marks)
+        context = self._context
+        return await queue_change(context.facade.store, context.cache, tenant, principal.caller, fresh=fresh, marks=marks)
 
 
 def _check_free(cache: Cache, slug: str, but: str = "") -> None:

@@ -12,17 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api import tenancy
-from tenantry.api.answers import list_answer, row_answer, row_written
-from tenantry.api.authentication import ROLES, Principal
-from tenantry.api.bodies import CreateUserRequest, EditUserRequest, SuccessBody, UserBody
-from tenantry.api.credentials import KEY, change_secret, delete_secret, put_secret, secret_named
-from tenantry.api.fragments import Row, Scope
-from tenantry.api.front import Front
-from tenantry.api.preconditions import Marks, check_match, made_by
-from tenantry.api.routes import CONDITIONAL, PAGED, TAGGED, Route
-from tenantry.api.waiting import until
-from tenantry.api.writes import Desk, edit, new_document, refuse_declared, remove
-from tenantry.engine.passwords import hash_password
+from tenantry.api.auth.authentication import ROLES, SignedInUser
+from tenantry.api.facade_context import FacadeContext
+from tenantry.api.http.bodies import CreateUserRequest, EditUserRequest, SuccessBody, UserBody
+from tenantry.api.reading.answers import list_answer, row_answer, row_written
+from tenantry.api.reading.body_cache import Row, Scope
+from tenantry.api.reading.waiting import until
+from tenantry.api.writing.credentials import KEY, change_secret, delete_secret, put_secret, secret_named
+from tenantry.api.writing.preconditions import Marks, check_match, made_by
+from tenantry.api.writing.writes import WriteContext, edit, new_document, refuse_declared, remove
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Password
@@ -38,7 +36,9 @@ from tenantry.model.resource import (
     source_of,
 )
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound
+from tenantry.rest.auth.passwords import hash_password
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
+from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Route
 from tenantry.runtime.cache import Cache
 
 SETTLES_S = 2.0
@@ -47,8 +47,8 @@ SETTLES_S = 2.0
 class Users:
     """GET, POST, PUT, DELETE /users: a SUPERUSER's."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, context: FacadeContext) -> None:
+        self._context = context
 
     def routes(self) -> Sequence[Route]:
         one = "/users/{id}"
@@ -67,56 +67,49 @@ class Users:
 
     async def list(self, request: Request) -> Response:
         """List the users."""
-        await self._front.enter_superuser(request)
-        return list_answer(request, self._front.users, Scope(SYSTEM_NAMESPACE))
+        await self._context.enter_superuser(request)
+        return list_answer(request, self._context.users, Scope(SYSTEM_NAMESPACE))
 
     async def get(self, request: Request) -> Response:
         """Get one user."""
-        await self._front.enter_superuser(request)
-        return row_answer(request, tenancy.user(self._front, request.path_params["id"]))
+        await self._context.enter_superuser(request)
+        return row_answer(request, tenancy.user(self._context, request.path_params["id"]))
 
     async def create(self, request: Request) -> Response:
         """Create a user with a password."""
-        front = self._front
-        principal = await front.enter_superuser(request)
+        context = self._context
+        principal = await context.enter_superuser(request)
         raw = await read_bytes(request)
         body = parse_json(raw, CreateUserRequest)
-        marks = front.marks(request, principal, raw)
+        marks = context.marks(request, principal, raw)
         tenant = self._checked(body)
         hashed = await hash_password(Password(clear=body.password))
         write = partial(self._create, principal=principal, body=body, tenant=tenant, hashed=hashed, marks=marks)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        async with front.turn("users"):
-            document = await write(front.desk)
-        row = cast(Row, front.users.row((SYSTEM_NAMESPACE, document["metadata"]["name"])))
-        return row_written(row, front.versions.headers(document), 201)
+        document = await context.make(request, principal, write, "users")
+        row = cast(Row, context.users.row((SYSTEM_NAMESPACE, document["metadata"]["name"])))
+        return row_written(row, context.versions.headers(document), 201)
 
     async def edit(self, request: Request) -> Response:
         """Change a user's password, type or tenant."""
-        front = self._front
-        principal = await front.enter_superuser(request)
-        row = tenancy.user(front, request.path_params["id"])
+        context = self._context
+        principal = await context.enter_superuser(request)
+        row = tenancy.user(context, request.path_params["id"])
         body = await read_json(request, EditUserRequest)
         hashed = await hash_password(Password(clear=body.password)) if body.password is not None else ""
         write = partial(self._edit, request=request, row=row, principal=principal, body=body, hashed=hashed)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        document = await write(front.desk)
+        document = await context.make(request, principal, write)
         await self._settled(document)
-        return row_written(cast(Row, front.users.row(row.name)), front.versions.headers(document))
+        return row_written(cast(Row, context.users.row(row.name)), context.versions.headers(document))
 
     async def delete(self, request: Request) -> Response:
         """Delete a user; its tokens end at once."""
-        front = self._front
-        principal = await front.enter_superuser(request)
-        row = tenancy.user(front, request.path_params["id"])
+        context = self._context
+        principal = await context.enter_superuser(request)
+        row = tenancy.user(context, request.path_params["id"])
         write = partial(self._delete, request=request, row=row, principal=principal)
-        if (plan := await front.planned(request, principal, write)) is not None:
-            return plan
-        document = await write(front.desk)
+        document = await context.make(request, principal, write)
         message = f"user {document['spec']['username']} is deleted"
-        return json_response({"message": message, "success": True}, headers=front.versions.headers(document))
+        return json_response({"message": message, "success": True}, headers=context.versions.headers(document))
 
     def _checked(self, body: CreateUserRequest) -> Tenant | None:
         """The user's tenant, None for a SUPERUSER. Raises Invalid."""
@@ -131,28 +124,28 @@ class Users:
             if id_:
                 raise invalid("tenantId", "must not be given for a SUPERUSER")
             return None
-        row = self._front.tenants.find(id_) if id_ else None
+        row = self._context.tenants.find(id_) if id_ else None
         if row is None:
             raise invalid("tenantId", "no such tenant" if id_ else f"is required for {role}")
-        tenant = self._front.tenant(row)
+        tenant = self._context.tenant(row)
         if tenant.deleting:
             raise invalid("tenantId", "the tenant is being deleted")
         return tenant
 
     async def _create(
         self,
-        desk: Desk,
+        writes: WriteContext,
         *,
-        principal: Principal,
+        principal: SignedInUser,
         body: CreateUserRequest,
         tenant: Tenant | None,
         hashed: str,
         marks: Marks | None,
     ) -> Document:
-        made = made_by(desk.cache, User.KIND, marks, self._front.facade.now())
+        made = made_by(writes.cache, User.KIND, marks, self._context.facade.now())
         if made is not None:
-            return cast(Document, desk.cache.document(made.ref))
-        if _holder(desk.cache, body.username):
+            return cast(Document, writes.cache.document(made.ref))
+        if _holder(writes.cache, body.username):
             raise invalid("username", f"{body.username!r} is taken")
         name = f"user-{hashlib.sha256(body.username.casefold().encode()).hexdigest()[:16]}"
         secret = Ref("Secret", SYSTEM_NAMESPACE, secret_named(name))
@@ -166,27 +159,27 @@ class Users:
         document = new_document(User, SYSTEM_NAMESPACE, spec, principal.caller, marks)
         document["metadata"] |= {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}}
         document["metadata"]["annotations"] |= _of(tenant)
-        await put_secret(desk.store, secret, "user", hashed)
+        await put_secret(writes.store, secret, "user", hashed)
         try:
-            return await _stored(desk, document, tenant)
+            return await _stored(writes, document, tenant)
         except AlreadyExists:
-            await delete_secret(desk.store, secret)
+            await delete_secret(writes.store, secret)
             raise invalid("username", f"{body.username!r} is taken") from None
         except Halt:
-            await delete_secret(desk.store, secret)
+            await delete_secret(writes.store, secret)
             raise
 
     async def _edit(
-        self, desk: Desk, *, request: Request, row: Row, principal: Principal, body: EditUserRequest, hashed: str
+        self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditUserRequest, hashed: str
     ) -> Document:
         ref = Ref(User.KIND, *row.name)
-        document = await desk.store.get(ref)
-        desk.check_free(document)
+        document = await writes.store.get(ref)
+        writes.check_free(document)
         check_match(request, document)
         user = User.model_validate(document)
         secret = Ref("Secret", SYSTEM_NAMESPACE, user.spec.password_secret_ref.name)
         if hashed:  # all that may be refused comes before the first change
-            refuse_declared(await desk.store.get(secret))
+            refuse_declared(await writes.store.get(secret))
         role = body.type or user.spec.role
         tenant = self._tenant_of(role, self._edited_tenant(user, role, body))
 
@@ -198,36 +191,36 @@ class Users:
         if moved and source_of(document) and user.spec.tenant == cast(Tenant, tenant).metadata.name:
             refuse_declared(document)  # its declaration stays as it is, and an edit of that is what moves it
         annotations = _of(tenant) if moved and not source_of(document) else {}
-        _, after = await edit(desk.turns, desk.store, request, ref, principal.caller, change, annotations)
+        _, after = await edit(writes.turns, writes.store, request, ref, principal.caller, change, annotations)
         if hashed:
-            await change_secret(desk.store, secret, user.spec.password_secret_ref.key, hashed)
+            await change_secret(writes.store, secret, user.spec.password_secret_ref.key, hashed)
         return after
 
     def _edited_tenant(self, user: User, role: str, body: EditUserRequest) -> str:
         """The id of the tenant after the edit: a SUPERUSER keeps none, others keep theirs, which may be gone."""
         if body.tenant_id is not None:
             return body.tenant_id
-        held = self._front.owners.named(user.spec.tenant or "") if role != "SUPERUSER" else None
-        return self._front.owners.id_of(held) if held is not None and held.metadata.uid == user.tenant_uid else ""
+        held = self._context.owners.named(user.spec.tenant or "") if role != "SUPERUSER" else None
+        return self._context.owners.id_of(held) if held is not None and held.metadata.uid == user.tenant_uid else ""
 
-    async def _delete(self, desk: Desk, *, request: Request, row: Row, principal: Principal) -> Document:
+    async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(User.KIND, *row.name)
-        document = await desk.store.get(ref)
-        desk.check_free(document)
+        document = await writes.store.get(ref)
+        writes.check_free(document)
         secret = User.model_validate(document).spec.password_secret_ref
-        document = await remove(desk.store, request, ref, principal.caller)
-        await delete_secret(desk.store, Ref("Secret", SYSTEM_NAMESPACE, secret.name))
+        document = await remove(writes.store, request, ref, principal.caller)
+        await delete_secret(writes.store, Ref("Secret", SYSTEM_NAMESPACE, secret.name))
         return document
 
     async def _settled(self, document: Document) -> None:
-        """Waits, not for long, until the user's updated_at tells of the change."""
+        """Wait a short time until the user's updated_at shows the change."""
         ref = Ref(User.KIND, SYSTEM_NAMESPACE, document["metadata"]["name"])
 
         def current() -> bool | None:
-            user = self._front.cache.resource(ref)
+            user = self._context.cache.resource(ref)
             return True if user is None or user.status.observed_generation >= document["metadata"]["generation"] else None
 
-        await until(self._front.cache, current, lambda seen: seen.ref == ref, SETTLES_S)
+        await until(self._context.cache, current, lambda seen: seen.ref == ref, SETTLES_S)
 
 
 def _holder(cache: Cache, username: str) -> bool:
@@ -239,20 +232,20 @@ def _of(tenant: Tenant | None) -> dict[str, str]:
     return {OF_TENANT: f"{tenant.metadata.name}/{tenant.metadata.uid}"} if tenant is not None else {}
 
 
-async def _stored(desk: Desk, document: Document, tenant: Tenant | None) -> Document:
+async def _stored(writes: WriteContext, document: Document, tenant: Tenant | None) -> Document:
     """Creates the User, while its Tenant lives. Raises Invalid, AlreadyExists."""
-    stored = await desk.store.create(document)
-    if tenant is None or await _lives(desk, tenant):
+    stored = await writes.store.create(document)
+    if tenant is None or await _lives(writes, tenant):
         return stored
     # The deletion began after the check, and may not have seen this User.
-    await desk.store.delete(held_of(stored))
+    await writes.store.delete(held_of(stored))
     raise invalid("tenantId", "the tenant is being deleted")
 
 
-async def _lives(desk: Desk, tenant: Tenant) -> bool:
-    """Is that very Tenant there, and not being deleted?"""
+async def _lives(writes: WriteContext, tenant: Tenant) -> bool:
+    """Return True if that very Tenant exists and is not being deleted."""
     try:
-        metadata = (await desk.store.get(tenant.ref))["metadata"]
+        metadata = (await writes.store.get(tenant.ref))["metadata"]
     except NotFound:
         return False
     return metadata["uid"] == tenant.metadata.uid and not metadata.get("deletionTimestamp")

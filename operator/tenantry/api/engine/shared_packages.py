@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from tenantry.api.engine.site import Site
+from tenantry.api.engine.engine_request import EngineRequest
 from tenantry.kinds.package.spec import Package
 from tenantry.model.facts import EngineApp, PackageFacts
 from tenantry.model.resource import SYSTEM_NAMESPACE
@@ -19,8 +19,8 @@ SHARED = ""
 class SharedPackages:
     """The shared packages that could be installed now: their bytes are there and they are not being deleted."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, request: EngineRequest) -> None:
+        self._request = request
 
     def beside(self, held: Iterable[EngineApp]) -> tuple[EngineApp, ...]:
         """Return the engine's apps with the shared versions added, then the apps that exist as shared packages only."""
@@ -33,18 +33,18 @@ class SharedPackages:
     async def facts(self, app: str, version: str) -> PackageFacts | None:
         """Return what the shared package of a version says, None where there is none."""
         sha256 = self._sha256(app, version)
-        return await self._site.front.facade.packages.inspect(SHARED, sha256) if sha256 else None
+        return await self._request.context.facade.packages.inspect(SHARED, sha256) if sha256 else None
 
     async def fetch(self, facts: PackageFacts) -> Path:
         """Return the file of a shared package."""
-        return await self._site.front.facade.packages.fetch(SHARED, facts.sha256)
+        return await self._request.context.facade.packages.fetch(SHARED, facts.sha256)
 
     def _sha256(self, app: str, version: str) -> str:
         found = (each.spec.sha256 or "" for each in self._all(f"package={app}@{version}"))
         return next(found, "")
 
     def _all(self, by: str = "") -> Iterator[Package]:
-        for one in self._site.front.cache.resources(Package.KIND, SYSTEM_NAMESPACE, by):
+        for one in self._request.context.cache.resources(Package.KIND, SYSTEM_NAMESPACE, by):
             package = cast(Package, one)
             if package.spec.shared and package.ready and not package.deleting:
                 yield package

@@ -1,15 +1,19 @@
-"""Which column broke which constraint, from what the database tells."""
+"""The column and the constraint of a database error."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from tenantry.engine.data.exposure import Exposed, Exposure
+from tenantry.engine.sql.quick.replay import Replay
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.rest.bodies import invalid
 
 _SQLITE = re.compile(r"(?P<what>NOT NULL|UNIQUE|CHECK|FOREIGN KEY) constraint failed(?:: (?P<which>.*))?")
 
@@ -28,7 +32,26 @@ def refusal_of(error: DBAPIError, exposure: Exposure, exposed: Exposed, field: s
     return _of_constraint(name or "", getattr(diagnosis, "table_name", "") or "", exposure, exposed, field)
 
 
-def missing_parent(connection: sa.Connection, exposed: Exposed, row: dict[str, Any]) -> tuple[str, ...]:
+@contextmanager
+def refusing(
+    connection: sa.Connection | Replay, exposure: Exposure, exposed: Exposed, field: str, row: Mapping[str, Any]
+) -> Iterator[None]:
+    """Raise Invalid for a constraint that the block breaks. row: the values that it writes; field: see refusal_of."""
+    try:
+        yield
+    except DBAPIError as error:
+        refusal = refusal_of(error, exposure, exposed, field)
+        if refusal is None:
+            raise
+        if isinstance(connection, sa.Connection) and connection.dialect.name == "sqlite" and "FOREIGN KEY" in str(error.orig):
+            values = {name: None if isinstance(value, sa.Null) else value for name, value in row.items()}
+            columns = _missing_parent(connection, exposed, values)
+            if columns:
+                raise invalid(f"{field}{', '.join(columns)}", "there is no such row in the table that it references") from error
+        raise refusal from error
+
+
+def _missing_parent(connection: sa.Connection, exposed: Exposed, row: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns of a foreign key whose parent is not there: SQLite does not tell which it was. () for none."""
     for key in exposed.table.foreign_key_constraints:
         pairs = [(row.get(element.parent.name), element.column) for element in key.elements]
@@ -78,4 +101,4 @@ def _of_check(name: str, exposed: Exposed, field: str) -> Invalid:
 
 
 def _refused(columns: list[str], reason: str, field: str) -> Invalid:
-    return Invalid((Problem(f"{field}{', '.join(columns)}".rstrip("."), reason),))
+    return Invalid((Problem(f"{field}{', '.join(columns)}".rstrip("., "), reason),))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenantry.engine.data.exposure import Exposed, Exposure
 from tenantry.engine.data.filters import operators_of
-from tenantry.engine.data.query import LIMIT
+from tenantry.engine.data.query import LIMIT, RESERVED
+from tenantry.engine.data.reading import counting
+from tenantry.engine.data.reading.formats import TYPES
+from tenantry.engine.data.reading.selection import DEEPEST, Visible
 from tenantry.engine.data.rows import MOST_ROWS
-from tenantry.engine.data.values import form_of
-from tenantry.engine.packages.manifest import Column
-from tenantry.rest.engine_bodies import ErrorResponse
+from tenantry.engine.data.writing.given import NDJSON
+from tenantry.engine.data.writing.preferences import ON_CONFLICT, PREFER
+from tenantry.packages.manifest import Column
+from tenantry.packages.values import form_of
+from tenantry.rest.engine.bodies import ErrorResponse
 
 Schema = dict[str, Any]
 _TYPES: dict[str, Schema] = {
@@ -34,6 +39,30 @@ _IF_MATCH = {
     "schema": {"type": "string"},
     "description": "The row's ETag; 412 when it changed.",
 }
+_PREFER = {"name": "Prefer", "in": "header", "schema": {"type": "string"}, "description": PREFER}
+
+_COUNT = {"name": "Prefer", "in": "header", "schema": {"type": "string"}, "description": counting.PREFER}
+_CHANGES = {
+    "summary": "Follow the changes of the table",
+    "parameters": [
+        {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "schema": {"type": "string"},
+            "description": "The id of the last event that was seen: the answer continues after it, or begins with `reset`.",
+        }
+    ],
+    "responses": {
+        "200": {
+            "description": "Server-sent events: ready, insert, update, delete, reset, end",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        "default": {
+            "description": "Refused",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+        },
+    },
+}
 
 
 def described(exposure: Exposure, granted: Mapping[str, str], base: str) -> Schema:
@@ -48,8 +77,11 @@ def described(exposure: Exposure, granted: Mapping[str, str], base: str) -> Sche
         schemas[table.name] = _row_schema(exposed)
         schemas[f"{table.name}_insert"] = _given_schema(exposed, inserted=True)
         schemas[f"{table.name}_change"] = _given_schema(exposed, inserted=False)
-        paths[f"/{table.name}"] = _of_table(exposed, "read" in allowed, "write" in allowed)
-        paths[f"/{table.name}/{{key}}"] = _of_row(exposed, "read" in allowed, "write" in allowed)
+        select = _select(Visible(exposure, granted).related(exposed))
+        paths[f"/{table.name}"] = _of_table(exposed, "read" in allowed, "write" in allowed, select)
+        if "read" in allowed:
+            paths[f"/{table.name}/changes"] = {"get": _CHANGES}
+        paths[f"/{table.name}/{{key}}"] = _of_row(exposed, "read" in allowed, "write" in allowed, select)
     manifest = exposure.manifest
     schemes = {"basic": {"type": "http", "scheme": "basic"}, "bearer": {"type": "http", "scheme": "bearer"}}
     return {
@@ -88,30 +120,43 @@ def _given_schema(exposed: Exposed, *, inserted: bool) -> Schema:
     return {**schema, "required": required} if inserted and required else schema
 
 
-def _of_table(exposed: Exposed, read: bool, write: bool) -> Schema:
+def _select(related: Sequence[str]) -> Schema:
+    """The parameter. related: the tables that the caller may embed."""
+    told = "Columns to answer, in this order, divided by commas; * for all."
+    if related:
+        told += f" Related rows as Table(columns), to {DEEPEST} levels: {', '.join(related)}."
+    return _query("select", told)
+
+
+def _of_table(exposed: Exposed, read: bool, write: bool, select: Schema) -> Schema:
     methods: Schema = {}
     if read:
         rows = {"type": "array", "items": _ref(exposed.name)}
         link = {"Link": {"schema": {"type": "string"}, "description": 'The next page, rel="next".'}}
-        methods["get"] = _operation("List rows", {"200": _answer("Rows", rows, link)}, _list_parameters(exposed))
+        link |= {"Tenantry-Count": {"schema": {"type": "integer"}, "description": "All rows, with Prefer: count=exact."}}
+        listed = _answer("Rows", rows, link)
+        listed["content"] |= {name: {"schema": {"type": "string"}} for name in TYPES}
+        methods["get"] = _operation("List rows", {"200": listed}, [select, _COUNT, *_list_parameters(exposed)])
     if write:
         given = _ref(f"{exposed.name}_insert")
         many = {"type": "array", "items": given, "minItems": 1, "maxItems": MOST_ROWS}
         answer = {"oneOf": [_ref(exposed.name), {"type": "array", "items": _ref(exposed.name)}]}
-        methods["post"] = _operation(
-            "Insert one row, or many", {"201": _answer("Inserted", answer, {})}, [], {"oneOf": [given, many]}
-        )
+        inserted = {"201": _answer("Inserted; no rows where Prefer asks for none, and of lines", answer, {})}
+        parameters = [_PREFER, _query("on_conflict", ON_CONFLICT)]
+        methods["post"] = _operation("Insert one row, or many", inserted, parameters, {"oneOf": [given, many]})
+        lines = {"type": "string", "description": f"A row of {exposed.name}_insert on each line."}
+        methods["post"]["requestBody"]["content"][NDJSON] = {"schema": lines}
     return methods
 
 
-def _of_row(exposed: Exposed, read: bool, write: bool) -> Schema:
+def _of_row(exposed: Exposed, read: bool, write: bool, select: Schema) -> Schema:
     methods: Schema = {"parameters": [_key_parameter(exposed)]}
     found = {"200": _answer("The row", _ref(exposed.name), _ETAG)}
     if read:
-        methods["get"] = _operation("Read one row", found, [])
+        methods["get"] = _operation("Read one row", found, [select])
     if write:
-        changed = found if read else {"204": {"description": "Changed"}}
-        methods["patch"] = _operation("Change one row", changed, [_IF_MATCH], _ref(f"{exposed.name}_change"))
+        changed = {"204": {"description": "Changed"}} | (found if read else {})
+        methods["patch"] = _operation("Change one row", changed, [_IF_MATCH, _PREFER], _ref(f"{exposed.name}_change"))
         methods["delete"] = _operation("Delete one row", {"204": {"description": "Deleted"}}, [_IF_MATCH])
     return methods
 
@@ -124,7 +169,6 @@ def _key_parameter(exposed: Exposed) -> Schema:
 
 def _list_parameters(exposed: Exposed) -> list[Schema]:
     fixed = {
-        "select": "Columns to answer, divided by commas.",
         "order": "column.desc, column.asc.nullsfirst, divided by commas.",
         "continue": "The token of a Link.",
         "and": "(age.gte.18,name.eq.Ada)",
@@ -133,7 +177,7 @@ def _list_parameters(exposed: Exposed) -> list[Schema]:
     parameters = [_query(name, told) for name, told in fixed.items()]
     parameters.append({"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": LIMIT}})
     filters = {name: f"operator.value, of {', '.join(operators_of(column))}" for name, column in exposed.columns.items()}
-    return parameters + [_query(name, told) for name, told in filters.items() if name not in {*fixed, "limit"}]
+    return parameters + [_query(name, told) for name, told in filters.items() if name not in {*fixed, *RESERVED}]
 
 
 def _query(name: str, told: str) -> Schema:

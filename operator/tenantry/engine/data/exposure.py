@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
 from tenantry.engine.migration.tables import metadata_of, prefix_of
-from tenantry.engine.packages.manifest import Column, Grant, Manifest, Table
+from tenantry.engine.sql.spelled import Statements
 from tenantry.model.verdicts import Forbidden, NotFound
+from tenantry.packages.manifest import Column, Grant, Manifest, Table
 
+READS_ALL: Mapping[str, str] = MappingProxyType({})
+"""The roles of a viewer of the console, who may read every table. They count by identity: nobody can be granted them."""
 KEPT = 8
 """Versions at hand."""
 
@@ -24,6 +28,7 @@ class Exposed:
     declared: Table
     table: sa.Table
     columns: Mapping[str, Column]
+    statements: Statements = field(default_factory=Statements, repr=False)
 
     @property
     def name(self) -> str:
@@ -44,6 +49,13 @@ class Exposure:
             table.name: Exposed(table, real[f"{prefix}{table.name}"], {column.name: column for column in table.columns})
             for table in manifest.tables
         }
+        self._allowed: dict[tuple[str, str], frozenset[Grant]] = {
+            (role, table): frozenset(grants) for role, tables in manifest.roles.items() for table, grants in tables.items()
+        }
+
+    def has(self, name: str) -> bool:
+        """Return True if the app declares a table of that name."""
+        return name in self._tables
 
     def table(self, name: str) -> Exposed:
         """Raises NotFound."""
@@ -56,12 +68,14 @@ class Exposure:
         return real.removeprefix(prefix_of(self.manifest.id))
 
     def allowed(self, table: str, granted: Mapping[str, str]) -> frozenset[Grant]:
-        """What an identity with those grants (role by app) may do with the table."""
-        role = self._role(granted)
-        return frozenset(self.manifest.roles.get(role, {}).get(table, ()))
+        """Return the actions that an identity with those grants (role by app) may take on the table."""
+        if granted is READS_ALL:
+            return frozenset({"read"})
+        return self._allowed.get((self._role(granted), table), frozenset())
 
     def require(self, table: str, granted: Mapping[str, str], grant: Grant) -> frozenset[Grant]:
-        """What an identity with those grants may do with the table. Raises Forbidden unless `grant` is among it."""
+        """Return the actions that an identity with those grants may take on the table. Raises Forbidden unless `grant` is
+        among them."""
         allowed = self.allowed(table, granted)
         if grant in allowed:
             return allowed
@@ -81,6 +95,10 @@ class Exposures:
         self._manifest_of = manifest_of
         self._kept: OrderedDict[str, Exposure] = OrderedDict()
         self._lock = Lock()
+
+    def known(self, sha256: str) -> Exposure | None:
+        """The version if it is at hand. Does not block."""
+        return self._kept.get(sha256)
 
     def of(self, sha256: str) -> Exposure:
         """Blocks while it reads the package."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-
 from tenantry.engine.data.exposure import Exposed
-from tenantry.engine.data.values import from_text, short_moment
-from tenantry.engine.packages.manifest import Column
+from tenantry.engine.data.values import from_text, moment_texts
+from tenantry.packages.manifest import Column
 from tenantry.rest.bodies import invalid
 
-Condition = sa.ColumnElement[bool]
 MOST_CONDITIONS = 100
 MOST_VALUES = 1000
 DEEPEST = 8
@@ -21,14 +19,6 @@ LONGEST_PATTERN = 256
 MOST_WILDCARDS = 16
 PATTERNS = frozenset({"like", "ilike"})
 _UNORDERED = frozenset({"json", "blob"})
-_COMPARE: dict[str, Callable[[Any, Any], Condition]] = {
-    "eq": lambda column, value: column == value,
-    "neq": lambda column, value: column != value,
-    "gt": lambda column, value: column > value,
-    "gte": lambda column, value: column >= value,
-    "lt": lambda column, value: column < value,
-    "lte": lambda column, value: column <= value,
-}
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
@@ -41,49 +31,79 @@ def operators_of(column: Column) -> tuple[str, ...]:
     return ("eq", "neq", "gt", "gte", "lt", "lte", "in", "is", *patterns)
 
 
-def comparable(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElement[Any]:
-    """The column as comparisons and orders take it: texts by their code points, whatever the server's locale is."""
-    if dialect == "postgresql" and isinstance(column.type, sa.String):
-        return sa.collate(column, "C")
-    return column
+@dataclass(frozen=True)
+class Comparison:
+    """One condition, without its values. operator: with `is`, the word behind it too. first, count: of its values."""
+
+    column: str
+    operator: str
+    first: int
+    count: int
+    negated: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Conditions of which one has to hold, or all."""
+
+    terms: tuple[Term, ...]
+    one: bool
+    negated: bool
+
+
+Term = Comparison | Group
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The conditions of a request. shape: all but the values, by which a statement is kept; values: by parameter."""
+
+    shape: tuple[Term, ...]
+    values: Mapping[str, Any]
+
+
+def parameter(number: int) -> str:
+    """The name of the parameter for a value."""
+    return f"value_{number}"
 
 
 class Filters:
-    """The conditions of one request over one table, as SQL of that dialect. Every value becomes a parameter."""
+    """The conditions of one request over one table, for a database of that dialect. Every value becomes a parameter."""
 
     def __init__(self, exposed: Exposed, dialect: str) -> None:
         self._exposed = exposed
         self._dialect = dialect
         self._left = MOST_CONDITIONS
+        self._values: list[Any] = []
 
-    def all_of(self, parameters: Iterable[tuple[str, str]]) -> list[Condition]:
+    def all_of(self, parameters: Iterable[tuple[str, str]]) -> Filtered:
         """One condition a parameter. Raises Invalid naming the parameter."""
-        return [self._parameter(name, text) for name, text in parameters]
+        shape = tuple([self._parameter(name, text) for name, text in parameters])
+        return Filtered(shape, {parameter(number): value for number, value in enumerate(self._values)})
 
-    def _parameter(self, name: str, text: str) -> Condition:
+    def _parameter(self, name: str, text: str) -> Term:
         if name in ("and", "or", "not.and", "not.or"):
             return self._group(name, text, name, DEEPEST)
         return self._condition(name, text, name)
 
-    def _group(self, operator: str, text: str, field: str, depth: int) -> Condition:
+    def _group(self, operator: str, text: str, field: str, depth: int) -> Group:
         if depth == 0:
             raise invalid(field, f"is nested deeper than {DEEPEST} levels")
-        terms = [self._term(term, field, depth - 1) for term in split_list(text, field)]
+        terms = tuple([self._term(term, field, depth - 1) for term in split_list(text, field)])
         if not terms:
             raise invalid(field, "must hold a condition, such as (age.gte.18,name.eq.Ada)")
-        joined = sa.or_(*terms) if operator.endswith("or") else sa.and_(*terms)
-        return sa.not_(joined) if operator.startswith("not.") else joined
+        return Group(terms, operator.endswith("or"), operator.startswith("not."))
 
-    def _term(self, term: str, field: str, depth: int) -> Condition:
+    def _term(self, term: str, field: str, depth: int) -> Term:
         head = re.match(r"(?:not\.)?(?:and|or)(?=\()", term)
         if head:
             return self._group(head[0], term[head.end() :], field, depth)
         name, dot, text = term.partition(".")
         if not dot:
-            raise invalid(field, f"{term[:60]!r} is no condition, such as age.gte.18")
+            raise invalid(field, f"{term[:60]!r} is not a condition, such as age.gte.18")
         return self._condition(name, text, field, quoted=True)
 
-    def _condition(self, name: str, text: str, field: str, quoted: bool = False) -> Condition:
+    def _condition(self, name: str, text: str, field: str, quoted: bool = False) -> Comparison:
         column = self._exposed.columns.get(name)
         if column is None:
             raise invalid(field, f"there is no column {name[:64]}" if name != field else "there is no such column")
@@ -97,34 +117,40 @@ class Filters:
             raise invalid(field, f"must be an operator, a point and a value; a {column.type} column has {known}")
         if quoted and operator != "in" and _QUOTED.fullmatch(value):
             value = _unquoted(value)
-        condition = self._compared(column, operator, value, field)
-        return sa.not_(condition) if negated else condition
-
-    def _compared(self, column: Column, operator: str, text: str, field: str) -> Condition:
-        real = self._exposed.table.c[column.name]
         if operator == "is":
-            return _is(real, column, text, field)
+            return Comparison(name, f"is.{_state(column, value, field)}", 0, 0, negated)
+        values, first = self._compared(column, operator, value, field), len(self._values)
+        self._values += values
+        return Comparison(name, operator, first, len(values), negated)
+
+    def _compared(self, column: Column, operator: str, text: str, field: str) -> list[Any]:
+        """The values of a comparison, as the database takes them."""
         if operator in PATTERNS:
-            return self._like(real, text, field, operator)
-        if operator == "in":
-            texts = split_list(text, field)
-            if len(texts) > MOST_VALUES:
-                raise invalid(field, f"names more than {MOST_VALUES} values")
-            values = [from_text(column, _unquoted(one), field) for one in texts]
-            if column.type == "datetime" and self._dialect == "sqlite":
-                return sa.or_(sa.false(), *(_moment(real, "eq", value) for value in values))
-            return real.in_(values)
-        value = from_text(column, text, field)
-        if column.type == "datetime" and self._dialect == "sqlite":
-            return _moment(real, operator, value)
-        # As a literal: a bare True would be no value to compare with.
-        return _COMPARE[operator](self._comparable(real, operator), sa.literal(value, real.type))
+            return [self._pattern(text, field, operator)]
+        if operator != "in":
+            value = from_text(column, text, field)
+            return self._texts(value, operator) if self._in_texts(column) else [value]
+        texts = split_list(text, field)
+        if len(texts) > MOST_VALUES:
+            raise invalid(field, f"names more than {MOST_VALUES} values")
+        values = _filled_up([from_text(column, _unquoted(one), field) for one in texts])
+        return [text for value in values for text in moment_texts(value)] if self._in_texts(column) else values
 
-    def _comparable(self, real: sa.Column[Any], operator: str) -> sa.ColumnElement[Any]:
-        # Two texts are equal by their bytes in each collation, and an index of another one still finds them.
-        return real if operator in ("eq", "neq") else comparable(real, self._dialect)
+    def _in_texts(self, column: Column) -> bool:
+        return column.type == "datetime" and self._dialect == "sqlite"
 
-    def _like(self, real: sa.Column[Any], text: str, field: str, operator: str) -> Condition:
+    def _texts(self, value: Any, operator: str) -> list[str]:
+        """SQLite keeps times as text, of two lengths: a whole second may have no fraction, and then it is the lesser text."""
+        lesser, greater = moment_texts(value)
+        match operator:
+            case "eq" | "neq":
+                return [lesser, greater]
+            case "gte" | "lt":
+                return [lesser]
+            case _:
+                return [greater]
+
+    def _pattern(self, text: str, field: str, operator: str) -> str:
         if len(text) > LONGEST_PATTERN:
             raise invalid(field, f"a pattern has at most {LONGEST_PATTERN} characters")
         if "\0" in text:
@@ -134,12 +160,14 @@ class Filters:
             raise invalid(field, f"a pattern has at most {MOST_WILDCARDS} wildcards")
         if len(pattern) - len(pattern.rstrip("\\")) & 1:
             raise invalid(field, "a pattern does not end in a single backslash")
-        if operator == "ilike":
-            return comparable(real, self._dialect).ilike(pattern, escape="\\")
-        if self._dialect == "sqlite":
-            # SQLite's LIKE knows no case; its GLOB does.
-            return real.op("GLOB", is_comparison=True)(_glob(pattern))
-        return comparable(real, self._dialect).like(pattern, escape="\\")
+        # SQLite's LIKE knows no case; its GLOB does.
+        return _glob(pattern) if operator == "like" and self._dialect == "sqlite" else pattern
+
+
+def _filled_up(values: list[Any]) -> list[Any]:
+    """The values of a list, the last one repeated up to a power of two: lists of few lengths share few statements."""
+    wanted = 1 << (len(values) - 1).bit_length()
+    return values + values[-1:] * (wanted - len(values)) if values else []
 
 
 def split_list(text: str, field: str) -> list[str]:
@@ -171,34 +199,16 @@ def _unquoted(text: str) -> str:
     return _ESCAPED.sub(r"\1", text[1:-1]) if _QUOTED.fullmatch(text) else text
 
 
-def _is(real: sa.Column[Any], column: Column, text: str, field: str) -> Condition:
+def _state(column: Column, text: str, field: str) -> str:
     match text:
         case "null":
-            return real.is_(sa.null())
+            return "null"
         case "notnull" | "not_null":
-            return real.is_not(sa.null())
+            return "not_null"
         case "true" | "false" if column.type == "boolean":
-            # NULL is neither: `not.is.true` holds for it.
-            return sa.func.coalesce(real == (text == "true"), sa.false())
+            return text
         case _:
             raise invalid(field, "is takes null, not_null" + (", true or false" if column.type == "boolean" else ""))
-
-
-def _moment(real: sa.Column[Any], operator: str, value: Any) -> Condition:
-    """SQLite keeps times as text, of two lengths: a whole second may have no fraction, and then it is the lesser text."""
-    short = sa.literal(short_moment(value), sa.String)
-    text = sa.type_coerce(real, sa.String)
-    if value.microsecond:
-        return _COMPARE[operator](real, value)
-    match operator:
-        case "eq":
-            return sa.or_(text == short, real == value)
-        case "neq":
-            return sa.and_(text != short, real != value)
-        case "gte" | "lt":
-            return _COMPARE[operator](text, short)
-        case _:
-            return _COMPARE[operator](real, value)
 
 
 def _like_pattern(text: str) -> str:

@@ -1,19 +1,22 @@
-"""What a list asks for: `select`, `order`, `limit` and `continue`, and the keyset pages that these make."""
+"""The query of a list: `select`, `order`, `limit` and `continue`, and the keyset pages that they make."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import sqlalchemy as sa
 
+from tenantry.engine.data.conditions import Condition, as_kept, comparable, in_texts, where
 from tenantry.engine.data.exposure import Exposed
-from tenantry.engine.data.filters import Condition, Filters, comparable
+from tenantry.engine.data.filters import Filters, Term
+from tenantry.engine.data.reading.embedding import related_rows
+from tenantry.engine.data.reading.selection import Embedded, Selection, Visible, parse_select
 from tenantry.engine.data.values import from_text, to_json
 from tenantry.rest.bodies import invalid
 
@@ -44,17 +47,22 @@ class Order:
 
 @dataclass(frozen=True)
 class ListQuery:
-    """A list as asked for. select: the columns to answer; order: ends in the whole primary key; filters: name and text."""
+    """A list as asked for. select: the fields to answer; order: ends in the whole primary key; filters: name and text.
 
-    select: tuple[str, ...]
+    paged: the request gave a limit. ordered: it gave an order.
+    """
+
+    select: Selection
     order: tuple[Order, ...]
     limit: int
     after: str
     filters: tuple[tuple[str, str], ...]
+    paged: bool = False
+    ordered: bool = False
 
 
-def parse_query(exposed: Exposed, parameters: Sequence[tuple[str, str]]) -> ListQuery:
-    """The list that a query string asks for. Raises Invalid naming the parameter."""
+def parse_query(exposed: Exposed, parameters: Sequence[tuple[str, str]], visible: Visible | None = None) -> ListQuery:
+    """The list that a query string asks for. visible: the tables that `select` may name. Raises Invalid naming the parameter."""
     if len(parameters) > MOST_PARAMETERS:
         raise invalid("query", f"has more than {MOST_PARAMETERS} parameters")
     given: dict[str, str] = {}
@@ -62,41 +70,64 @@ def parse_query(exposed: Exposed, parameters: Sequence[tuple[str, str]]) -> List
         if name in RESERVED and given.setdefault(name, text) is not text:
             raise invalid(name, "is given twice")
     return ListQuery(
-        select=parse_select(exposed, given.get("select", "*")),
+        select=parse_select(exposed, given.get("select", "*"), visible),
         order=_order(exposed, given.get("order", "")),
         limit=_limit(given["limit"]) if "limit" in given else LIMIT,
         after=given.get("continue", ""),
+        paged="limit" in given,
+        ordered="order" in given,
         filters=tuple((name, text) for name, text in parameters if name not in RESERVED),
     )
 
 
-def parse_select(exposed: Exposed, text: str) -> tuple[str, ...]:
-    """The columns that `select` names, in the table's order; all of them for `*`. Raises Invalid."""
-    names = text.split(",")
-    for name in names:
-        if name != "*" and name not in exposed.columns:
-            raise invalid("select", f"there is no column {name[:64]!r} in {exposed.name}")
-    return tuple(name for name in exposed.columns if "*" in names or name in names)
+@dataclass(frozen=True)
+class ListShape:
+    """All of a list that its statement depends on: the filters and the place where it begins have no values here.
 
-
-def statement(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> sa.Select[Any]:
-    """The rows of one page and one more, each with its place in the order beside the columns asked for.
-
-    look_up: reads one column of the row with that key, None where there is none.
+    nulls: for each part of the place, whether it is NULL; empty on the first page.
     """
-    columns = [exposed.table.c[name] for name in query.select]
+
+    select: Selection
+    order: tuple[Order, ...]
+    limit: int
+    filters: tuple[Term, ...] = ()
+    nulls: tuple[bool, ...] = ()
+
+
+def statement(exposed: Exposed, query: ListShape, dialect: str) -> sa.Select[Any]:
+    """The rows of one page and one more, each with its place in the order behind the fields asked for."""
+    fields = [_field(exposed, field, dialect) for field in query.select.fields]
     places = [_place(exposed, order.column, dialect).label(_label(n)) for n, order in enumerate(query.order)]
-    found = sa.select(*columns, *places).where(*Filters(exposed, dialect).all_of(query.filters))
-    if query.after:
-        found = found.where(_behind(exposed, query, dialect, look_up))
+    found = sa.select(*fields, *places).where(*where(exposed, dialect, query.filters))
+    if query.nulls:
+        found = found.where(_behind(exposed, query, dialect))
     return found.order_by(*(_ordering(exposed, order, dialect) for order in query.order)).limit(query.limit + 1)
 
 
-def token_after(exposed: Exposed, query: ListQuery, row: Any, dialect: str) -> str:
-    """The `continue` token of the page behind that row. It holds the beginning of a long text."""
-    texts = [_written(exposed, order.column, row[_label(n)], dialect) for n, order in enumerate(query.order)]
-    places = [_shortened(exposed, order.column, text) for order, text in zip(query.order, texts, strict=True)]
-    return base64.urlsafe_b64encode(orjson.dumps([_told(query), places])).decode().rstrip("=")
+def shape_of(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> tuple[ListShape, Mapping[str, Any]]:
+    """The shape of a list, and its values by parameter. Raises Invalid.
+
+    look_up: reads one column of the row with that key, None where there is none.
+    """
+    filtered = Filters(exposed, dialect).all_of(query.filters)
+    places = _places(exposed, query, dialect, look_up) if query.after else []
+    begin = {_place_parameter(number): place for number, place in enumerate(places) if place is not None}
+    nulls = tuple([place is None for place in places])
+    return ListShape(query.select, query.order, query.limit, filtered.shape, nulls), {**filtered.values, **begin}
+
+
+def _field(exposed: Exposed, field: str | Embedded, dialect: str) -> sa.ColumnElement[Any]:
+    if isinstance(field, Embedded):
+        # A column of the table may have the name of a related one.
+        return related_rows(exposed.table, field, dialect).label(f"_related_{field.name}")
+    return exposed.table.c[field]
+
+
+def token_after(exposed: Exposed, query: ListQuery, places: Sequence[Any], dialect: str) -> str:
+    """The `continue` token of the page behind the row with those values in the order. It holds the beginning of a long text."""
+    texts = [_written(exposed, order.column, value, dialect) for order, value in zip(query.order, places, strict=True)]
+    short = [_shortened(exposed, order.column, text) for order, text in zip(query.order, texts, strict=True)]
+    return base64.urlsafe_b64encode(orjson.dumps([_told(query), short])).decode().rstrip("=")
 
 
 def _digest(text: str) -> str:
@@ -128,7 +159,7 @@ def _one_order(exposed: Exposed, term: str) -> Order:
     direction = modifiers.pop(0) if modifiers and modifiers[0] in ("asc", "desc") else "asc"
     nulls = modifiers.pop(0) if modifiers and modifiers[0] in _NULLS else ("", *_NULLS)[1 + (direction == "asc")]
     if modifiers:
-        raise invalid("order", f"{term[:64]!r} is no order: write column, column.desc or column.asc.nullsfirst")
+        raise invalid("order", f"{term[:64]!r} is not an order: write column, column.desc or column.asc.nullsfirst")
     return Order(name, direction == "desc", nulls == _NULLS[0])
 
 
@@ -136,6 +167,10 @@ def _limit(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= LIMIT):
         raise invalid("limit", f"must be a whole number from 1 to {LIMIT}")
     return int(text)
+
+
+def _place_parameter(number: int) -> str:
+    return f"place_{number}"
 
 
 def _label(number: int) -> str:
@@ -147,18 +182,12 @@ def _told(query: ListQuery) -> str:
     return ",".join(map(str, query.order))
 
 
-def _as_text(exposed: Exposed, name: str, dialect: str) -> bool:
-    """Are values of the column compared as SQLite's text? Two texts of one time are two places in the order."""
-    return dialect == "sqlite" and exposed.columns[name].type == "datetime"
-
-
 def _place(exposed: Exposed, name: str, dialect: str) -> sa.ColumnElement[Any]:
-    column = exposed.table.c[name]
-    return sa.type_coerce(column, sa.String) if _as_text(exposed, name, dialect) else comparable(column, dialect)
+    return comparable(as_kept(exposed, name, dialect), dialect)
 
 
 def _written(exposed: Exposed, name: str, value: Any, dialect: str) -> str | None:
-    if value is None or _as_text(exposed, name, dialect):
+    if value is None or in_texts(exposed, name, dialect):
         return None if value is None else str(value)
     shown = to_json(exposed.columns[name], value)
     return orjson.dumps(shown).decode() if isinstance(shown, bool | float) else str(shown)
@@ -172,19 +201,19 @@ def _ordering(exposed: Exposed, order: Order, dialect: str) -> sa.ColumnElement[
     return directed.nulls_first() if order.nulls_first else directed.nulls_last()
 
 
-def _behind(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> Condition:
-    """What comes after the token's row: after it in the first column, or level with it there and after it in the next."""
-    places = _places(exposed, query, dialect, look_up)
+def _behind(exposed: Exposed, query: ListShape, dialect: str) -> Condition:
+    """Return the condition for rows after a place: after it in the first column, or equal there and after it in the next."""
     level: list[Condition] = []
     ways: list[Condition] = []
-    for order, value in zip(query.order, places, strict=True):
-        column = _place(exposed, order.column, dialect)
+    for number, (order, null) in enumerate(zip(query.order, query.nulls, strict=True)):
+        kept, column = as_kept(exposed, order.column, dialect), _place(exposed, order.column, dialect)
+        value = None if null else sa.bindparam(_place_parameter(number), type_=kept.type)
         ways.append(sa.and_(*level, _after(column, order, value, exposed.table.c[order.column].nullable is True)))
         level.append(column.is_(sa.null()) if value is None else column == value)
     return sa.or_(*ways)
 
 
-def _after(column: sa.ColumnElement[Any], order: Order, value: Any, nullable: bool) -> Condition:
+def _after(column: sa.ColumnElement[Any], order: Order, value: sa.BindParameter[Any] | None, nullable: bool) -> Condition:
     if value is None:
         return column.is_not(sa.null()) if order.nulls_first else sa.false()
     beyond = column < value if order.descending else column > value
@@ -192,6 +221,7 @@ def _after(column: sa.ColumnElement[Any], order: Order, value: Any, nullable: bo
 
 
 def _places(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> list[Any]:
+    """The values of the `continue` token, None for NULL. Raises Invalid."""
     refusal = invalid("continue", "is not a token that this server gave for this order")
     try:
         told, places = orjson.loads(base64.urlsafe_b64decode(query.after.encode("ascii") + b"=" * (-len(query.after) % 4)))
@@ -224,9 +254,6 @@ def _is_place(place: Any) -> bool:
 
 
 def _read(exposed: Exposed, name: str, place: str | None, dialect: str) -> Any:
-    if place is None:
-        return None
-    if _as_text(exposed, name, dialect):
-        return sa.literal(place, sa.String)
-    # As a literal: a bare True would be no value to compare with.
-    return sa.literal(from_text(exposed.columns[name], place, "continue"), exposed.table.c[name].type)
+    if place is None or in_texts(exposed, name, dialect):
+        return place
+    return from_text(exposed.columns[name], place, "continue")

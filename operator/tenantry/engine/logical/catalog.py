@@ -1,24 +1,28 @@
-"""What an engine's tables are, in PostgreSQL's own words: from its catalog, and as a backup keeps them."""
+"""An engine's tables in PostgreSQL's own words: from its catalog, and in the form of a backup."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tenantry.engine.data.live.triggers import NAMES as LOG
+from tenantry.engine.database import AHEAD
 from tenantry.engine.inventory import is_of_an_engine
-from tenantry.engine.logical.session import Connection
 from tenantry.engine.records import OWNER
+
+if TYPE_CHECKING:
+    from tenantry.engine.logical.session import Connection
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
 
-class Column(_Part):
+class CatalogColumn(_Part):
     """type and default as SQL spells them."""
 
     name: str
@@ -36,7 +40,7 @@ class Constraint(_Part):
 
 
 class Sequence(_Part):
-    """What makes a column's keys. last: where it is; called: has it given that one?"""
+    """The generator of a column's keys. last: its position; called: True if it has given that key."""
 
     name: str
     column: str
@@ -45,11 +49,11 @@ class Sequence(_Part):
     called: bool
 
 
-class Table(_Part):
+class CatalogTable(_Part):
     """One table. indexes: the statements that make those that belong to no constraint."""
 
     name: str
-    columns: Annotated[tuple[Column, ...], Field(strict=False)]
+    columns: Annotated[tuple[CatalogColumn, ...], Field(strict=False)]
     constraints: Annotated[tuple[Constraint, ...], Field(strict=False)]
     indexes: Annotated[tuple[str, ...], Field(strict=False)]
     sequences: Annotated[tuple[Sequence, ...], Field(strict=False)]
@@ -58,7 +62,7 @@ class Table(_Part):
 class Tables(_Part):
     """All tables of an engine, by name."""
 
-    tables: Annotated[tuple[Table, ...], Field(strict=False)]
+    tables: Annotated[tuple[CatalogTable, ...], Field(strict=False)]
 
 
 _TABLES = """
@@ -79,8 +83,8 @@ ORDER BY c.relname, k.conname
 """
 _INDEXES = """
 SELECT c.relname, pg_get_indexdef(i.indexrelid, 0, true)
-FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid
-WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s)
+FROM pg_class c JOIN pg_index i ON i.indrelid = c.oid JOIN pg_class x ON x.oid = i.indexrelid
+WHERE c.relnamespace = current_schema()::regnamespace AND c.relname = ANY(%s) AND NOT starts_with(x.relname, %s)
 AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.conrelid = c.oid)
 ORDER BY 1, 2
 """
@@ -100,20 +104,21 @@ def names(connection: Connection) -> list[str]:
 
 
 def tables(connection: Connection) -> Tables:
-    """What they are now, but for the mark of the owner."""
+    """Return the present tables, without the mark of the owner."""
     # What is restored is the database of the engine that starts with it.
-    there = [name for name in names(connection) if name != OWNER.name]
+    there = [name for name in names(connection) if name not in (OWNER.name, *LOG)]
 
     def found(query: str) -> dict[str, list[tuple[Any, ...]]]:
-        rows: Iterable[tuple[Any, ...]] = connection.execute(query.encode(), (there,))
+        given = (there, AHEAD) if query is _INDEXES else (there,)
+        rows: Iterable[tuple[Any, ...]] = connection.execute(query.encode(), given)
         return {name: [row[1:] for row in of] for name, of in groupby(rows, key=itemgetter(0))}
 
     columns, constraints, indexes, sequences = map(found, (_COLUMNS, _CONSTRAINTS, _INDEXES, _SEQUENCES))
     return Tables(
         tables=tuple(
-            Table(
+            CatalogTable(
                 name=name,
-                columns=tuple(Column(name=n, type=t, not_null=nn, default=d) for n, t, nn, d in columns.get(name, ())),
+                columns=tuple(CatalogColumn(name=n, type=t, not_null=nn, default=d) for n, t, nn, d in columns.get(name, ())),
                 constraints=tuple(Constraint(name=n, definition=d, foreign=f) for n, d, f in constraints.get(name, ())),
                 indexes=tuple(statement for (statement,) in indexes.get(name, ())),
                 sequences=tuple(_sequence(*row) for row in sequences.get(name, ())),

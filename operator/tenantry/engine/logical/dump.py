@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import psycopg
 from psycopg import sql
 
-from tenantry.engine.logical.catalog import Table, tables
-from tenantry.engine.logical.session import Connection, keep_migrations_out, session
+from tenantry.engine.logical.catalog import CatalogTable, tables
+from tenantry.engine.logical.session import keep_migrations_out, session
 from tenantry.model.verdicts import Invalid, Problem
+
+if TYPE_CHECKING:
+    from tenantry.engine.logical.session import Connection
 
 TABLES = "tables.json"
 DIGESTS = "digests.json"
@@ -24,9 +28,9 @@ def rows_of(table: str) -> str:
 
 
 def dump(url: str, scratch: Path) -> Generator[str]:
-    """Writes one member of the copy after the other to that file, each in place of the last, and tells its name. Blocks.
+    """Write one member of the copy after the other to that file, replacing the last one, and yield its name. Blocks.
 
-    The last holds the SHA-256 of all before. Raises Invalid where there is no engine, Halt, OSError.
+    The last member holds the SHA-256 of all others. Raises Invalid if there is no engine, Halt, OSError.
     """
     with session(url) as connection:
         keep_migrations_out(connection)
@@ -49,13 +53,13 @@ def _members(connection: Connection, scratch: Path) -> Generator[str]:
     yield DIGESTS
 
 
-def copied(table: Table) -> sql.Composed:
+def copied(table: CatalogTable) -> sql.Composed:
     """The table with its columns in their order, as COPY takes it."""
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     return sql.SQL("{} ({})").format(sql.Identifier(table.name), columns)
 
 
-def _rows(connection: Connection, table: Table) -> Iterator[bytes | bytearray | memoryview]:
+def _rows(connection: Connection, table: CatalogTable) -> Iterator[bytes | bytearray | memoryview]:
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} TO STDOUT").format(copied(table))) as copy:
         yield from copy
 

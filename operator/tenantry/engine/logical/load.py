@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 from psycopg import sql
@@ -12,10 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from tenantry.engine import records
 from tenantry.engine.inventory import is_of_an_engine
-from tenantry.engine.logical.catalog import Table, Tables, names
+from tenantry.engine.logical.catalog import CatalogTable, Tables, names
 from tenantry.engine.logical.dump import DIGESTS, TABLES, copied, rows_of
-from tenantry.engine.logical.session import Connection, keep_migrations_out, session
+from tenantry.engine.logical.session import keep_migrations_out, session
 from tenantry.model.verdicts import Invalid, Problem
+
+if TYPE_CHECKING:
+    from tenantry.engine.logical.session import Connection
 
 Member = Callable[[str], BinaryIO]
 """A member of the copy by its name, to be read once. Raises KeyError where there is none."""
@@ -24,9 +27,9 @@ _MARKED = sql.Identifier(records.VERSIONS.name)
 
 
 def load(url: str, member: Member, mark: str) -> None:
-    """Makes the tables and fills them. Blocks. Raises Invalid (a broken copy, or tables are there), Halt, OSError.
+    """Create and fill the tables. Blocks. Raises Invalid (a broken copy, or existing tables), Halt, OSError.
 
-    mark: tells one restore from another. Where this very one has been here, and was ended before it could tell, nothing is done.
+    mark: identifies the restore. If this restore already ran, and ended before it could report, nothing is done.
     """
     digests = _digests(member)
     comment = f"restored {mark} {hashlib.sha256(orjson.dumps(digests, option=orjson.OPT_SORT_KEYS)).hexdigest()}"
@@ -75,7 +78,7 @@ def _described(member: Member, digests: dict[str, str]) -> Tables:
         raise _broken(TABLES)
     strange = [table.name for table in described.tables if not is_of_an_engine(table.name)]
     if strange:
-        raise Invalid((Problem(TABLES, f"{strange[0]} is no name of an engine's table"),))
+        raise Invalid((Problem(TABLES, f"{strange[0]} is not the name of an engine's table"),))
     return described
 
 
@@ -101,7 +104,7 @@ def _make(connection: Connection, described: Tables) -> None:
         connection.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(table.name), columns), prepare=True)
 
 
-def _fill(connection: Connection, table: Table, member: Member, digests: dict[str, str]) -> None:
+def _fill(connection: Connection, table: CatalogTable, member: Member, digests: dict[str, str]) -> None:
     digest = hashlib.sha256()
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(copied(table))) as copy:
         for block in _blocks(member, rows_of(table.name)):

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed, pin_session
+from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed
+from tenantry.engine.sql.server_session import SESSION, pin_session
 from tenantry.model.verdicts import Invalid, Problem
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
 _DRIVERS = ("postgresql", "postgresql+psycopg")
 
 
 def is_postgresql(url: str | None) -> bool:
-    """Is the database of that URL a PostgreSQL, and not SQLite in the engine's folder? Raises Invalid for any other."""
+    """Return True for the URL of a PostgreSQL database, False for SQLite in the engine's folder. Raises Invalid for any
+    other."""
     if url is None:
         return False
     try:
@@ -32,9 +36,11 @@ def is_postgresql(url: str | None) -> bool:
 @contextmanager
 def session(url: str) -> Iterator[Connection]:
     """The connection, outside of a transaction. Blocks. Raises Invalid, Halt."""
+    import psycopg
+
     plain = parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
     try:
-        with psycopg.connect(plain, autocommit=True) as connection:
+        with psycopg.connect(plain, autocommit=True, client_encoding=SESSION["client_encoding"]) as connection:
             pin_session(connection)
             yield connection
     except psycopg.Error as error:

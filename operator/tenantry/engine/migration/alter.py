@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from alembic.operations import Operations
 
 from tenantry.engine.database import go_on_after, sequence_of
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.plan import Plan, TablePlan
 from tenantry.engine.migration.shapes import GENERATED, ColumnShape
 
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
 
 def loosen(operations: Operations, plan: Plan) -> None:
     """Drops the foreign keys that would be in the way: of tables that change or go, and to them."""
-    moved = _moved(plan)
+    moved = plan.moved
     for (_, name), keys in sa.inspect(operations.get_bind()).get_multi_foreign_keys().items():
         for key in keys:
             if name in moved or key["referred_table"] in moved:
@@ -51,13 +53,6 @@ def alter(operations: Operations, change: TablePlan, table: sa.Table) -> None:
         elif present[name] != shape:
             _alter_column(operations, table.c[name], present[name], shape)
     _bind(operations, table)
-
-
-def _moved(plan: Plan) -> set[str]:
-    """The present names of tables whose keys, or those that reference them, may not stay through it."""
-    present = {new: old for old, new in plan.renamed}
-    changed = {present.get(change.after.name, change.after.name) for change in plan.changed if not change.in_place}
-    return changed | set(present.values()) | {shape.name for shape in plan.dropped}
 
 
 def _free(operations: Operations, change: TablePlan, table: sa.Table) -> None:

@@ -1,4 +1,4 @@
-"""How the values of a column become those of another type: what stays, what is cut, and what is in the way.
+"""Conversions of a column's values to another type: kept values, cut values, and values in the way.
 
 Each element is compiled for the database: on SQLite a call of migration/rules.py, on PostgreSQL the same rule in SQL.
 """
@@ -69,6 +69,8 @@ def _in_sql(old: ColumnType, new: ColumnType) -> Conversion:
         case "blob" | "json" | "other", _:
             return _IMPOSSIBLE
         case "text", "text":
+            if new.size is None or (old.size is not None and old.size <= new.size):
+                return Conversion(_itself)  # as PostgreSQL changes a text without a look at the rows
             return _shortened(new.size)
         case _, "text":
             return _spelled(new.size, _TEXTS.get(old.family, _text))
@@ -108,9 +110,7 @@ def _exact(old: ColumnType) -> Callable[[Value], Value]:
     return ExactNumber if old.family == "double" else lambda value: sa.cast(value, sa.Numeric)
 
 
-def _shortened(size: int | None) -> Conversion:
-    if size is None:
-        return Conversion(_itself)
+def _shortened(size: int) -> Conversion:
     return Conversion(lambda value: sa.func.substr(value, 1, size), cuts=lambda value: sa.func.length(value) > size)
 
 

@@ -62,11 +62,11 @@ class Future:
         return {self.renamed.get(name, name): name for name in self.before.columns}
 
     def has(self, columns: tuple[str, ...]) -> bool:
-        """Are all of these there already, maybe under other names?"""
+        """Return True if all of these exist already, perhaps under other names."""
         return set(columns) <= self.present.keys()
 
     def converts(self, columns: Iterable[str]) -> bool:
-        """Does any of these change its type?"""
+        """Return True if any of these changes its type."""
         present = self.present
         return any(
             name in present and self.before.columns[present[name]].type != self.after.columns[name].type for name in columns
@@ -112,7 +112,7 @@ def duplicates(table: Future, key: tuple[str, ...]) -> RowCount | None:
 
 
 def orphans(child: Future, columns: tuple[str, ...], parent: Future | None, to: tuple[str, ...]) -> RowCount | None:
-    """Those of the child whose parent is not there. None where that cannot be told before the parent's rows are."""
+    """Count the child rows without a parent. None if that depends on rows of the parent that come later."""
     if not child.has(columns):
         return None
     rows = child.rows()

@@ -1,4 +1,4 @@
-"""What brings the real tables to the declared ones: a comparison of shapes into ordered steps."""
+"""The steps from the real tables to the declared ones: a comparison of shapes, in order."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from tenantry.engine.migration.shapes import GENERATED, ColumnShape, TableShape
 
 
 @dataclass(frozen=True)
-class Step:
+class SchemaStep:
     """One difference. loses: counts the rows that would lose data; blocks: those with which it is impossible.
 
-    only_blocks: nothing is to be done; it is a step only where rows are in the way.
+    only_blocks: nothing is to be done; it is a step only where rows are in the way. converts: no constraint refuses these rows.
     """
 
     text: str
     loses: RowCount | None = None
     blocks: RowCount | None = None
     only_blocks: bool = False
+    converts: bool = False
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What happens to one table that stays. before: as it is now; renamed: new column names by present ones."""
+    """The changes of one table that stays. before: its present form; renamed: new column names by present ones."""
 
     before: TableShape
     after: TableShape
     renamed: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[SchemaStep, ...]
 
     @property
     def changes(self) -> bool:
-        """Is there anything to do?"""
+        """Return True if there is work to do."""
         same_keys = _followed(self.before, self.renamed).foreign_keys == self.after.foreign_keys
         to_do = any(not step.only_blocks for step in self.steps)
         return to_do or self.before.name != self.after.name or not same_keys
@@ -52,6 +53,19 @@ class TablePlan:
             and before.constraints == after.constraints
         )
 
+    @property
+    def adds_only(self) -> bool:
+        """Return True if nothing changes but indexes and foreign keys that are added."""
+        before, after = _followed(self.before, self.renamed), self.after
+        same = replace(before, foreign_keys=after.foreign_keys).constraints == after.constraints
+        kept = before.foreign_keys <= after.foreign_keys and before.indexes <= after.indexes
+        return not self.renamed and before.columns == after.columns and same and kept
+
+    @property
+    def new_references(self) -> frozenset[str]:
+        """The tables that added foreign keys lead to, by their new names."""
+        return frozenset(key[1] for key in self.after.foreign_keys - _followed(self.before, self.renamed).foreign_keys)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -61,19 +75,23 @@ class Plan:
     added: tuple[str, ...] = ()
     changed: tuple[TablePlan, ...] = ()
     dropped: tuple[TableShape, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SchemaStep, ...] = ()
+
+    def present(self, name: str) -> str:
+        """Return the present name of a table that is there, by its new one."""
+        return next((old for old, new in self.renamed if new == name), name)
 
     @property
-    def present(self) -> tuple[str, ...]:
-        """The present names of the tables that it touches."""
-        before = {new: old for old, new in self.renamed}
-        touched = (*(change.after.name for change in self.changed), *(shape.name for shape in self.dropped))
-        return tuple(before.get(name, name) for name in touched)
+    def moved(self) -> frozenset[str]:
+        """The present names of tables whose foreign keys, or those that lead to them, may not stay through it."""
+        changed = (change.after.name for change in self.changed if not change.in_place and not change.adds_only)
+        names = (*changed, *(new for _, new in self.renamed), *(shape.name for shape in self.dropped))
+        return frozenset(map(self.present, names))
 
 
 @dataclass(frozen=True)
 class Renames:
-    """What the manifest says was renamed: present table name by new one; present column name by (new table, new column)."""
+    """The renames of the manifest: present table name by new one; present column name by (new table, new column)."""
 
     tables: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -98,11 +116,11 @@ def compare(
     references = tuple(_reference_steps(plans, prefix))
     changed = tuple(plan for plan in plans if plan.changes)
     steps = (
-        *(Step(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
-        *(Step(f"adds table {_short(name, prefix)}") for name in added),
+        *(SchemaStep(f"renames table {_short(old, prefix)} to {_short(new, prefix)}") for old, new in renamed.items()),
+        *(SchemaStep(f"adds table {_short(name, prefix)}") for name in added),
         *(step for plan in plans for step in plan.steps),
         *references,
-        *(Step(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
+        *(SchemaStep(f"drops table {_short(shape.name, prefix)}", loses=hazards.rows(shape)) for shape in dropped),
     )
     return Plan(tuple(renamed.items()), added, changed, dropped, steps)
 
@@ -128,72 +146,74 @@ def _table_plan(before: TableShape, after: TableShape, renames: Renames, prefix:
     return TablePlan(before, after, renamed, steps)
 
 
-def _column_steps(before: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[Step]:
+def _column_steps(before: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[SchemaStep]:
     table = _short(after.name, prefix)
     present = {renamed.get(name, name): (name, shape) for name, shape in before.columns.items()}
     for old, new in renamed.items():
-        yield Step(f"renames column {table}.{old} to {new}")
+        yield SchemaStep(f"renames column {table}.{old} to {new}")
     for name, shape in after.columns.items():
         if name in present:
             yield from _altered(f"{table}.{name}", before, *present[name], shape)
         elif shape.nullable or shape.default:
-            yield Step(f"adds column {table}.{name}")
+            yield SchemaStep(f"adds column {table}.{name}")
         else:
-            yield Step(f"adds column {table}.{name}, NOT NULL without a default", blocks=hazards.rows(before))
+            yield SchemaStep(f"adds column {table}.{name}, NOT NULL without a default", blocks=hazards.rows(before))
     for name, (old, _) in present.items():
         if name not in after.columns:
-            yield Step(f"drops column {table}.{name}", loses=hazards.values(before, old))
+            yield SchemaStep(f"drops column {table}.{name}", loses=hazards.values(before, old))
 
 
-def _altered(label: str, table: TableShape, name: str, was: ColumnShape, now: ColumnShape) -> Iterator[Step]:
+def _altered(label: str, table: TableShape, name: str, was: ColumnShape, now: ColumnShape) -> Iterator[SchemaStep]:
     if was.type != now.declared:
         how = conversion(was.type, now.declared)
         cuts, breaks = (hazards.where(table, name, harm) if harm else None for harm in (how.cuts, how.breaks))
         verb = "changes" if how.cuts or how.breaks else "widens"
         # A generated key of SQLite is always wide: a narrower one changes nothing unless there are values in the way.
-        step = Step(f"{verb} column {label} from {was.type} to {now.declared}", cuts, breaks)
+        step = SchemaStep(f"{verb} column {label} from {was.type} to {now.declared}", cuts, breaks, converts=True)
         yield replace(step, only_blocks=was.default == GENERATED and was.type == now.type)
     if was.nullable and not now.nullable:
-        yield Step(f"makes column {label} NOT NULL", blocks=hazards.nulls(table, name))
+        yield SchemaStep(f"makes column {label} NOT NULL", blocks=hazards.nulls(table, name))
     if not was.nullable and now.nullable:
-        yield Step(f"makes column {label} nullable")
+        yield SchemaStep(f"makes column {label} nullable")
     if was.default != now.default:
-        yield Step(f"changes the default of column {label}")
+        yield SchemaStep(f"changes the default of column {label}")
 
 
-def _constraint_steps(real: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[Step]:
+def _constraint_steps(real: TableShape, after: TableShape, renamed: Mapping[str, str], prefix: str) -> Iterator[SchemaStep]:
     table, before, future = _short(after.name, prefix), _followed(real, renamed), Future(real, after, renamed)
     if before.primary_key != after.primary_key:
-        yield Step(f"changes the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key))
+        yield SchemaStep(f"changes the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key))
     elif future.converts(after.primary_key):
-        yield Step(f"keeps the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key), only_blocks=True)
+        yield SchemaStep(
+            f"keeps the primary key of {table}", blocks=hazards.duplicates(future, after.primary_key), only_blocks=True
+        )
     for key in sorted(after.unique - before.unique):
-        yield Step(f"makes {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key))
+        yield SchemaStep(f"makes {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key))
     for key in sorted(after.unique & before.unique):
         if future.converts(key):
-            yield Step(f"keeps {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key), only_blocks=True)
+            yield SchemaStep(f"keeps {table} ({', '.join(key)}) unique", blocks=hazards.duplicates(future, key), only_blocks=True)
     for key in sorted(before.unique - after.unique):
-        yield Step(f"no longer makes {table} ({', '.join(key)}) unique")
+        yield SchemaStep(f"no longer makes {table} ({', '.join(key)}) unique")
     for index in sorted(after.indexes - before.indexes):
-        yield Step(f"adds index {table} ({', '.join(index)})")
+        yield SchemaStep(f"adds index {table} ({', '.join(index)})")
     for index in sorted(before.indexes - after.indexes):
-        yield Step(f"drops index {table} ({', '.join(index)})")
+        yield SchemaStep(f"drops index {table} ({', '.join(index)})")
     yield from _check_steps(before, after, future, table)
 
 
-def _check_steps(before: TableShape, after: TableShape, future: Future, table: str) -> Iterator[Step]:
+def _check_steps(before: TableShape, after: TableShape, future: Future, table: str) -> Iterator[SchemaStep]:
     added = {name: expression for name, expression in after.checks.items() if name not in before.checks}
     for expression in added.values():
-        yield Step(f"adds a check to {table}: {expression}", blocks=hazards.failing(future, expression))
+        yield SchemaStep(f"adds a check to {table}: {expression}", blocks=hazards.failing(future, expression))
     if future.converts(after.columns):
         for name in sorted(after.checks.keys() & before.checks.keys()):
             blocks = hazards.failing(future, after.checks[name])
-            yield Step(f"keeps a check of {table}: {after.checks[name]}", blocks=blocks, only_blocks=True)
+            yield SchemaStep(f"keeps a check of {table}: {after.checks[name]}", blocks=blocks, only_blocks=True)
     if before.checks.keys() - after.checks.keys():
-        yield Step(f"drops checks of {table}")
+        yield SchemaStep(f"drops checks of {table}")
 
 
-def _reference_steps(plans: Sequence[TablePlan], prefix: str) -> Iterator[Step]:
+def _reference_steps(plans: Sequence[TablePlan], prefix: str) -> Iterator[SchemaStep]:
     """After all tables: a new foreign key is about two of them."""
     futures = {plan.after.name: Future(plan.before, plan.after, plan.renamed) for plan in plans}
     for plan in plans:
@@ -203,18 +223,18 @@ def _reference_steps(plans: Sequence[TablePlan], prefix: str) -> Iterator[Step]:
         for own, parent, to, rule in sorted(after - before):
             told = f"{table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})"
             if (own, parent, to) in known:
-                yield Step(f"changes foreign key {told}: on delete {rule.lower()}")
+                yield SchemaStep(f"changes foreign key {told}: on delete {rule.lower()}")
             else:
-                yield Step(f"adds foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to))
+                yield SchemaStep(f"adds foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to))
         for own, parent, to, _ in sorted(after & before):
             if child.converts(own) or (parent in futures and futures[parent].converts(to)):
                 told = f"{table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})"
-                yield Step(
+                yield SchemaStep(
                     f"keeps foreign key {told}", blocks=hazards.orphans(child, own, futures.get(parent), to), only_blocks=True
                 )
         kept = {key[:3] for key in after}
         for own, parent, to in sorted(known - kept):
-            yield Step(f"drops foreign key {table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})")
+            yield SchemaStep(f"drops foreign key {table} ({', '.join(own)}) to {_short(parent, prefix)} ({', '.join(to)})")
 
 
 def _followed(shape: TableShape, renamed: Mapping[str, str]) -> TableShape:

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
 from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine.database import (
+    AHEAD,
     EXACT_DIGITS,
     NAME_BYTES,
     check_references,
     go_on_after,
     go_on_from,
     halt_of,
-    keep_others_out,
     last_generated,
+    message_of,
     sqlite_driver,
 )
 from tenantry.engine.migration.alter import alter, fasten, loosen
 from tenantry.engine.migration.conversions import conversion
 from tenantry.engine.migration.hazards import RowCount
+from tenantry.engine.migration.indexes import Ahead, built_ahead, built_of, rename_index, wanted_ahead
+from tenantry.engine.migration.locks import EXCLUSIVE, keep_others_out, needed
 from tenantry.engine.migration.plan import Plan, Renames, TablePlan, compare
 from tenantry.engine.migration.rules import install_rules
-from tenantry.engine.migration.seeds import rows_of
 from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
 from tenantry.engine.migration.tables import metadata_of, prefix_of
-from tenantry.engine.packages.manifest import Manifest
 from tenantry.model.facts import MigrationStep, list_of
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.packages.manifest import Manifest
+from tenantry.packages.seeds import rows_of
+from tenantry.tracing.work import span
+
+if TYPE_CHECKING:
+    from alembic.operations import Operations
 
 Seeds = Mapping[str, Callable[[], Iterable[bytes]]]
 """The lines of seed/<table>.ndjson by table."""
@@ -51,26 +56,34 @@ class LossRefused(Invalid):
 
 
 def plan(connection: sa.Connection, manifest: Manifest) -> tuple[MigrationStep, ...]:
-    """What installing would do now, with the rows that each step touches. Empty when the tables are as declared."""
+    """Return the steps of an install now, with the rows that each touches. Empty when the tables are as declared."""
     wanted = _compared(connection, manifest, metadata_of(manifest))
     return tuple(_told(connection, wanted))
 
 
 def migrate(
-    connection: sa.Connection, manifest: Manifest, seeds: Seeds, allow_drops: bool, listed: Sequence[MigrationStep] | None = None
+    connection: sa.Connection,
+    manifest: Manifest,
+    seeds: Seeds,
+    allow_drops: bool,
+    listed: Sequence[MigrationStep] | None = None,
+    counted: bool = False,
 ) -> None:
     """Brings the tables to the manifest and seeds those that are new. Raises Invalid; the caller then rolls back.
 
-    listed: the steps that `allow_drops` covers, and no other; all where None.
+    listed: the steps that `allow_drops` covers, and no other; all where None. counted: `to_build_ahead` has just refused nothing,
+    so rows that a constraint of PostgreSQL refuses are not counted again while the tables are locked.
     """
     metadata = metadata_of(manifest)
     wanted = _compared(connection, manifest, metadata)
     if wanted.steps:
-        _refuse_losses(connection, wanted, allow_drops, listed)
+        keep_others_out(connection, needed(connection, wanted, metadata))
+        _refuse_losses(connection, wanted, allow_drops, listed, counted)
         try:
-            operations = Operations(MigrationContext.configure(connection))
+            operations = _operations(connection)
             _carry_out(operations, connection, wanted, metadata)
-            _seed(connection, manifest, metadata, set(wanted.added), seeds)
+            with span("seed"):
+                _seed(connection, manifest, metadata, set(wanted.added), seeds)
             if _alters(connection):
                 fasten(operations, metadata)
             if seeds or wanted.changed or wanted.dropped:
@@ -79,12 +92,37 @@ def migrate(
             halt = halt_of(error)
             if not isinstance(halt, Invalid):
                 raise halt from error  # a full disk is nobody's table
-            raise Invalid((Problem("tables", f"the database refuses: {error.orig}"),)) from error
+            raise Invalid((Problem("tables", f"the database refuses: {message_of(error.orig)}"),)) from error
+
+
+def _operations(connection: sa.Connection) -> Operations:
+    """Alembic, which takes 10 MiB: a process that changes no tables does without it."""
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    return Operations(MigrationContext.configure(connection))
+
+
+def to_build_ahead(
+    connection: sa.Connection, manifest: Manifest, allow_drops: bool, listed: Sequence[MigrationStep] | None = None
+) -> tuple[Ahead, ...] | None:
+    """The indexes that are to be built before `migrate` on PostgreSQL, None if nothing is to be done outside of its transaction.
+
+    Raises Invalid as `migrate` does, without a lock; that counts again, for rows may come in between.
+    """
+    metadata = metadata_of(manifest)
+    wanted = _compared(connection, manifest, metadata)
+    if wanted.steps:
+        _refuse_losses(connection, wanted, allow_drops, listed)
+    ahead = wanted_ahead(connection, wanted, metadata)
+    return ahead if ahead or built_ahead(connection) else None
 
 
 def drop_all(connection: sa.Connection, app: str) -> None:
     """Drops every table of the app, with its data. Foreign keys are off meanwhile."""
-    _drop(connection, _table_names(connection, app))
+    names = _table_names(connection, app)
+    keep_others_out(connection, dict.fromkeys(names, EXCLUSIVE))
+    _drop(connection, names)
 
 
 def _drop(connection: sa.Connection, names: Iterable[str]) -> None:
@@ -148,9 +186,9 @@ def _renames(manifest: Manifest, prefix: str) -> Renames:
     return Renames(tables, columns)
 
 
-def _told(connection: sa.Connection, wanted: Plan) -> Iterator[MigrationStep]:
+def _told(connection: sa.Connection, wanted: Plan, counted: bool = False) -> Iterator[MigrationStep]:
     for step in wanted.steps:
-        blocked = _count(connection, step.blocks)
+        blocked = 0 if counted and not step.converts else _count(connection, step.blocks)
         rows = blocked or _count(connection, step.loses)
         if rows or not step.only_blocks:
             yield MigrationStep(step.text, loses_data=rows > 0, rows=rows, impossible=blocked > 0)
@@ -160,13 +198,14 @@ def _count(connection: sa.Connection, query: RowCount | None) -> int:
     return 0 if query is None else int(connection.execute(query).scalars().one())
 
 
-def _refuse_losses(connection: sa.Connection, wanted: Plan, allow_drops: bool, listed: Sequence[MigrationStep] | None) -> None:
-    keep_others_out(connection, wanted.present)
-    steps = list(_told(connection, wanted))
+def _refuse_losses(
+    connection: sa.Connection, wanted: Plan, allow_drops: bool, listed: Sequence[MigrationStep] | None, counted: bool = False
+) -> None:
+    steps = list(_told(connection, wanted, counted))
     impossible = [step for step in steps if step.impossible]
     losing = [step for step in steps if step.loses_data]
     if impossible:
-        raise LossRefused("the rows that are there do not fit", steps)
+        raise LossRefused("the existing rows do not fit", steps)
     if losing and not allow_drops:
         raise LossRefused("it would lose data, and drops are not allowed", steps)
     if listed is not None and not all(any(step.within(one) for one in listed) for step in losing):
@@ -188,9 +227,12 @@ def _carry_out(operations: Operations, connection: sa.Connection, wanted: Plan, 
             old = f"{BETWEEN}{new}"
         operations.rename_table(old, new)
     for change in wanted.changed:
-        _change(operations, connection, change, metadata.tables[change.after.name])
-    _create(connection, metadata, wanted.added)
-    _drop(connection, [shape.name for shape in wanted.dropped])
+        with span("change table", table=change.after.name):
+            _change(operations, connection, change, metadata.tables[change.after.name])
+    with span("create tables", tables=len(wanted.added)):
+        _create(connection, metadata, wanted.added)
+    with span("drop tables", tables=len(wanted.dropped)):
+        _drop(connection, [shape.name for shape in wanted.dropped])
 
 
 def _create(connection: sa.Connection, metadata: sa.MetaData, names: Sequence[str]) -> None:
@@ -228,11 +270,25 @@ def _change(operations: Operations, connection: sa.Connection, change: TablePlan
 def _bring_indexes(connection: sa.Connection, table: sa.Table) -> None:
     """Their names tell table and columns, so names are all there is to compare."""
     declared = {str(index.name): index for index in table.indexes}
-    present = {str(index["name"]) for index in sa.inspect(connection).get_indexes(table.name) if not index["unique"]}
-    for name in present - declared.keys():
+    inspector = sa.inspect(connection)
+    present = {
+        str(index["name"]): tuple(map(str, index["column_names"]))
+        for index in inspector.get_indexes(table.name)
+        if not index["unique"] and not str(index["name"]).startswith(AHEAD)
+    }
+    missing, gone = declared.keys() - present.keys(), present.keys() - declared.keys()
+    ready: dict[tuple[str, ...], str] = {}
+    if missing and _alters(connection):
+        ready = built_of(connection, table.name) | {present[name]: name for name in gone}
+    for name in sorted(missing):
+        index = ready.pop(tuple(column.name for column in declared[name].columns), "")
+        if index:
+            rename_index(connection, index, name)
+            gone.discard(index)
+        else:
+            declared[name].create(connection)
+    for name in gone:
         connection.execute(sa.schema.DropIndex(sa.Index(name)))
-    for name in sorted(declared.keys() - present):
-        declared[name].create(connection)
 
 
 def _rebuild(operations: Operations, connection: sa.Connection, change: TablePlan, table: sa.Table) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect, ReflectedColumn
 
+from tenantry.engine.database import AHEAD
+
 GENERATED = "generated"
 """The default of a column whose values a sequence makes."""
 _CAST = re.compile(r"(.+)::[a-z ]+(?:\(\d+(?:,\d+)?\))?", re.DOTALL)
@@ -39,12 +41,12 @@ class ColumnShape:
 
     @property
     def constant(self) -> bool:
-        """Is the default none, or a literal?"""
+        """Return True if the default is none or a literal."""
         return not self.default or self.default[0] in "'-0123456789"
 
     @property
     def same_for_all(self) -> bool:
-        """Does the default give all rows that are there the same value?"""
+        """Return True if the default gives all existing rows the same value."""
         return self.constant or self.default.startswith("CURRENT_")
 
 
@@ -64,7 +66,7 @@ class TableShape:
 
     @property
     def constraints(self) -> tuple[object, ...]:
-        """What a table must be rebuilt for."""
+        """Return the constraints that need a rebuild of the table."""
         return (self.primary_key, self.unique, self.foreign_keys, self.checks.keys())
 
 
@@ -114,7 +116,9 @@ def real_shapes(connection: sa.Connection, prefix: str) -> dict[str, TableShape]
             primary_key=tuple(keys[key]["constrained_columns"]),
             unique=frozenset(tuple(each["column_names"]) for each in unique.get(key, [])),
             indexes=frozenset(
-                tuple(str(column) for column in each["column_names"]) for each in indexes.get(key, []) if not each["unique"]
+                tuple(map(str, each["column_names"]))
+                for each in indexes.get(key, [])
+                if not each["unique"] and not str(each["name"]).startswith(AHEAD)
             ),
             foreign_keys=frozenset(
                 (

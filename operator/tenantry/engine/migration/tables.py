@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import math
-import uuid
-from datetime import UTC, date, datetime
-from decimal import Decimal, localcontext
+from datetime import date
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 
 from tenantry.engine.database import NewUuid
-from tenantry.engine.packages.defaults import LARGEST
-from tenantry.engine.packages.manifest import Check, Column, ForeignKey, Manifest, Table
-
-T = TypeVar("T")
+from tenantry.packages.manifest import Check, Column, ForeignKey, Manifest, Table
+from tenantry.packages.values import moment_of
 
 
 class _KeptJson(sa.types.TypeDecorator[Any]):
@@ -47,7 +41,7 @@ ON_DELETE = {"restrict": "RESTRICT", "cascade": "CASCADE", "setNull": "SET NULL"
 
 
 def prefix_of(app: str) -> str:
-    """What the names of an app's tables begin with on SQLite. None begins another app's: before `__` no two underscores stand."""
+    """Return the prefix of an app's table names on SQLite. None begins another app's: no two underscores stand before `__`."""
     plain = app if "--" in app or app.endswith("-") else app.replace("-", "_")
     return f"{plain}__"
 
@@ -78,7 +72,8 @@ def _add_table(metadata: sa.MetaData, app: str, table: Table) -> None:
 
 
 def _named(*parts: str, told: str = "") -> str:
-    """A name of at most 63 bytes that no other parts have: column `a_b` is not columns `a` and `b`. told: in the digest only."""
+    """Return a name of at most 63 bytes that no other parts have: column `a_b` is not columns `a` and `b`. `told`: only in
+    the digest."""
     digest = hashlib.blake2s("\0".join((*parts, told)).encode(), digest_size=4).hexdigest()
     return f"{'_'.join(parts)[:54]}_{digest}"
 
@@ -110,7 +105,7 @@ def _server_default(column: Column) -> sa.ColumnElement[Any] | sa.TextClause | s
     if column.type == "date":
         return date.fromisoformat(value).isoformat()
     if column.type == "datetime":
-        return _moment(value).isoformat(" ", "microseconds")
+        return moment_of(value).isoformat(" ", "microseconds")
     if isinstance(value, bool):
         return sa.true() if value else sa.false()
     return sa.text(str(value)) if isinstance(value, int | float) else str(value)
@@ -153,79 +148,3 @@ def _foreign_key(key: ForeignKey, table: str, app: str) -> sa.ForeignKeyConstrai
         name=_named("fk", table, *key.columns),
         ondelete=ON_DELETE[key.on_delete],
     )
-
-
-def value_of(column: Column, value: Any) -> Any:
-    """A seed's JSON value as the column takes it. Raises ValueError, ArithmeticError or TypeError saying what does not fit."""
-    if value is None:
-        return None
-    match column.type:
-        case "integer" | "bigint":
-            return _whole(value, column.type)
-        case "string" | "text":
-            return _string(value, column.length)
-        case "decimal":
-            return _decimal(value, column.precision or 0, column.scale or 0)
-        case "double":
-            return _double(value)
-        case "boolean":
-            return _exactly(bool, value)
-        case "date":
-            return date.fromisoformat(value)
-        case "datetime":
-            return _moment(value)
-        case "uuid":
-            return uuid.UUID(value)
-        case "blob":
-            return base64.b64decode(value, validate=True)
-        case "json":
-            return value
-
-
-def default_of_key(table: Table) -> dict[str, Any]:
-    """The default of an integer that is the whole primary key: SQLite would number such rows instead."""
-    key = [column for column in table.columns if (column.name,) == table.primary_key]
-    return {column.name: column.default for column in key if column.type == "integer" and column.default is not None}
-
-
-def _whole(value: Any, kind: str) -> int:
-    number = int(value) if isinstance(value, str) and kind == "bigint" else _exactly(int, value)
-    if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
-        raise ValueError(f"{number} is out of range")
-    return number
-
-
-def _string(value: Any, length: int | None) -> str:
-    text = _exactly(str, value)
-    if length is not None and len(text) > length:
-        raise ValueError(f"has {len(text)} characters, more than {length}")
-    text.encode()  # Half of a surrogate pair is valid in JSON and nowhere else.
-    return text
-
-
-def _double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no finite number")
-    return float(value) + 0.0  # -0.0 becomes 0.0: SQLite does not keep its sign
-
-
-def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    number = Decimal(str(value))
-    if not number.is_finite():
-        raise ValueError(f"{value!r} is no finite number")
-    with localcontext(prec=2 * precision + 2):
-        if abs(number) >= Decimal(10) ** (precision - scale) or round(number, scale) != number:
-            raise ValueError(f"{value} has more than {precision} digits, or more than {scale} behind the point")
-    return number
-
-
-def _moment(value: str) -> datetime:
-    """In UTC, without an offset, as it is stored."""
-    moment = datetime.fromisoformat(value)
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
-
-
-def _exactly(kind: type[T], value: Any) -> T:
-    if type(value) is not kind:
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    return value

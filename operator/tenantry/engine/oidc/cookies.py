@@ -10,9 +10,9 @@ from joserfc.jwk import OKPKey
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tenantry.engine.oidc.flow import Attempt
 from tenantry.model.verdicts import Forbidden, Unauthorized
-from tenantry.rest.tokens import LEEWAY, Claims, sign, verify
+from tenantry.oidc.flow import Attempt
+from tenantry.rest.auth.tokens import LEEWAY, Claims, sign, verify
 
 SESSION, LOGIN = "tenantry_session", "tenantry_login"
 SESSION_TTL, LOGIN_TTL = timedelta(hours=8), timedelta(minutes=10)
@@ -48,36 +48,38 @@ def set_session(
     """Signs the browser in, and ends the attempt."""
     claims = {"sub": identity, "provider": provider, "jti": secrets.token_urlsafe(24)}
     _set(response, request, SESSION, f"session:{uid}", claims, SESSION_TTL, key, secure=secure)
-    clear(response, request, LOGIN)
+    clear(response, request, LOGIN, secure=secure)
 
 
-def session_of(request: Request, key: OKPKey, uid: str) -> Claims:
-    """The session of this browser: `sub`, `provider`, `jti`. Raises Unauthorized, Forbidden for a write from a foreign page."""
+def session_of(request: Request, key: OKPKey, uid: str, *, secure: bool) -> Claims:
+    """The session of this browser: `sub`, `provider`, `jti`. Raises Unauthorized, Forbidden for a write from a foreign page.
+
+    secure: as of `check_origin`."""
     claims = _read(request, SESSION, f"session:{uid}", key)
     if not isinstance(claims.get("jti"), str):
         raise Unauthorized("the session was made by an older version: sign in again")
     if request.method not in SAFE:
-        check_origin(request)
+        check_origin(request, secure=secure)
     return claims
 
 
 def end_of(session: Claims) -> int:
-    """When a session's cookie is refused as expired, in seconds since the epoch."""
+    """Return the end of a session's cookie, in seconds since the epoch."""
     return int(session["exp"] + LEEWAY.total_seconds()) + 1
 
 
-def check_origin(request: Request) -> None:
-    """Raises Forbidden unless a page of this very origin sends the request."""
+def check_origin(request: Request, *, secure: bool) -> None:
+    """Raises Forbidden unless a page of this very origin sends the request. secure: browsers reach the engine by https."""
     origin = request.headers.get("origin", "")
     own = request.url.netloc
     # A proxy may end TLS before us; a page without TLS may not write to an engine with it.
-    if origin != f"https://{own}" and (request.url.scheme == "https" or origin != f"http://{own}"):
+    if origin != f"https://{own}" and (secure or origin != f"http://{own}"):
         raise Forbidden("a write by cookie must come from a page of this engine: its Origin is another")
 
 
-def clear(response: Response, request: Request, name: str) -> None:
+def clear(response: Response, request: Request, name: str, *, secure: bool) -> None:
     """Takes a cookie away."""
-    response.delete_cookie(name, path=f"{root_of(request)}/", secure=_secure(request), httponly=True, samesite="lax")
+    response.delete_cookie(name, path=f"{root_of(request)}/", secure=secure, httponly=True, samesite="lax")
 
 
 def _set(
@@ -99,7 +101,3 @@ def _read(request: Request, name: str, audience: str, key: OKPKey) -> Claims:
     if not cookie:
         raise Unauthorized("sign in first")
     return verify(cookie, {str(key.kid): key}, ISSUER, audience)
-
-
-def _secure(request: Request) -> bool:
-    return request.url.scheme == "https"

@@ -11,14 +11,14 @@ from joserfc.jwk import OKPKey
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tenantry.engine.federation import FederatedIdentity
 from tenantry.engine.oidc import cookies
-from tenantry.engine.oidc.flow import Attempt, Client, authorization_url, exchange
-from tenantry.engine.oidc.roles import roles_of
-from tenantry.engine.oidc.tokens import Claims, ForeignTokens, claimed_issuer
+from tenantry.engine.oidc.federation import FederatedIdentity
 from tenantry.engine.principal import Principal
 from tenantry.model.facts import EngineIdentityProvider
 from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
+from tenantry.oidc.flow import Attempt, OidcClient, authorization_url, exchange
+from tenantry.oidc.roles import roles_of
+from tenantry.oidc.tokens import Claims, ForeignTokens, claimed_issuer
 from tenantry.rest.bodies import invalid, json_response
 
 NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -26,7 +26,7 @@ _NAMES = ("preferred_username", "email", "name")
 
 
 class Federation(Protocol):
-    """What sign-in asks of an engine."""
+    """The engine's part in sign-in."""
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         """All of them, active or not."""
@@ -63,7 +63,7 @@ class ExternalSignIn:
         self._public_url = public_url
 
     async def by_token(self, token: str) -> Principal:
-        """Whom a foreign token is of. Raises Unauthorized, and Unreachable when the issuer cannot be asked."""
+        """Return the user of a foreign token. Raises Unauthorized, and Unreachable when the issuer cannot be reached."""
         issuer = claimed_issuer(token).rstrip("/")
         trusted = [one for one in await self._active() if issuer and one.settings.issuer_url.rstrip("/") == issuer]
         refusal = Unauthorized("no active identity provider of this engine issues such tokens")
@@ -78,12 +78,13 @@ class ExternalSignIn:
         raise refusal
 
     async def by_session(self, request: Request) -> Principal:
-        """Whose browser it is. Raises Unauthorized, also once its provider is inactive; Forbidden for a foreign page's write."""
-        session = cookies.session_of(request, await self._key(), self._uid)
+        """Return the user of the browser. Raises Unauthorized, also once its provider is inactive; Forbidden for a foreign
+        page's write."""
+        session = cookies.session_of(request, await self._key(), self._uid, secure=self._secure(request))
         provider = next((one for one in await self._active() if one.id == session["provider"]), None)
         identity = await self._engine.signed_in(session["sub"], session["jti"])
         if provider is None or identity is None or identity.issuer.rstrip("/") != provider.settings.issuer_url.rstrip("/"):
-            raise Unauthorized("the session has ended: its identity provider signs nobody in any more")
+            raise Unauthorized("the session is no longer valid: its identity provider no longer signs anybody in")
         return _principal(provider, identity, identity.roles if provider.settings.roles_claim else {})
 
     async def providers(self, request: Request) -> Response:
@@ -99,11 +100,9 @@ class ExternalSignIn:
             raise NotFound(f"no active identity provider with id {id_}")
         attempt = Attempt.new(provider.id, _next(request))
         issuer = await self._tokens.issuers.issuer(provider.settings.issuer_url)
-        url = authorization_url(issuer, Client(provider.settings, "", self._redirect_uri(request)), attempt)
+        url = authorization_url(issuer, _client(provider, "", self._redirect_uri(request)), attempt)
         response = RedirectResponse(url, 303, NO_STORE)
-        cookies.set_attempt(
-            response, request, attempt, await self._key(), self._uid, secure=self._base(request).startswith("https:")
-        )
+        cookies.set_attempt(response, request, attempt, await self._key(), self._uid, secure=self._secure(request))
         return response
 
     async def finish(self, request: Request) -> Response:
@@ -114,7 +113,7 @@ class ExternalSignIn:
             raise Unauthorized("this is not the sign-in that the browser began")
         provider = next((one for one in await self._active() if one.id == attempt.provider), None)
         if provider is None:
-            raise Unauthorized("the identity provider signs nobody in any more")
+            raise Unauthorized("the identity provider no longer signs anybody in")
         if not given.get("code"):
             raise Unauthorized(f"{provider.settings.name} refuses the sign-in: {given.get('error', 'no code')[:200]}")
         claims = await self._claims(provider, attempt, given["code"], self._redirect_uri(request))
@@ -128,22 +127,25 @@ class ExternalSignIn:
             provider.id,
             await self._key(),
             self._uid,
-            secure=self._base(request).startswith("https:"),
+            secure=self._secure(request),
         )
         return response
 
     async def end(self, request: Request) -> Response:
         """Sign the browser out: its session ends here too, so a copy of its cookie is refused from now on."""
-        cookies.check_origin(request)
+        cookies.check_origin(request, secure=self._secure(request))
         with suppress(Unauthorized):  # a browser without a session is signed out already
-            session = cookies.session_of(request, await self._key(), self._uid)
+            session = cookies.session_of(request, await self._key(), self._uid, secure=self._secure(request))
             await self._engine.end_session(session["jti"], cookies.end_of(session))
         response = Response(None, 204)
-        cookies.clear(response, request, cookies.SESSION)
+        cookies.clear(response, request, cookies.SESSION, secure=self._secure(request))
         return response
 
     def _base(self, request: Request) -> str:
         return self._public_url or cookies.base_url_of(request)
+
+    def _secure(self, request: Request) -> bool:
+        return self._base(request).startswith("https:")
 
     def _redirect_uri(self, request: Request) -> str:
         return f"{self._base(request)}/auth/callback"
@@ -152,7 +154,7 @@ class ExternalSignIn:
         settings, issuers = provider.settings, self._tokens.issuers
         issuer = await issuers.issuer(settings.issuer_url)
         secret = await self._engine.client_secret(provider.id)
-        client = Client(settings, secret, redirect_uri)
+        client = _client(provider, secret, redirect_uri)
         token = await exchange(issuers.outbound, issuer, client, attempt, code)
         return await self._tokens.verify(token, settings.issuer_url, settings.client_id, attempt.nonce)
 
@@ -166,6 +168,11 @@ class ExternalSignIn:
         if identity is None:
             raise Forbidden(f"{provider.settings.name} knows you, but this engine does not, and it provisions nobody")
         return identity
+
+
+def _client(provider: EngineIdentityProvider, secret: str, redirect_uri: str) -> OidcClient:
+    settings = provider.settings
+    return OidcClient(settings.name, settings.client_id, settings.scopes, secret, redirect_uri)
 
 
 def _principal(provider: EngineIdentityProvider, identity: FederatedIdentity, claimed: Mapping[str, str]) -> Principal:

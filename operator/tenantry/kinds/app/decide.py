@@ -1,4 +1,4 @@
-"""What an App wants: the declared versions in the engine, one of them installed, and no other."""
+"""Decide on an App: the declared versions in the engine, one of them installed, and no other."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class SeenPackage:
 
 @dataclass(frozen=True)
 class Observed:
-    """engine: None while it does not run; held: what the engine tells of the app, None where it has none.
+    """engine: None while it does not run; held: the engine's report of the app, None if it has none.
 
-    environment: `Missing`, `Deleting` or `Present`. steps: what installing the wanted version would do, where it is stored.
-    unsigned: why versions are not signed as the region or environment asks, where they are not.
+    environment: `Missing`, `Deleting` or `Present`. steps: the steps of an install of the wanted version, if it is stored.
+    unsigned: the reasons why versions lack a signature that the region or environment requires.
     """
 
     app: App
@@ -78,7 +78,8 @@ def wanted_versions(app: App) -> tuple[str, ...]:
 
 
 def standing(app: App, action: str, subject: str) -> Standing:
-    """How it is with an earlier change of the App: uploads, for one, are all carried out, in one pass or in several."""
+    """Return the standing of an earlier change of the App. Uploads, for example, are all carried out, in one pass or in
+    several."""
     stored, installed, wanted = app.status.available_versions, app.status.installed_version, wanted_versions(app)
     match action:
         case "UPLOAD_APP":
@@ -124,7 +125,7 @@ def _action(app: App, held: EngineApp) -> tuple[str, str, str]:
 
 
 def _differences(app: App, held: EngineApp) -> tuple[str, ...]:
-    """How the engine's app differs from the declared one, as phrases; empty when it does not."""
+    """Return the differences between the engine's app and the declared one, as phrases; empty when there are none."""
     wanted = app.spec.version or ""
     installed: tuple[str, ...] = ()
     if wanted != held.version:
@@ -134,7 +135,7 @@ def _differences(app: App, held: EngineApp) -> tuple[str, ...]:
 
 
 def _reported(app: App) -> EngineApp:
-    """The app as its status last told it."""
+    """Return the app from its last status."""
     status = app.status
     return EngineApp(app.spec.app, version=status.installed_version or "", versions=status.available_versions)
 
@@ -159,7 +160,7 @@ def _upload(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tuple
     app = seen.app.spec.app
     package = seen.packages.get(version)
     if package is None:
-        return (), Waiting("PackageNotFound", f"no Package for {app} {version} in this tenant or shared")
+        return (), Waiting("PackageNotFound", f"no Package {app} {version} in this tenant or shared: declare one")
     if not package.ready:
         return (), Waiting("PackageNotReady", f"Package {app} {version}: {package.message}")
     if version in seen.unsigned:
@@ -181,7 +182,7 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     drops = any(step.loses_data for step in seen.steps)
     told = list_of(seen.steps)
     if any(step.impossible for step in seen.steps):
-        return (), Stalled("RowsDoNotFit", f"installing {version} is impossible for the rows that are there: {told}")
+        return (), Stalled("RowsDoNotFit", f"installing {version} is impossible with the existing rows: {told}")
     allowed, _, losses = (app.allow_drops_for or "").partition("@")
     if drops and (allowed != version or losses not in ("", losses_of(seen.steps))):
         return (), Stalled("DropsRefused", _loses(version, seen.steps, changed=allowed == version))

@@ -1,4 +1,4 @@
-"""What an App looks at."""
+"""Observe the inputs of an App."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _keys(environment: Environment | None, view: View) -> tuple[list[str], ...]:
 
 
 async def _unsigned(packages: Mapping[str, SeenPackage], keys: tuple[list[str], ...], world: World) -> dict[str, str]:
-    """Why packages are not signed as they must be, by version."""
+    """Return the reasons why packages lack a required signature, by version."""
     found: dict[str, str] = {}
     for version, package in packages.items():
         facts = await world.packages.inspect(package.tenant, package.sha256) if package.ready else None
@@ -89,5 +89,5 @@ def _serves(package: Package) -> bool:
 
 def _seen(package: Package, tenant: str) -> SeenPackage:
     ready = package.status.condition("Ready")
-    message = ready.message if ready else "not looked at yet"
+    message = ready.message if ready else "not reconciled yet"
     return SeenPackage(tenant, package.spec.sha256 or "", _serves(package), message, package.spec.signature or "")

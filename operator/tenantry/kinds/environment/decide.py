@@ -1,4 +1,4 @@
-"""What an Environment wants: its slug, an engine that runs as declared, and at its end nothing left."""
+"""Decide on an Environment: its slug, an engine that runs as declared, and at its end nothing left."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
+from tenantry.kinds.environment.children import Child, wait_for
+from tenantry.kinds.environment.database import database_of, database_refusal, database_warning
+from tenantry.kinds.environment.host import HostClaim, without_host
 from tenantry.kinds.environment.missing import missing_data
+from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement, placed
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
-from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, upgrade_of
+from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, other_limits, upgrade_of
 from tenantry.model.changes import (
     Change,
-    DeleteObject,
     DeleteSecret,
     DeployEngine,
     EnsureAdminSecret,
     SnapshotEngine,
     UndeployEngine,
+    WithdrawHost,
 )
-from tenantry.model.claims import Claim, wins
+from tenantry.model.claims import Claim
 from tenantry.model.decision import Decision, Standing
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, SecretFacts, awaits_archive
-from tenantry.model.fields import slug_problem
-from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Blocker, Deletion, Held, Ref, SecretKeyRef
+from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, SecretFacts, awaits_archive
+from tenantry.model.quotas import UNLIMITED, Quotas
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
 @dataclass(frozen=True)
 class SeenTenant:
-    """The tenant of the namespace. older: how many of its environments are older than this one, where a quota asks."""
+    """The tenant of the namespace. slug: `""` once lost to another. older: how many older environments it has, if asked."""
 
     name: str
     uid: str
@@ -38,6 +43,7 @@ class SeenTenant:
     deleting: bool
     quota: int | None = None
     older: int = 0
+    limits: Quotas = UNLIMITED
 
 
 @dataclass(frozen=True)
@@ -50,29 +56,22 @@ class SeenRegion:
     sizes: tuple[str, ...] | None = None
     external: bool = False
     deleting: bool = False
+    placement: RegionPlacement = NOWHERE
 
 
 @dataclass(frozen=True)
 class SeenForeign:
-    """The engine of others that is asked for. credential: as SecretFacts.state; failure: why it cannot be worked with."""
+    """The engine of others that is asked for. failure: why it cannot be used."""
 
-    credential: str
+    credential: SecretFacts
     failure: Stalled | Waiting | Transient | None = None
-
-
-@dataclass(frozen=True)
-class Child:
-    """An app, identity or provider of the environment."""
-
-    held: Held
-    deleting: bool
 
 
 @dataclass(frozen=True)
 class Observed:
     """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted.
 
-    database: the Secret with the URL of the database that is asked for, where the provider gives engines one.
+    database: the Secret with the URL of the database that is asked for.
     contents: what the engine holds, looked at only where what nobody declared is to be removed.
     foreign: the engine of others that is asked for; None where the region does not allow it.
     host_rivals: environments of all tenants that hold the host this one wants; holds_host: this one holds it.
@@ -102,17 +101,20 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     action, request = _action(seen)
     refusal = _refusal(seen, now)
     if refusal is not None:
-        return Decision(_status(_waiting_for_nothing(seen)), refusal, action)
-    warns = seen.environment.spec.drift_policy == "Warn"
-    there = seen.environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
-    if warns and there and not request and settled(seen.environment) and (differences := _differences(seen)):
-        return Decision(_status(seen), _verdict(seen), drift=differences)
+        withdrawal = _withdrawal(seen, now)
+        return Decision(_kept(seen, now), refusal, action or ("UPDATE_ENVIRONMENT" if withdrawal else ""), changes=withdrawal)
+    environment = seen.environment
+    warns = environment.spec.drift_policy == "Warn" and not environment.lost_host and not other_limits(seen.engine, _wanted(seen))
+    there = environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
+    told = database_warning(environment, seen.engine)
+    if warns and there and not request and settled(environment) and (differences := _differences(seen)):
+        return Decision(_status(seen), _verdict(seen), drift=differences, warning=told)
     drift = () if warns else None
-    return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift)
+    return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift, warning=told)
 
 
 def standing(environment: Environment, action: str, subject: str) -> Standing:
-    """How it is with an earlier change: one that was edited before its engine ran is made all the same."""
+    """Return the standing of an earlier change. A change that was edited before its engine ran is carried out all the same."""
     made: Standing = "Done" if environment.status.phase == "READY" else "Wanted"
     return made if action == "CREATE_ENVIRONMENT" else "Overtaken"
 
@@ -122,10 +124,10 @@ def admin_secret(environment: Environment) -> Ref:
     return Ref("Secret", environment.metadata.namespace, f"{environment.metadata.name}-admin")
 
 
-def engine_ref(environment: Environment, tenant_slug: str, tenant_uid: str = "") -> EngineRef:
-    """How the deployer knows the engine of this environment."""
+def engine_ref(environment: Environment, tenant_slug: str, tenant_uid: str = "", tenant: str = "") -> EngineRef:
+    """Return the deployer's reference of this environment's engine."""
     metadata = environment.metadata
-    return EngineRef(metadata.namespace, metadata.name, environment.id, tenant_slug, environment.wanted_slug, tenant_uid)
+    return EngineRef(metadata.namespace, metadata.name, environment.id, tenant_slug, environment.wanted_slug, tenant_uid, tenant)
 
 
 def _action(seen: Observed) -> tuple[str, str]:
@@ -144,13 +146,13 @@ def _action(seen: Observed) -> tuple[str, str]:
 
 
 def _moved(seen: Observed) -> bool:
-    """Does the tenant's new slug move the engine? Until the status tells it, for the move itself may be done already."""
+    """Return True if the tenant's new slug moves the engine, until the status shows it: the move itself may be done."""
     told = seen.environment.status.tenant_slug
-    return seen.tenant is not None and told is not None and told != seen.tenant.slug
+    return seen.tenant is not None and told is not None and seen.tenant.slug not in ("", told)
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
-    """Why nothing can be made of it as it stands, or None."""
+    """Return the reason why nothing can be done with it now, or None."""
     environment = seen.environment
     spec = environment.spec
     if seen.tenant is None:
@@ -158,7 +160,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if seen.tenant.deleting and not _inside(seen):
         return Stalled("TenantDeleting", f"tenant {seen.tenant.name} is being deleted")
     if seen.region is None:
-        return Waiting("RegionNotFound", f"spec.region: no region {spec.region!r}")
+        return Waiting("RegionNotFound", f"spec.region: no region {spec.region!r}: choose one of `tenantry get regions`")
     if seen.region.deleting and not _inside(seen):
         return Stalled("RegionDeleting", f"spec.region: region {spec.region!r} is being deleted and takes no new environments")
     if not seen.region.allowed:
@@ -167,26 +169,23 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Stalled("IdTaken", "spec.id: is not available; choose another, or leave it out")
     if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
-    refusal = _slug_refusal(seen, now) or _engine_refusal(seen.region, environment) or _database_refusal(seen)
-    return refusal or _foreign_refusal(seen) or missing_data(environment, seen.engine)
+    refusal: Verdict | None = _host_claim(seen, seen.tenant.slug).refusal(now)
+    refusal = refusal or _engine_refusal(seen.region, environment) or _foreign_refusal(seen)
+    refusal = refusal or placed(environment, seen.engine, seen.region.placement).refusal
+    refusal = refusal or database_refusal(environment, seen.database, seen.engine)
+    return refusal or missing_data(environment, seen.engine)
 
 
-def _slug_refusal(seen: Observed, now: datetime) -> Verdict | None:
-    environment = seen.environment
-    held = environment.status.slug == environment.wanted_slug
-    problem = "" if held else slug_problem(environment.wanted_slug)
-    if problem:
-        return Stalled("SlugInvalid", f"spec.slug: {problem}; set another")
-    mine = Claim(
-        held,
-        environment.metadata.creation_timestamp or now,
-        environment.metadata.uid,
-    )
-    if not wins(mine, seen.rivals):
-        return Stalled("SlugTaken", f"spec.slug: {environment.wanted_slug!r} is another environment's of this tenant")
-    if not wins(mine._replace(held=seen.holds_host), seen.host_rivals):  # whose it is may be another tenant's secret
-        return Stalled("HostTaken", f"spec.slug: the host of {environment.wanted_slug!r} is not available; choose another")
-    return None
+def _host_claim(seen: Observed, tenant_slug: str) -> HostClaim:
+    route = EngineRoute(seen.environment.wanted_slug, tenant_slug)
+    return HostClaim(seen.environment, route, seen.holds_host, seen.rivals, seen.host_rivals)
+
+
+def _withdrawal(seen: Observed, now: datetime) -> tuple[Change, ...]:
+    """Take the host from its engine, if another environment holds that. Its data stays."""
+    tenant, route = seen.tenant, seen.engine.route if seen.engine else None
+    lost = tenant is not None and route is not None and _host_claim(seen, tenant.slug).lost(route, now)
+    return (WithdrawHost(engine_ref(seen.environment, tenant.slug, tenant.uid)),) if tenant is not None and lost else ()
 
 
 def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
@@ -194,7 +193,8 @@ def _over_quota(tenant: SeenTenant, seen: Observed) -> bool:
 
 
 def _inside(seen: Observed) -> bool:
-    """Who is in stays in: who held its slug once, or has an engine that an interrupted pass did not record."""
+    """Return True if it once held its slug, or has an engine that an interrupted pass did not record. Such an environment
+    stays admitted."""
     return seen.environment.status.slug is not None or seen.engine is not None
 
 
@@ -209,40 +209,23 @@ def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | N
     return None
 
 
-def _database_refusal(seen: Observed) -> Verdict | None:
-    declared = seen.environment.spec.engine.database
-    if declared is None or seen.database is None or seen.database.state == "Present":
-        return None
-    secret = declared.secret_ref
-    return _without_secret(seen.database.state, secret, "spec.engine.database.secretRef")
-
-
 def _foreign_refusal(seen: Observed) -> Verdict | None:
     external = seen.environment.spec.engine.external
     if external is None or seen.foreign is None:
         return None
-    if seen.foreign.credential != "Present":
-        return _without_secret(seen.foreign.credential, external.admin_secret_ref, "spec.engine.external.adminSecretRef")
+    if seen.foreign.credential.state != "Present":
+        field = "spec.engine.external.adminSecretRef"
+        return without_secret(seen.foreign.credential, external.admin_secret_ref, field, "environment")
     return seen.foreign.failure
-
-
-def _without_secret(state: str, secret: SecretKeyRef, field: str) -> Waiting:
-    match state:
-        case "NotLabelled":
-            return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: environment")
-        case "NoKey":
-            return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
-        case _:
-            return Waiting("SecretNotFound", f"{field}: no Secret {secret.name!r} in this namespace")
 
 
 def _wanted(seen: Observed) -> EngineSpec:
     assert seen.tenant is not None
     assert seen.region is not None
     spec = seen.environment.spec
-    database = spec.engine.database.secret_ref if spec.engine.database is not None and seen.database is not None else None
+    database = database_of(seen.environment, seen.engine)
     return EngineSpec(
-        ref=engine_ref(seen.environment, seen.tenant.slug, seen.tenant.uid),
+        ref=engine_ref(seen.environment, seen.tenant.slug, seen.tenant.uid, seen.tenant.name),
         region=spec.region,
         provider=seen.region.provider,
         version=spec.engine.version or "",
@@ -251,6 +234,9 @@ def _wanted(seen: Observed) -> EngineSpec:
         database_secret=database.name if database else "",
         database_key=database.key if database else "",
         restoring=seen.environment.metadata.annotations.get(RESTORING, "") if seen.region.provider == "Kubernetes" else "",
+        database_limit=seen.tenant.limits.database_storage or 0,
+        request_limit=seen.tenant.limits.requests_per_second or 0,
+        pool=placed(seen.environment, seen.engine, seen.region.placement).pool,
     )
 
 
@@ -277,16 +263,17 @@ def _deployment(seen: Observed) -> tuple[Change, ...]:
 
 
 def _differences(seen: Observed) -> tuple[str, ...]:
-    """How the engine differs from the declared one, as phrases. A password that its owner changed is no drift."""
+    """Return the differences between the engine and the declaration, as phrases. A password that its owner changed is no
+    drift."""
     foreign = undeclared(seen.contents) if seen.contents is not None else ()
     if seen.environment.spec.engine.external is not None:
         return foreign
-    secret = (f"the Secret {admin_secret(seen.environment).name} is not there",) if seen.admin.state == "Missing" else ()
+    secret = (f"the Secret {admin_secret(seen.environment).name} does not exist",) if seen.admin.state == "Missing" else ()
     return (*secret, *engine_differences(seen.engine, _wanted(seen)), *foreign)
 
 
 def _password_changed(engine: EngineFacts, admin: SecretFacts) -> bool:
-    """Was the engine given another password than the one that is declared now?"""
+    """Return True if the engine has another password than the declared one."""
     return engine.credential != "" and admin.fingerprint not in ("", engine.credential)
 
 
@@ -294,7 +281,7 @@ def _verdict(seen: Observed) -> Verdict:
     if seen.environment.spec.engine.external is not None:
         return Ready()
     if seen.engine is None:
-        return Waiting("EngineMissing", "the engine is not there yet")
+        return Waiting("EngineMissing", "the engine does not exist yet")
     if seen.engine.status == "FAILED":
         return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
     mark = seen.environment.metadata.annotations.get(RESTORING, "")
@@ -317,11 +304,21 @@ def _status(seen: Observed) -> EnvironmentStatus:
     update: dict[str, Any] = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
     if engine is not None and not engine.missing:
         update["last_handled_accept_empty_at"] = environment.metadata.annotations.get(ACCEPT_EMPTY_REQUESTED)
-    if engine is not None and engine.spec is not None and answered:
+    if engine is not None and engine.spec is not None:  # whether it runs or not: its host is taken
         update |= {"slug": engine.spec.ref.slug, "tenant_slug": engine.spec.ref.tenant_slug}
     elif answered:
         update["slug"] = environment.wanted_slug
     return environment.status.model_copy(update=update | {"engine": _engine_status(seen, url)})
+
+
+def _kept(seen: Observed, now: datetime) -> EnvironmentStatus:
+    """The status of an environment that is refused. It keeps the slug that it has, unless that is the one it lost."""
+    status = _status(_waiting_for_nothing(seen))
+    held = EngineRoute(status.slug or "", status.tenant_slug or "")
+    claim = None if seen.tenant is None else _host_claim(seen, seen.tenant.slug)
+    lost = claim is not None and (claim.lost(held, now) or (status.slug is None and claim.refusal(now) is not None))
+    still = status.slug is None and seen.environment.lost_host
+    return without_host(seen.environment, status) if lost or still else status
 
 
 def _waiting_for_nothing(seen: Observed) -> Observed:
@@ -331,7 +328,7 @@ def _waiting_for_nothing(seen: Observed) -> Observed:
 
 def _answers(seen: Observed) -> bool:
     """Can the engine of others be worked with?"""
-    return seen.foreign is not None and seen.foreign.credential == "Present" and seen.foreign.failure is None
+    return seen.foreign is not None and seen.foreign.credential.state == "Present" and seen.foreign.failure is None
 
 
 def _foreign_url(seen: Observed) -> str:
@@ -349,7 +346,8 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
         known = environment.id if _answers(seen) or away == "FAILED" else ""
         return EngineStatus(id=known, name=name, status="RUNNING" if _answers(seen) else away, url=url)
     if engine is None:
-        return EngineStatus(name=name, url=url)
+        before = environment.status.engine
+        return EngineStatus(name=name, url=url, pool=before.pool if before is not None else None)
     return EngineStatus.model_validate(
         {
             "id": engine.id,
@@ -360,6 +358,7 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
             "createdAt": engine.created_at,
             "version": engine.version,
             "next": upgrade_of(environment, engine).version,
+            "pool": engine.pool or None,
         }
     )
 
@@ -372,27 +371,14 @@ def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
     ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")
     policy = environment.spec.deletion_policy
-    archive: tuple[Change, ...] = (
-        (SnapshotEngine(ref),) if policy == "Snapshot" and seen.engine is not None and not seen.engine.missing else ()
-    )
+    archived = policy == "Snapshot" and seen.engine is not None and not seen.engine.missing
+    archive: tuple[Change, ...] = (SnapshotEngine(ref),) if archived else ()
     if seen.children:
-        return _wait_for(seen.children, archive, status, environment.metadata.deletion_timestamp or now)
+        return wait_for(seen.children, archive, status, environment.metadata.deletion_timestamp or now)
     changes: tuple[Change, ...] = ()
     if seen.engine is not None and policy != "Retain":
         # The engine goes last: while it is there, an interrupted deletion is done again from the start.
         changes = (*archive, DeleteSecret(admin_secret(environment)), UndeployEngine(ref))
+    elif seen.engine is not None and seen.engine.route is not None:
+        changes = (WithdrawHost(ref),)  # the next environment of that host may be another customer's
     return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)
-
-
-def _wait_for(
-    children: tuple[Child, ...], archive: tuple[Change, ...], status: EnvironmentStatus, since: datetime
-) -> Decision[EnvironmentStatus]:
-    deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
-    blockers = tuple(
-        Blocker(object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or look at its own conditions")
-        for child in children[:20]
-    )
-    status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
-    names = ", ".join(child.held.ref.name for child in children[:5])
-    changes = (*archive, *deletes) if deletes else ()
-    return Decision(status, Waiting("DeletingContents", f"waits for {names}"), "DELETE_ENVIRONMENT", changes=changes)

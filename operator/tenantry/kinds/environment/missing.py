@@ -7,10 +7,13 @@ from tenantry.model.facts import EngineFacts
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED
 from tenantry.model.verdicts import Stalled
 
+DATA_MISSING = "DataMissing"
+"""The reason of an Environment whose engine lost its data."""
+
 
 def missing_data(environment: Environment, engine: EngineFacts | None) -> Stalled | None:
     """The verdict on an environment of ours whose data is gone; None where it is there, never was, or its loss is accepted."""
-    missing = engine.missing if engine is not None else "nothing of its engine is there"
+    missing = engine.missing if engine is not None else "no part of its engine exists"
     was_ready = environment.status.phase == "READY" and environment.spec.engine.external is None
     if not was_ready or not missing or _accepts_empty(environment):
         return None
@@ -19,7 +22,7 @@ def missing_data(environment: Environment, engine: EngineFacts | None) -> Stalle
         "Put it back; or delete the environment and restore a backup: `tenantry restore FILE`; "
         f"or accept an empty engine: `tenantry accept-empty {name}`"
     )
-    return Stalled("DataMissing", f"the engine's data is gone: {missing}. Nothing is deployed over it. {ways}", "Operator")
+    return Stalled(DATA_MISSING, f"the engine's data is gone: {missing}. Nothing is deployed in its place. {ways}", "Operator")
 
 
 def _accepts_empty(environment: Environment) -> bool:

@@ -1,21 +1,24 @@
-"""What an Environment looks at."""
+"""Observe the inputs of an Environment."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tenantry.kinds.app.spec import App
-from tenantry.kinds.environment.decide import Child, Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
+from tenantry.kinds.environment.children import Child
+from tenantry.kinds.environment.decide import Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
+from tenantry.kinds.environment.placement import RegionPlacement
 from tenantry.kinds.environment.spec import Environment, host_label
 from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.region.pools import pool_id, with_default_pool
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenancy import declared_endpoint, endpoint_of, tenant_of
-from tenantry.model.claims import Claim, holds_id
-from tenantry.model.facts import EngineEndpoint, SecretFacts
+from tenantry.model.claims import Claim, holds_id, rivals_of
+from tenantry.model.facts import EngineEndpoint, EngineFacts, EngineRef, SecretFacts
 from tenantry.model.resource import RESTORING, Resource
-from tenantry.model.verdicts import Halt, NotFound, Stalled, Transient, Waiting
+from tenantry.model.verdicts import EngineTaken, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import View, World
 
 CHILDREN: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvider)
@@ -24,7 +27,7 @@ CHILDREN: tuple[type[Resource[Any, Any]], ...] = (App, Identity, IdentityProvide
 async def observe(environment: Environment, world: World) -> Observed:
     """Its tenant and region, rivals for its slug, its engine, and while it is being deleted its children."""
     view = world.resources
-    tenant = _tenant(environment, view)
+    tenant = _tenant(environment, world)
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
     region = _region(environment, tenant, world)
@@ -37,11 +40,11 @@ async def observe(environment: Environment, world: World) -> Observed:
         tenant=tenant,
         region=region,
         rivals=_rivals(environment, view),
-        engine=await world.deployer.engine(engine_ref(environment, slug, tenant.uid if tenant else "")) if ours else None,
+        engine=await _engine(environment, engine_ref(environment, slug, tenant.uid if tenant else ""), world) if ours else None,
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
-        database=_database(environment, world) if region is not None and region.provider == "Kubernetes" else None,
+        database=_database(environment, world),
         contents=contents,
         foreign=foreign,
         holds_id=holds,
@@ -50,8 +53,18 @@ async def observe(environment: Environment, world: World) -> Observed:
     )
 
 
+async def _engine(environment: Environment, ref: EngineRef, world: World) -> EngineFacts | None:
+    """The engine, or None. While the environment is being deleted, an engine of another is none: it is left alone."""
+    try:
+        return await world.deployer.engine(ref)
+    except EngineTaken:
+        if environment.deleting:
+            return None
+        raise
+
+
 def _holds_id(environment: Environment, view: View) -> bool:
-    """Is the declared id this environment's, among those of all tenants?"""
+    """Return True if the declared id belongs to this environment, among those of all tenants."""
     own = environment.id == environment.metadata.uid
     return own or holds_id(environment, view.list(Environment, by=f"id={environment.id}"))
 
@@ -64,25 +77,26 @@ async def _foreign(environment: Environment, region: SeenRegion | None, world: W
         return None
     secret = endpoint.admin_secret
     seen = world.secrets.look(secret.namespace, secret.name, endpoint.admin_key, "environment")
-    return SeenForeign(seen.state, await _failure(endpoint, world) if seen.state == "Present" else None)
+    return SeenForeign(seen, await _failure(endpoint, world) if seen.state == "Present" else None)
 
 
 async def _failure(endpoint: EngineEndpoint, world: World) -> Stalled | Waiting | Transient | None:
-    """Why it cannot be worked with now, or None."""
+    """Return the reason why it cannot be used now, or None."""
     try:
         await world.engines.at(endpoint).apps()
     except Halt as halt:
         verdict = halt.verdict
         if isinstance(halt, NotFound) or verdict.reason == "EngineAnswer":
-            return Transient("NotAnEngine", f"spec.engine.external.url: {endpoint.url} is no engine: {verdict.message}")
+            return Transient("NotAnEngine", f"spec.engine.external.url: {endpoint.url} is not an engine: {verdict.message}")
         return verdict
     return None
 
 
 async def _contents(environment: Environment, world: World) -> Contents | None:
-    """Where what nobody declared is to go. The engine is asked first: what is declared meanwhile counts as declared.
+    """Return the undeclared contents, if they are to be removed. The engine is read first, so later declarations count.
 
-    Not while a restore goes on, which brings the engine's contents before their declarations."""
+    Not during a restore, which brings the engine's contents before their declarations.
+    """
     endpoint = endpoint_of(environment)
     comes_or_goes = environment.deleting or RESTORING in environment.metadata.annotations
     if comes_or_goes or environment.spec.engine.unmanaged != "Remove" or endpoint is None:
@@ -109,19 +123,21 @@ def _database(environment: Environment, world: World) -> SecretFacts | None:
     return world.secrets.look(environment.metadata.namespace, secret.name, secret.key, "environment")
 
 
-def _tenant(environment: Environment, view: View) -> SeenTenant | None:
+def _tenant(environment: Environment, world: World) -> SeenTenant | None:
+    view = world.resources
     namespace = environment.metadata.namespace
     tenant = tenant_of(view, namespace)
-    if tenant is None or tenant.status.slug is None:
+    if tenant is None:
         return None
     quota = tenant.spec.quota.environments
     return SeenTenant(
         name=tenant.metadata.name,
         uid=tenant.metadata.uid,
-        slug=tenant.status.slug,
+        slug=tenant.status.slug or "",
         deleting=tenant.deleting,
         quota=quota,
         older=_older(environment, view) if quota is not None else 0,
+        limits=tenant.spec.quota.limits.over(world.quotas),
     )
 
 
@@ -144,7 +160,14 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
         sizes=tuple(rules.sizes) if rules.sizes is not None else None,
         external=rules.external,
         deleting=region.deleting,
+        placement=_placement(with_default_pool(region, world.default_pool), provider == world.deployer.provider == "Kubernetes"),
     )
+
+
+def _placement(region: Region, offered: bool) -> RegionPlacement:
+    rules = region.spec.engine
+    pools = tuple((pool.name, pool_id(region.metadata.uid, pool.name)) for pool in rules.pools or ())
+    return RegionPlacement(rules.placement or "", pools, offered)
 
 
 def _holds_host(environment: Environment, tenant_slug: str) -> bool:
@@ -154,20 +177,14 @@ def _holds_host(environment: Environment, tenant_slug: str) -> bool:
 
 def _host_rivals(environment: Environment, tenant_slug: str, view: View) -> tuple[Claim, ...]:
     """Slugs of two hyphens in a row, from before they were refused, can give two tenants' environments one host."""
-    return tuple(
-        Claim(True, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(Environment, by=f"host={host_label(environment.wanted_slug, tenant_slug)}")
-        if other.metadata.uid != environment.metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    host = host_label(environment.wanted_slug, tenant_slug)
+    return rivals_of(environment, view.list(Environment, by=f"host={host}"), lambda other: True)
 
 
 def _rivals(environment: Environment, view: View) -> tuple[Claim, ...]:
     slug = environment.wanted_slug
-    return tuple(
-        Claim(other.status.slug == slug, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(Environment, environment.metadata.namespace, by=f"slug={slug}")
-        if other.metadata.uid != environment.metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    others = view.list(Environment, environment.metadata.namespace, by=f"slug={slug}")
+    return rivals_of(environment, others, lambda other: other.status.slug == slug)
 
 
 def _children(environment: Environment, view: View) -> tuple[Child, ...]:

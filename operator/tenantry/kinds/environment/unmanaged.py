@@ -1,4 +1,4 @@
-"""What an engine holds that nobody declared. Looked at only where `engine.unmanaged` is `Remove`."""
+"""Undeclared contents of an engine. Read only if `engine.unmanaged` is `Remove`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Contents:
     providers: frozenset[str] = field(default_factory=frozenset)
 
     def foreign_apps(self) -> tuple[EngineApp, ...]:
-        """Undeclared apps with a stored version. One of which only the data is left stays as it is."""
+        """Undeclared apps with a stored version. An app of which only the data is left stays as it is."""
         return tuple(app for app in self.held_apps if app.id not in self.apps and (app.versions or app.installed))
 
     def foreign_users(self) -> tuple[str, ...]:
@@ -39,7 +39,8 @@ class Contents:
 
 
 def removals(contents: Contents) -> tuple[Change, ...]:
-    """What takes the undeclared out of the engine. The data of an app stays, as when a declared one is deleted."""
+    """Return the changes that remove undeclared contents from the engine. The data of an app stays, as in the deletion of a
+    declared one."""
     engine = contents.engine
     changes: list[Change] = []
     for app in contents.foreign_apps():

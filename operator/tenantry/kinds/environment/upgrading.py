@@ -1,4 +1,4 @@
-"""How an engine differs from what it is to be, and when it restarts for another release of the platform. Pure."""
+"""Differences of an engine, and its restart for another release of the platform. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Upgrade:
 
 
 def upgrade_of(environment: Environment, engine: EngineFacts | None) -> Upgrade:
-    """What the engine waits for. One that is left as it is, by driftPolicy Warn, waits for nothing."""
+    """Return the upgrade for which the engine waits. An engine under driftPolicy Warn waits for none."""
     if engine is None or not engine.next or environment.spec.drift_policy == "Warn":
         return Upgrade()
     return Upgrade(engine.next, environment.metadata.annotations.get(TURN) == engine.next)
 
 
 def keeps_pod(upgrade: Upgrade, engine: EngineFacts | None, wanted: EngineSpec) -> bool:
-    """Is only that put right which needs no restart? What was declared anew is not held up by anybody's turn."""
+    """Return True if only corrections without a restart are made. A new declaration does not wait for a turn."""
     declared_anew = engine is None or engine.spec not in (None, wanted)
     return upgrade.version != "" and not upgrade.due and not declared_anew
 
 
 def engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple[str, ...]:
-    """How the engine differs from the declared one, another release included, as phrases."""
+    """Return the differences between the engine and the declaration, including another release, as phrases."""
     if engine is None:
         return ()
     if engine.spec == wanted:
@@ -44,3 +44,8 @@ def engine_differences(engine: EngineFacts | None, wanted: EngineSpec) -> tuple[
         for name in declared
         if held[name] != declared[name]
     )
+
+
+def other_limits(engine: EngineFacts | None, wanted: EngineSpec) -> bool:
+    """Return True if the engine has other limits than it is to have: no driftPolicy of the tenant leaves those in place."""
+    return engine is not None and engine.spec is not None and engine.spec.limits != wanted.limits

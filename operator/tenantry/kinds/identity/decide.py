@@ -1,4 +1,4 @@
-"""What an Identity wants: a local user in the engine, with the declared password and roles."""
+"""Decide on an Identity: a local user in the engine, with the declared password and roles."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
-from tenantry.kinds.identity.spec import Identity, IdentityStatus
+from tenantry.kinds.identity.spec import Identity, IdentityStatus, password_request
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
-from tenantry.model.claims import Claim, wins
+from tenantry.model.claims import Claim, claim_of, lost, wins
 from tenantry.model.decision import Decision, Warned
 from tenantry.model.facts import EngineEndpoint, EngineIdentity, SecretFacts
 from tenantry.model.fields import is_engine_admin
@@ -44,7 +45,8 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
 def _standing(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
-        return Decision(seen.identity.status, refusal or _engine_missing(seen))
+        claimed = seen.identity.status.claimed and not lost(refusal)
+        return Decision(seen.identity.status.model_copy(update={"claimed": claimed}), refusal or _engine_missing(seen))
     difference, request = _difference(seen), _request(seen)
     warns = seen.drift_policy == "Warn"
     if warns and difference and not request and settled(seen.identity):
@@ -71,7 +73,7 @@ def _request(seen: Observed) -> str:
     status = seen.identity.status
     seen_before = status.observed_generation == seen.identity.metadata.generation
     if seen_before and status.credential and status.credential != seen.password.fingerprint:
-        return f"password-{seen.password.fingerprint[:12]}"
+        return password_request(seen.password.fingerprint)
     return ""
 
 
@@ -88,23 +90,17 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if is_engine_admin(spec.username):
         return Stalled("UsernameReserved", f"spec.username: {spec.username!r} is the engine's own user; choose another")
     if not _wins(seen, now):
-        return Stalled("Duplicate", f"spec.username: {spec.username!r} is another Identity's of this environment")
-    secret = spec.password_secret_ref
-    match seen.password.state:
-        case "Present":
-            return None
-        case "NotLabelled":
-            return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: identity")
-        case "NoKey":
-            return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
-        case _:
-            return Waiting("SecretNotFound", f"spec.passwordSecretRef: no Secret {secret.name!r} in this namespace")
+        return Stalled(
+            "Duplicate",
+            f"spec.username: {spec.username!r} is already used in this environment; choose another",
+        )
+    if seen.password.state == "Present":
+        return None
+    return without_secret(seen.password, spec.password_secret_ref, "spec.passwordSecretRef", "identity")
 
 
 def _wins(seen: Observed, now: datetime) -> bool:
-    identity = seen.identity
-    mine = Claim(identity.status.claimed, identity.metadata.creation_timestamp or now, identity.metadata.uid)
-    return wins(mine, seen.rivals)
+    return wins(claim_of(seen.identity, seen.identity.status.claimed, now), seen.rivals)
 
 
 def _engine_missing(seen: Observed) -> Verdict:
@@ -112,7 +108,7 @@ def _engine_missing(seen: Observed) -> Verdict:
 
 
 def _difference(seen: Observed) -> str:
-    """How the engine's user differs from the declared one, or `""`."""
+    """Return the difference between the engine's user and the declaration, or `""`."""
     held = seen.held
     if held is None:
         return "create"
@@ -129,9 +125,9 @@ def _difference(seen: Observed) -> str:
 def _told(seen: Observed, difference: str) -> str:
     """The difference as a phrase. No secret is in it."""
     if seen.held is None:
-        return "the user is not there"
+        return "the user does not exist"
     if difference == "set password":
-        return "the password is another"
+        return "the password has changed"
     return f"roles are {_listed(seen.held.roles.items())}, declared are {_listed(_roles(seen.identity))}"
 
 
@@ -149,7 +145,8 @@ def _status(seen: Observed) -> IdentityStatus:
 
 
 def _ours(seen: Observed, now: datetime) -> bool:
-    """Is the engine's user this Identity's? An interrupted pass may have made it and not told: then it is as declared."""
+    """Return True if the engine's user belongs to this Identity. An interrupted pass may have created it unrecorded: then it
+    is as declared."""
     made = seen.password.state == "Present" and not _difference(seen)
     if is_engine_admin(seen.identity.spec.username):
         return False

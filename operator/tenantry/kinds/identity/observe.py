@@ -1,4 +1,4 @@
-"""What an Identity looks at."""
+"""Observe the inputs of an Identity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tenantry.kinds.identity.decide import Observed
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.roles import undeclared_roles
 from tenantry.kinds.tenancy import engine_of
-from tenantry.model.claims import Claim
+from tenantry.model.claims import rivals_of
 from tenantry.model.facts import EngineIdentity
 from tenantry.ports import World
 
@@ -24,11 +24,8 @@ async def observe(identity: Identity, world: World) -> Observed:
         folded = spec.username.casefold()
         users = await world.engines.at(endpoint).identities()
         held = next((user for user in users if user.username.casefold() == folded), None)
-    rivals = tuple(
-        Claim(other.status.claimed, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(Identity, metadata.namespace, f"claim={identity.claim}")
-        if other.metadata.uid != metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    others = view.list(Identity, metadata.namespace, f"claim={identity.claim}")
+    rivals = rivals_of(identity, others, lambda other: other.status.claimed)
     secret = spec.password_secret_ref
     password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
     undeclared = undeclared_roles(spec.roles, environment, view)

@@ -11,7 +11,7 @@ from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
 
 
 class IdentitySpec(Value):
-    """What is declared of an Identity."""
+    """The declaration of an Identity."""
 
     model_config = {
         "json_schema_extra": {
@@ -42,10 +42,10 @@ class IdentitySpec(Value):
 
 
 class IdentityStatus(Status):
-    """What is seen of an Identity."""
+    """The observed state of an Identity."""
 
     id: str | None = Field(default=None, description="The id of the user in the engine.")
-    created_at: Time | None = Field(default=None, description="When the engine made the user.")
+    created_at: Time | None = Field(default=None, description="When the engine created the user.")
     claimed: bool = Field(default=False, description="If true, this is the Identity that counts for its username.")
     credential: str | None = Field(default=None, description="Keyed fingerprint of the delivered credential.")
 
@@ -56,6 +56,9 @@ class Identity(Resource[IdentitySpec, IdentityStatus]):
     KIND: ClassVar[str] = "Identity"
     PLURAL: ClassVar[str] = "identities"
     SHORT: ClassVar[str] = "idn"
+    TENANT_DECLARES: ClassVar[bool] = True
+    IN_ENVIRONMENT: ClassVar[bool] = True
+    EXPORTED_TO: ClassVar[str] = "60-identities"
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Username", "string", ".spec.username", 0),
         ("Environment", "string", ".spec.environment", 1),
@@ -70,5 +73,18 @@ class Identity(Resource[IdentitySpec, IdentityStatus]):
         """Usernames are unique within an environment, compared case-folded."""
         return f"{self.spec.environment}/{self.spec.username.casefold()}"
 
+    @property
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"Identity {self.metadata.namespace} {self.claim}"})
+
+    def shows_request(self, cause: str) -> bool:
+        delivered = self.status.credential is not None and cause == password_request(self.status.credential)
+        return delivered or super().shows_request(cause)
+
     def index_keys(self) -> frozenset[str]:
         return frozenset({f"environment={self.spec.environment}", f"claim={self.claim}"})
+
+
+def password_request(fingerprint: str) -> str:
+    """Return the cause of the Operation that delivers the password of that fingerprint."""
+    return f"password-{fingerprint[:12]}"

@@ -1,15 +1,16 @@
-"""What an IdentityProvider wants: a record of the issuer in the engine, as declared."""
+"""Decide on an IdentityProvider: a record of the issuer in the engine, as declared."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
 from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProviderStatus
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
-from tenantry.model.claims import Claim, wins
+from tenantry.model.claims import Claim, claim_of, lost, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import EngineEndpoint, EngineIdentityProvider, IdentityProviderSettings, SecretFacts
 from tenantry.model.resource import Ref
@@ -38,7 +39,8 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         waiting = Waiting("EngineNotRunning", f"environment {provider.spec.environment} does not run yet")
-        return Decision(provider.status, refusal or waiting)
+        claimed = provider.status.claimed and not (lost(refusal) and provider.holds_name)
+        return Decision(provider.status.model_copy(update={"claimed": claimed}), refusal or waiting)
     request, warns = _request(seen), seen.drift_policy == "Warn"
     if warns and not _as_declared(seen) and not request and settled(provider):
         return Decision(_status(seen), Ready(), drift=_differences(seen))
@@ -48,7 +50,7 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
 
 
 def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
-    """What is declared, as the engine takes it."""
+    """Return the declaration in the engine's form."""
     spec = provider.spec
     return IdentityProviderSettings(
         name=provider.name,
@@ -67,12 +69,12 @@ def _as_declared(seen: Observed) -> bool:
 
 
 def _differences(seen: Observed) -> tuple[str, ...]:
-    """How the engine's record differs from the declared one, as phrases. No secret is in them."""
+    """Return the differences between the engine's record and the declaration, as phrases. They contain no secret."""
     if seen.held is None:
-        return ("the provider is not there",)
+        return ("the provider does not exist",)
     held, wanted = asdict(seen.held.settings), asdict(settings_of(seen.provider))
     edited = tuple(f"{name} is {held[name]!r}, declared is {wanted[name]!r}" for name in wanted if held[name] != wanted[name])
-    return (*edited, *(("the client secret is another",) if _secret_differs(seen) else ()))
+    return (*edited, *(("the client secret has changed",) if _secret_differs(seen) else ()))
 
 
 def _put(seen: Observed, engine: EngineEndpoint) -> PutIdentityProvider:
@@ -104,27 +106,22 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         state = "not there" if seen.environment == "Missing" else "being deleted"
         return Waiting(f"Environment{seen.environment}", f"spec.environment: {provider.spec.environment!r} is {state}")
     if not _wins(seen, now):
-        return Stalled("Duplicate", f"spec.displayName: {provider.name!r} is another IdentityProvider's of this environment")
+        return Stalled(
+            "Duplicate",
+            f"spec.displayName: {provider.name!r} is already used in this environment; choose another",
+        )
     declared = provider.spec.client_secret_ref
     if declared is None or seen.secret is None or seen.secret.state == "Present":
         return None
-    if seen.secret.state == "NotLabelled":
-        return Waiting(
-            "SecretNotLabelled", f"Secret {declared.name} must carry the label tenantry.dev/credential: identity-provider"
-        )
-    if seen.secret.state == "NoKey":
-        return Waiting("SecretKeyMissing", f"Secret {declared.name} has no key {declared.key!r}")
-    return Waiting("SecretNotFound", f"spec.clientSecretRef: no Secret {declared.name!r} in this namespace")
+    return without_secret(seen.secret, declared, "spec.clientSecretRef", "identity-provider")
 
 
 def _wins(seen: Observed, now: datetime) -> bool:
-    provider = seen.provider
-    mine = Claim(provider.status.claimed, provider.metadata.creation_timestamp or now, provider.metadata.uid)
-    return wins(mine, seen.rivals)
+    return wins(claim_of(seen.provider, seen.provider.holds_name, now), seen.rivals)
 
 
 def _status(seen: Observed) -> IdentityProviderStatus:
-    update: dict[str, object] = {"claimed": True}
+    update: dict[str, object] = {"claimed": True, "name": seen.provider.name}
     if seen.held is not None and not _secret_differs(seen):
         update["credential"] = seen.secret.fingerprint if seen.secret else None
     if seen.held is not None:
@@ -133,7 +130,8 @@ def _status(seen: Observed) -> IdentityProviderStatus:
 
 
 def _ours(seen: Observed, now: datetime) -> bool:
-    """Is the engine's record this provider's? An interrupted pass may have made it and not told: then it is as declared."""
+    """Return True if the engine's record belongs to this provider. An interrupted pass may have created it unrecorded: then
+    it is as declared."""
     return seen.provider.status.claimed or (_as_declared(seen) and _wins(seen, now))
 
 

@@ -1,4 +1,4 @@
-"""What an IdentityProvider looks at."""
+"""Observe the inputs of an IdentityProvider."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity_provider.decide import Observed
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.tenancy import engine_of
-from tenantry.model.claims import Claim
+from tenantry.model.claims import rivals_of
 from tenantry.model.facts import EngineIdentityProvider, SecretFacts
 from tenantry.ports import World
 
@@ -21,11 +21,8 @@ async def observe(provider: IdentityProvider, world: World) -> Observed:
     held: EngineIdentityProvider | None = None
     if endpoint is not None:
         held = _mine(provider, await world.engines.at(endpoint).identity_providers())
-    rivals = tuple(
-        Claim(other.status.claimed, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
-        if other.metadata.uid != metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    others = view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
+    rivals = rivals_of(provider, others, lambda other: other.holds_name)
     return Observed(provider, state, endpoint, held, _secret(provider, world), rivals, policy_of(environment))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, Resource, Status, Time, Value
+from tenantry.tracing.context import trace_id_of
 
 Action = Literal[
     "CREATE_TENANT", "UPDATE_TENANT", "DELETE_TENANT",
@@ -17,7 +18,9 @@ Action = Literal[
     "CORRECT_DRIFT",
 ]  # fmt: skip
 State = Literal["QUEUED", "RUNNING", "COMPLETED"]
+Result = Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"]
 Text = Annotated[str, Field(max_length=1024)]
+MESSAGE_LIMIT = 4096
 
 
 def _same(name: str, *, optional: bool = False) -> str:
@@ -39,13 +42,13 @@ class Target(Value):
     kind: Text = Field(description="The kind of the object.")
     namespace: Text = Field(default="", description="The namespace of the object; empty for a cluster-scoped one.")
     name: Text = Field(description="The metadata.name of the object.")
-    uid: Text = Field(description="The metadata.uid of the object: one that is made again is another target.")
+    uid: Text = Field(description="The metadata.uid of the object: one that is created again is another target.")
 
 
 class OperationSpec(Value):
-    """What the Operation is about.
+    """The change that the Operation records.
 
-    Immutable, save that a QUEUED one gets its steps when its pass begins.
+    Immutable. Only a QUEUED one gets its steps when its pass begins.
     """
 
     model_config = {
@@ -59,7 +62,7 @@ class OperationSpec(Value):
 
     action: Action = Field(description="The kind of change.")
     target: Target
-    subject: Text = Field(default="", description="The app version that it is about; empty for another change.")
+    subject: Text = Field(default="", description="The app version concerned; empty for another change.")
     cause: Text = Field(
         description="The generation of the target, `delete`, the value of an annotation, or the digest and time of a drift."
     )
@@ -67,30 +70,41 @@ class OperationSpec(Value):
         default=0, ge=0, le=1_000_000, description="Counts up when the same change is tried again after a failure. Default: 0."
     )
     tenant: Text = Field(default="", description="The Tenant's name; empty for work of the platform.")
-    tenant_uid: Text = Field(default="", description="The Tenant's uid: whose the Operation is, for good.")
+    tenant_uid: Text = Field(default="", description="The uid of the Tenant that owns the Operation permanently.")
     tenant_id: Text = Field(default="", description="The Tenant's id in REST, as it was when the Operation was opened.")
-    environment_id: Text = Field(default="", description="The id in REST of the Environment that it is about or is in.")
+    environment_id: Text = Field(
+        default="", description="The id in REST of the Environment that is changed or that contains the target."
+    )
     requested_by: Text = Field(default="system", description="The user who asked for it. Default: system.")
     steps: tuple[Text, ...] = Field(default=(), max_length=1000, description="The planned steps, one line each, without secrets.")
-    scheduled_on: Time | None = Field(default=None, description="The earliest start; at once where absent.")
+    scheduled_on: Time | None = Field(default=None, description="The earliest start; default: at once.")
 
 
 class OperationStatus(Status):
     """The progress and the result of an Operation."""
 
     status: State = Field(default="QUEUED", description="`QUEUED`, then `RUNNING`, then `COMPLETED`.")
-    result: Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"] = Field(
-        default="PENDING", description="`PENDING` until it is completed."
-    )
+    result: Result = Field(default="PENDING", description="`PENDING` until it is completed.")
     details: Text = Field(default="", description="The result as one sentence.")
     code: Text = Field(default="", description="The reason of a failure as one word; empty without one.")
+    message: str = Field(
+        default="", max_length=MESSAGE_LIMIT, description="The reason of a failure as a sentence; empty without one."
+    )
     by: Literal["", "User", "Operator"] = Field(
         default="",
         description="Who must act on a failure: `User` (the declaration or its inputs) or `Operator` (the platform).",
     )
     started_on: Time | None = Field(default=None, description="When it started.")
     ends_on: Time | None = Field(default=None, description="When it ended.")
+    traceparent: str = Field(
+        default="", max_length=512, description="The trace that the Operation is a part of, in the form of W3C Trace Context."
+    )
     logs: str = Field(default="", max_length=8192, description="The newest 4 KiB of its log; `tenantry logs` has all of it.")
+
+    @property
+    def trace_id(self) -> str:
+        """Return the id of its trace; `""` without one."""
+        return trace_id_of(self.traceparent)
 
 
 class Operation(Resource[OperationSpec, OperationStatus]):
@@ -99,6 +113,7 @@ class Operation(Resource[OperationSpec, OperationStatus]):
     KIND: ClassVar[str] = "Operation"
     PLURAL: ClassVar[str] = "operations"
     SHORT: ClassVar[str] = "op"
+    WRITTEN_BACK: ClassVar[bool] = False
     FINALIZED: ClassVar[bool] = False
     STATUS_SUBRESOURCE: ClassVar[bool] = False
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
@@ -106,14 +121,16 @@ class Operation(Resource[OperationSpec, OperationStatus]):
         ("Target", "string", ".spec.target.name", 0),
         ("Status", "string", ".status.status", 0),
         ("Result", "string", ".status.result", 0),
+        ("Trace", "string", ".status.traceparent", 1),
     )
+    IMPORTANT_COLUMNS: ClassVar[frozenset[str]] = frozenset({"Name", "Action", "Target", "Result"})
 
     spec: OperationSpec
     status: OperationStatus = Field(default_factory=OperationStatus)
 
     @staticmethod
     def named(name: str) -> Ref:
-        """Where the Operation of that name is."""
+        """Return the reference of the Operation of that name."""
         return Ref("Operation", SYSTEM_NAMESPACE, name)
 
     @property
@@ -142,15 +159,16 @@ class Operation(Resource[OperationSpec, OperationStatus]):
 
 
 def conditions_of(status: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What an Operation's status is to kstatus and `kubectl wait`: `Succeeded`, and while it goes on or has failed, why."""
+    """Return the conditions of an Operation for kstatus and `kubectl wait`: `Succeeded`, and the reason while it runs or has
+    failed."""
     state, result = status["status"], status["result"]
     if state != "COMPLETED":
         reason = state.capitalize()
-        return [_condition("Succeeded", "Unknown", reason), _condition("Reconciling", "True", reason)]
+        return [_operation_condition("Succeeded", "Unknown", reason), _operation_condition("Reconciling", "True", reason)]
     reason = status.get("code") or {"SUCCESS": "Succeeded", "CANCELLED": "Cancelled"}.get(result, "Failed")
-    ended = [_condition("Succeeded", "True" if result == "SUCCESS" else "False", reason)]
-    return [*ended, _condition("Stalled", "True", reason)] if result == "FAILURE" else ended
+    ended = [_operation_condition("Succeeded", "True" if result == "SUCCESS" else "False", reason)]
+    return [*ended, _operation_condition("Stalled", "True", reason)] if result == "FAILURE" else ended
 
 
-def _condition(type_: str, status: str, reason: str) -> dict[str, str]:
+def _operation_condition(type_: str, status: str, reason: str) -> dict[str, str]:
     return {"type": type_, "status": status, "reason": reason}

@@ -1,4 +1,4 @@
-"""What a Package wants: its bytes to be there and to be what it says."""
+"""Decide on a Package: its bytes exist and match its declaration."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from tenantry.kinds.package.spec import Package, PackageStatus
 from tenantry.model.changes import Change, FetchPackage, RemovePackage
-from tenantry.model.claims import Claim, wins
+from tenantry.model.claims import Claim, claim_of, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import SYSTEM_NAMESPACE, Blocker, Deletion
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 FETCH_LOOKED_AT = timedelta(seconds=30)
-"""How long a fetch goes on unlooked at: whoever carries it out tells when it has ended, unless its process did so before."""
+"""The longest time between looks at a fetch. The fetching process reports the end, unless it ended first."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,13 @@ def _verdict(seen: Observed, now: datetime) -> Verdict:
         return Stalled("Misplaced", f"spec.shared: a shared package, and no other, is in {SYSTEM_NAMESPACE}")
     if seen.tenant is None:
         return Waiting("TenantNotFound", f"namespace {seen.package.metadata.namespace} belongs to no Tenant")
-    mine = Claim(seen.package.status.claimed, seen.package.metadata.creation_timestamp or now, seen.package.metadata.uid)
-    if not wins(mine, seen.rivals):
+    if not wins(claim_of(seen.package, seen.package.status.claimed, now), seen.rivals):
         return Stalled("Duplicate", f"another Package is {spec.app} {spec.version} already")
     if seen.facts is None and _location(seen.package):
         return Waiting("PackageFetching", "its bytes are being fetched", now + FETCH_LOOKED_AT)
     if seen.facts is None:
         whose = f" --tenant {seen.tenant}" if seen.tenant else ""
-        return Stalled("PackageMissing", f"its bytes are not here: tenantry package push FILE{whose}")
+        return Stalled("PackageMissing", f"its bytes are not stored: run `tenantry package push FILE{whose}`")
     if (seen.facts.app, seen.facts.version) != (spec.app, spec.version):
         return Stalled(
             "PackageMismatch",
@@ -75,7 +74,7 @@ def _verdict(seen: Observed, now: datetime) -> Verdict:
 
 
 def _location(package: Package) -> str:
-    """Where its bytes are fetched from; none without the sha256 that they must have."""
+    """Return the location of its bytes; none without their sha256."""
     spec = package.spec
     return spec.source.location if spec.source is not None and spec.sha256 else ""
 

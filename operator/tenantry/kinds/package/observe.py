@@ -1,4 +1,4 @@
-"""What a Package looks at."""
+"""Observe the inputs of a Package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.decide import Observed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.tenancy import tenant_of
-from tenantry.model.claims import Claim
+from tenantry.model.claims import Claim, rivals_of
 from tenantry.ports import View, World
 
 
@@ -35,11 +35,7 @@ def _tenant(package: Package, view: View) -> str | None:
 
 def _rivals(package: Package, view: View) -> tuple[Claim, ...]:
     by = f"package={package.spec.app}@{package.spec.version}"
-    return tuple(
-        Claim(other.status.claimed, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(Package, package.metadata.namespace, by)
-        if other.metadata.uid != package.metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    return rivals_of(package, view.list(Package, package.metadata.namespace, by), lambda other: other.status.claimed)
 
 
 def _users(package: Package, view: View) -> tuple[str, ...]:

@@ -8,19 +8,23 @@ from pydantic import Field
 
 from tenantry.model.fields import AppId, AppVersion, Url
 from tenantry.model.resource import Resource, Status, Value
+from tenantry.model.wording import worded
 
 OciReference = Annotated[
     str,
     Field(
         min_length=1,
         max_length=512,
-        pattern=r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+        pattern=worded(
+            r"^[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127}|@sha256:[0-9a-f]{64})$",
+            "must be REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:DIGEST, such as registry.example.com/apps/crm:1.4.0",
+        ),
     ),
 ]
 
 
 class PackageSource(Value):
-    """Where the bytes come from. Absent: they are pushed."""
+    """The source of the bytes. Absent: they are pushed."""
 
     model_config = {
         "json_schema_extra": {
@@ -46,12 +50,13 @@ class PackageSource(Value):
 
     @property
     def location(self) -> str:
-        """Where the platform fetches the bytes from, a URL or `oci://` and a reference; `""` when it is to be brought them."""
+        """Return the location from which the platform fetches the bytes, a URL or `oci://` and a reference; `""` if they are
+        pushed."""
         return self.url or (f"oci://{self.oci}" if self.oci else "")
 
 
 class PackageSpec(Value):
-    """What is declared of a Package. All of it but the signature is immutable once set."""
+    """The declaration of a Package. All of it except the signature is immutable once set."""
 
     model_config = {
         "json_schema_extra": {
@@ -83,18 +88,18 @@ class PackageSpec(Value):
         default=None,
         min_length=64,
         max_length=64,
-        pattern=r"^[0-9a-f]{64}$",
-        description="The SHA-256 of the package file, 64 hex digits. Filled in by an upload where absent; immutable once set.",
+        pattern=worded(r"^[0-9a-f]{64}$", "must be a SHA-256: 64 digits and letters a to f, in lower case"),
+        description="The SHA-256 of the package file, 64 hex digits. An upload fills it in if absent; immutable once set.",
     )
     signature: str | None = Field(
-        default=None, min_length=1, max_length=2048, description="The .minisig file of its bytes, where they must be signed."
+        default=None, min_length=1, max_length=2048, description="The .minisig file of its bytes, if they must be signed."
     )
     shared: bool = Field(default=False, description="For every tenant; only in tenantry-system.")
     source: PackageSource | None = None
 
 
 class PackageStatus(Status):
-    """What is seen of a Package."""
+    """The observed state of a Package."""
 
     name: str | None = Field(default=None, description="The display name of the app, from its app.yaml.")
     author: str | None = Field(default=None, description="The author of the app, from its app.yaml.")
@@ -111,6 +116,9 @@ class Package(Resource[PackageSpec, PackageStatus]):
     KIND: ClassVar[str] = "Package"
     PLURAL: ClassVar[str] = "packages"
     SHORT: ClassVar[str] = "pkg"
+    TENANT_DECLARES: ClassVar[bool] = True
+    VERSION_AT: ClassVar[tuple[str, ...]] = ("spec", "version")
+    EXPORTED_TO: ClassVar[str] = "40-packages"
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("App", "string", ".spec.app", 0),
         ("Version", "string", ".spec.version", 0),
@@ -120,6 +128,10 @@ class Package(Resource[PackageSpec, PackageStatus]):
 
     spec: PackageSpec
     status: PackageStatus = Field(default_factory=PackageStatus)
+
+    @property
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"Package {self.metadata.namespace} {self.spec.app}@{self.spec.version}"})
 
     def index_keys(self) -> frozenset[str]:
         keys = {f"package={self.spec.app}@{self.spec.version}", f"app={self.spec.app}"}

@@ -1,4 +1,4 @@
-"""What a Region wants: to be there, and to stay while environments use it."""
+"""Decide on a Region: it exists, and stays while environments use it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tenantry.kinds.region.pools import SeenPool, left_pools, pool_changes, pool_statuses, pools_until, pools_verdict
 from tenantry.kinds.region.rollout import Wave, Waves, next_wave
 from tenantry.kinds.region.spec import Region, RegionStatus, RolloutStatus
 from tenantry.model.changes import GrantTurn
@@ -19,13 +20,14 @@ NO_WAVES = Waves()
 @dataclass(frozen=True)
 class Observed:
     """environments: how many use it. host_provider: what this host runs engines on. tenants: of those that may use it, the
-    uids by name. waves: of the environments, those whose engines restart."""
+    uids by name. waves: of the environments, those whose engines restart. pools: those that are declared or exist."""
 
     region: Region
     environments: int
     host_provider: str
     tenants: Mapping[str, str] = field(default_factory=dict)
     waves: Waves = NO_WAVES
+    pools: tuple[SeenPool, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
@@ -35,12 +37,17 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     bound = _bound(seen)
     wave = next_wave(region.spec.engine.rollout, seen.waves, now)
     update = {"provider": provider, "environments": seen.environments, "tenants": bound, "deletion": None}
+    update |= {"pools": pool_statuses(seen.pools)}
     status = region.status.model_copy(update=update | {"rollout": _rollout(seen.waves, wave)})
     granted = tuple(GrantTurn(Ref("Environment", *each)) for each in wave.granted)
+    pools = pool_changes(region, seen.pools, provider, now)
     if not region.deleting:
-        return Decision(status, Ready(message=_replaced(bound, seen.tenants), until=wave.until), changes=granted)
+        told = "; ".join(filter(None, (_replaced(bound, seen.tenants), left_pools(region, seen.pools))))
+        until = min(filter(None, (wave.until, pools_until(region, seen.pools, now))), default=None)
+        verdict = pools_verdict(region, seen.pools) or Ready(message=told, until=until)
+        return Decision(status, verdict, changes=(*granted, *pools))
     if seen.environments == 0:
-        return Decision(status, Gone())
+        return Decision(status, Gone(), changes=pools)
     since = region.metadata.deletion_timestamp or now
     blocker = Blocker(
         object=f"{seen.environments} environments",

@@ -1,9 +1,10 @@
-"""What a Region looks at."""
+"""Observe the inputs of a Region."""
 
 from __future__ import annotations
 
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.decide import Observed
+from tenantry.kinds.region.pools import SeenPool, pool_refs, with_default_pool
 from tenantry.kinds.region.rollout import Name, Turn, Waves
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
@@ -11,12 +12,26 @@ from tenantry.ports import View, World
 
 
 async def observe(region: Region, world: World) -> Observed:
-    """How many environments use it, what the host runs engines on, and which Tenants have the names that may use it."""
+    """Return the number of its environments, the host's provider of engines, and the Tenants with the names that may use it."""
     environments = world.resources.count(Environment, by=f"region={region.metadata.name}")
     named = (world.resources.get(Tenant, "", name) for name in region.spec.tenants or ())
     tenants = {tenant.metadata.name: tenant.metadata.uid for tenant in named if tenant is not None}
     waves = _waves(region.metadata.name, world.resources)
-    return Observed(region, environments, world.deployer.provider, tenants, waves)
+    region = with_default_pool(region, world.default_pool)
+    return Observed(region, environments, world.deployer.provider, tenants, waves, await _pools(region, world))
+
+
+async def _pools(region: Region, world: World) -> tuple[SeenPool, ...]:
+    """On a machine of its own the platform needs none: all engines are in its process."""
+    provider = world.deployer.provider if region.spec.provider == "Host" else region.spec.provider
+    if provider != "Kubernetes" or world.deployer.provider != "Kubernetes":
+        return ()
+    found = [
+        SeenPool(ref, await world.deployer.engine(ref), world.resources.count(Environment, by=f"pool={ref.id}"))
+        for ref in pool_refs(region)
+    ]
+    wanted = {pool.name for pool in region.spec.engine.pools or ()}
+    return tuple(pool for pool in found if pool.facts is not None or pool.engines or pool.ref.slug in wanted)
 
 
 def _waves(region: str, view: View) -> Waves:

@@ -1,4 +1,4 @@
-"""Whose engine restarts next, when the platform's release gives the engines of a Region another pod."""
+"""The order of engine restarts in a Region, when a release of the platform changes their pods."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def next_wave(rules: RolloutRules, waves: Waves, now: datetime) -> Wave:
         return Wave(down)
     if failed and rules.pause_on_failure:
         return Wave(down, f"paused: the engine of {_named(failed)} did not start")
-    opens = _opens(rules.window, now)
+    opens = opens_at(rules.window, now)
     if opens is not None:
         return Wave(down, f"waits for its window, which opens at {opens:%Y-%m-%dT%H:%MZ}", opens)
     last = frozenset(rules.last or ())
@@ -84,14 +84,14 @@ def next_wave(rules: RolloutRules, waves: Waves, now: datetime) -> Wave:
 
 
 def _last_ones(late: list[Name], waves: Waves, busy: list[Turn], last: frozenset[str]) -> list[Name]:
-    """Who is next once nobody else waits: those named last when all others run, and protected ones when these run, too."""
+    """Return the next ones after all others: those named last when all others run, and protected ones when these run too."""
     if waves.down or any(each.name.name not in last for each in busy):
         return []
     return late or ([] if busy else [*waves.protected])
 
 
-def _opens(window: Window | None, now: datetime) -> datetime | None:
-    """When the window opens, None while it is open."""
+def opens_at(window: Window | None, now: datetime) -> datetime | None:
+    """Return the time at which the window opens, None while it is open."""
     if window is None:
         return None
     starts = tuple(_starts(window, now))

@@ -9,9 +9,13 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from tenantry.kinds.signatures import PackageKey
+from tenantry.model.facts import RegionFacts
 from tenantry.model.fields import DisplayName, ObjectName
 from tenantry.model.resource import BoundTenant, Resource, SecretKeyRef, Status, Value
+from tenantry.model.wording import worded
 
+OPEN = "open=true"
+"""The index key of Regions that every tenant may use."""
 Provider = Literal["Host", "Local", "Kubernetes"]
 _OCTET, _GROUP = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", "[0-9a-fA-F]{1,4}"
 _IPV4 = f"({_OCTET}[.]){{3}}{_OCTET}/(3[0-2]|[12]?[0-9])"
@@ -26,95 +30,162 @@ Network = Annotated[
     Field(
         min_length=4,
         max_length=43,
-        pattern=r"^[0-9a-fA-F:.]+/[0-9]{1,3}$",
+        pattern=worded(r"^[0-9a-fA-F:.]+/[0-9]{1,3}$", "must be a network such as 10.1.0.0/16 or fd00::/8"),
         description="A network such as 10.1.0.0/16 or fd00::/8.",
         json_schema_extra={"x-kubernetes-validations": [_IS_NETWORK]},
     ),
 ]
-Subdomain = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+_SUBDOMAIN = worded(r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", "must be the name of a host in lower case, such as eu.apps.example.com")
+Subdomain = Annotated[str, Field(min_length=1, max_length=200, pattern=_SUBDOMAIN)]
 
 
 class KubernetesSettings(Value):
-    """How engines are placed on a cluster."""
+    """Placement of engines on a cluster."""
 
     kubeconfig_secret_ref: SecretKeyRef | None = Field(
-        default=None, description="A remote cluster's kubeconfig, in tenantry-system; this cluster where absent."
+        default=None, description="A remote cluster's kubeconfig, in tenantry-system; default: this cluster."
     )
     ingress_class_name: str | None = Field(
         default=None,
         min_length=1,
         max_length=253,
-        description="The class of the engines' Ingresses; the cluster's default where absent.",
+        description="The class of the engines' Ingresses; default: the cluster's.",
     )
     tls: bool = Field(default=True, description="If true, engines are reached by https. Default: true.")
     storage_class_name: str | None = Field(
         default=None,
         min_length=1,
         max_length=253,
-        description="The storage class of the engines' volumes; the cluster's default where absent.",
+        description="The storage class of the engines' volumes; default: the cluster's.",
     )
 
 
 class Window(Value):
-    """When engines that run may be restarted, in UTC."""
+    """The times at which running engines may be restarted, in UTC."""
 
     start: str = Field(
-        min_length=5, max_length=5, pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="Such as `22:00`, UTC."
+        min_length=5,
+        max_length=5,
+        pattern=worded(r"^([01][0-9]|2[0-3]):[0-5][0-9]$", "must be a time of day from 00:00 to 23:59, such as 22:00"),
+        description="The time at which it opens, such as `22:00`, in UTC.",
     )
-    hours: int = Field(ge=1, le=24, description="How long it is open.")
+    hours: int = Field(ge=1, le=24, description="The hours that it stays open.")
     days: list[Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]] | None = Field(
-        default=None, min_length=1, max_length=7, description="On which it opens; every day where absent."
+        default=None, min_length=1, max_length=7, description="The days on which it opens; default: every day."
     )
 
 
 class RolloutRules(Value):
-    """How engines are restarted when an upgrade of the platform gives them another pod. Protected environments are the last."""
+    """Rules for restarting engines when an upgrade of the platform changes their pods. Protected environments are the last."""
 
     at_once: int = Field(
         default=2,
         ge=1,
         le=20,
-        description="How many engines restart at a time; what two cores start within the probe's time is more.",
+        description="The number of engines that restart at a time; two cores start more within the probe's time.",
     )
     last: list[ObjectName] | None = Field(
         default=None, max_length=100, description="Names of Environments that wait until all others run, such as `production`."
     )
     pause_on_failure: bool = Field(default=True, description="No other engine restarts while one does not start.")
-    window: Window | None = Field(default=None, description="When engines may restart; at any time where absent.")
+    window: Window | None = Field(default=None, description="When engines may restart; default: at any time.")
+
+
+class PoolStorage(Value):
+    """The volume of a pool."""
+
+    size: str = Field(
+        default="10Gi",
+        min_length=2,
+        max_length=20,
+        pattern=worded(r"^[1-9][0-9]*(Mi|Gi|Ti)$", "must be a size in Mi, Gi or Ti, such as 10Gi"),
+        description="The size of the volume in Mi, Gi or Ti. Default: 10Gi.",
+    )
+
+
+class EnginePool(Value):
+    """One pod with one volume that holds the engines of many environments."""
+
+    name: ObjectName = Field(description="The name of the pool, as `engine.pool` of an Environment takes it.")
+    engines_per_replica: int = Field(default=300, ge=1, le=1000, description="The number of engines that it takes.")
+    size: str | None = Field(
+        default=None, min_length=1, max_length=40, description="The size of its pod, one that the platform offers."
+    )
+    storage: PoolStorage = Field(default_factory=PoolStorage, description="Its volume.")
+
+
+Placement = Literal["Pooled", "Dedicated"]
+_OWN_NAMES: JsonDict = {
+    "rule": "self.all(one, self.exists_one(other, other.name == one.name))",
+    "message": "each pool needs a name of its own",
+}
 
 
 class EngineRules(Value):
-    """What environments of this region may ask for. Absent lists allow everything."""
+    """The allowed values of environments of this region. Absent lists allow everything."""
 
     images: list[Annotated[str, Field(min_length=1, max_length=512)]] | None = Field(
-        default=None, max_length=50, description="The values that `engine.version` of an Environment may have; all where absent."
+        default=None, max_length=50, description="The values that `engine.version` of an Environment may have; default: all."
     )
     sizes: list[Annotated[str, Field(min_length=1, max_length=40)]] | None = Field(
-        default=None, max_length=20, description="The values that `engine.size` of an Environment may have; all where absent."
+        default=None, max_length=20, description="The values that `engine.size` of an Environment may have; default: all."
     )
-    external: bool = Field(default=False, description="May environments adopt engines that run elsewhere?")
+    external: bool = Field(default=False, description="If true, environments may adopt engines that run elsewhere.")
     external_networks: list[Network] | None = Field(
         default=None,
         max_length=50,
-        description="Networks in which these may be although they are not public, such as 10.1.0.0/16.",
+        description="Networks that are not public but allowed for these engines, such as 10.1.0.0/16.",
+    )
+    placement: Placement | None = Field(
+        default=None,
+        description="Where engines run on a cluster: `Pooled` in a pool, `Dedicated` in a pod of their own; default: both.",
+    )
+    pools: list[EnginePool] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=10,
+        description="Pools on a cluster, each of which holds many engines. The first takes those that name none.",
+        json_schema_extra={"x-kubernetes-validations": [_OWN_NAMES]},
     )
     rollout: RolloutRules = Field(
-        default_factory=RolloutRules, description="How engines restart when an upgrade of the platform gives them another pod."
+        default_factory=RolloutRules, description="Rules for engine restarts when an upgrade of the platform changes their pods."
     )
 
 
 class RegionSpec(Value):
-    """What is declared of a Region."""
+    """The declaration of a Region."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "!has(self.engine) || !has(self.engine.pools)"
+                    " || !has(self.kubernetes) || !has(self.kubernetes.kubeconfigSecretRef)",
+                    "message": "run on this cluster only: leave out kubernetes.kubeconfigSecretRef, or the pools",
+                    "fieldPath": ".engine.pools",
+                },
+                {
+                    "rule": "!has(self.engine) || !has(self.engine.placement)"
+                    " || self.engine.placement != 'Pooled' || has(self.engine.pools)",
+                    "message": "needs a pool: declare one in pools",
+                    "fieldPath": ".engine.placement",
+                },
+            ]
+        }
+    }
 
     display_name: DisplayName | None = None
     tenants: list[ObjectName] | None = Field(
         default=None,
         max_length=1000,
-        description="The Tenants that may use it; all where absent. Each name means the Tenant that first had it.",
+        description="The Tenants that may use it; default: all. Each name means the Tenant that first had it.",
     )
     engine: EngineRules = Field(default_factory=EngineRules)
     package_keys: list[PackageKey] | None = Field(
-        default=None, min_length=1, max_length=20, description="One of them has signed every package that is installed here."
+        default=None,
+        min_length=1,
+        max_length=20,
+        description="One of them must have signed every package that is installed here.",
     )
     provider: Provider = Field(default="Host", description="`Host` is the deployer of the host that runs Tenantry.")
     subdomain: Subdomain | None = Field(default=None, description="The domain below which engines on a cluster are reached.")
@@ -124,13 +195,23 @@ class RegionSpec(Value):
 class RolloutStatus(Value):
     """An upgrade of engines that is under way."""
 
-    waiting: int = Field(default=0, description="How many Environments wait for their turn.")
-    restarting: list[str] = Field(default_factory=list, description="Whose turn it is, as namespace/name.")
-    held: str | None = Field(default=None, description="Why nobody's turn comes now.")
+    waiting: int = Field(default=0, description="The number of Environments that wait for their turn.")
+    restarting: list[str] = Field(default_factory=list, description="The Environments that restart now, as namespace/name.")
+    held: str | None = Field(default=None, description="The reason why no engine restarts now.")
+
+
+class PoolStatus(Value):
+    """The observed state of a pool."""
+
+    name: str = Field(description="The name of the pool.")
+    id: str = Field(description="The id of the pool. It belongs to this Region: a later one of the same name has another.")
+    status: str = Field(default="PENDING", description="The state of its pod: PENDING, RUNNING, FAILED or DELETING.")
+    engines: int = Field(default=0, description="The number of Environments whose engines it holds.")
+    message: str | None = Field(default=None, description="Why it does not run.")
 
 
 class RegionStatus(Status):
-    """What is seen of a Region."""
+    """The observed state of a Region."""
 
     provider: Literal["Local", "Kubernetes"] | None = Field(default=None, description="The provider in effect.")
     environments: int = Field(
@@ -140,6 +221,7 @@ class RegionStatus(Status):
         default=(), description="The Tenants of `spec.tenants` by uid: a later one of the same name may not use the region."
     )
     rollout: RolloutStatus | None = Field(default=None, description="Present while engines wait for a restart.")
+    pools: tuple[PoolStatus, ...] = Field(default=(), description="The pools that exist, also those no longer declared.")
 
 
 class Region(Resource[RegionSpec, RegionStatus]):
@@ -149,10 +231,12 @@ class Region(Resource[RegionSpec, RegionStatus]):
     PLURAL: ClassVar[str] = "regions"
     SHORT: ClassVar[str] = "rgn"
     NAMESPACED: ClassVar[bool] = False
+    WRITTEN_BACK: ClassVar[bool] = False
+    EXPORTED_TO: ClassVar[str] = "00-regions"
     KEPT_BY: ClassVar[Mapping[str, str]] = {
         "environments": "environments still use this region: delete them first",
     }
-    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments", "rollout"}
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments", "rollout", "pools"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Provider", "string", ".status.provider", 0),
         ("Environments", "integer", ".status.environments", 1),
@@ -167,6 +251,16 @@ class Region(Resource[RegionSpec, RegionStatus]):
     def id(self) -> str:
         """A Region's REST id is its name."""
         return self.metadata.name
+
+    @property
+    def facts(self) -> RegionFacts:
+        """The Region as a tenant that may use it sees it."""
+        rules = self.spec.engine
+        sizes, versions = (None if each is None else tuple(each) for each in (rules.sizes, rules.images))
+        return RegionFacts(self.metadata.name, self.spec.display_name or self.metadata.name, sizes, versions)
+
+    def index_keys(self) -> frozenset[str]:
+        return frozenset({OPEN} if self.spec.tenants is None else {f"tenant={name}" for name in self.spec.tenants})
 
     def allows(self, tenant: str, uid: str) -> bool:
         """May the Tenant of that name and uid place environments here? One that was never seen is bound by the next pass."""

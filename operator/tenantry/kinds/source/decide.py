@@ -1,4 +1,4 @@
-"""What a Source wants: to be followed as it says, and at its end that what it applied is let go, or goes."""
+"""Decide on a Source: it is followed as declared, and at its end its objects are released or deleted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,22 @@ from tenantry.model.resource import (
     Ref,
     SecretKeyRef,
 )
-from tenantry.model.syncing import Access, Followed, FollowSource, LeaveSource, StopSource, SyncOrder, Writing, approval_of
+from tenantry.model.syncing import (
+    Followed,
+    FollowSource,
+    LeaveSource,
+    RepositoryAccess,
+    StopSource,
+    SyncOrder,
+    Writing,
+    approval_of,
+)
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 LOOKED_AT = timedelta(seconds=30)
-"""How long a sync goes on unlooked at: whoever carries it out tells when it has ended, unless its process did so before."""
+"""The longest time between looks at a sync. The syncing process reports the end, unless it ended first."""
 WAITED = timedelta(seconds=5)
-"""How often it is looked whether the objects are Ready that a Source waits for."""
+"""The interval of the check whether the objects that a Source waits for are Ready."""
 MOST_NAMED = 3
 """Of the objects that are not Ready the message names that many."""
 MOST_TOLD = 20
@@ -75,7 +84,7 @@ def decide(seen: Observed, now: datetime) -> Decision[SourceStatus]:
 
 
 def order_of(seen: Observed) -> SyncOrder:
-    """What a Source asks for that is not refused."""
+    """Return the order of a Source that is not refused."""
     source, spec = seen.source, seen.source.spec
     secret = spec.credentials.secret_ref
     annotations = source.metadata.annotations
@@ -87,7 +96,7 @@ def order_of(seen: Observed) -> SyncOrder:
         path=spec.path or "",
         interval_s=spec.interval_s,
         tenant=seen.tenant,
-        access=Access(
+        access=RepositoryAccess(
             secret=Ref("Secret", source.metadata.namespace, secret.name) if secret else None,
             key=secret.key if secret else "",
             mark=seen.credential.fingerprint if seen.credential else "",
@@ -116,14 +125,14 @@ def _writing(seen: Observed) -> Writing | None:
 
 
 def refusal_of(seen: Observed) -> Stalled | Waiting | None:
-    """Why it is not followed, None when it is."""
+    """Return the reason why it is not followed, None if it is."""
     namespace, spec = seen.source.metadata.namespace, seen.source.spec
     if namespace != SYSTEM_NAMESPACE and not seen.tenant:
         return Waiting("TenantNotFound", f"namespace {namespace} belongs to no Tenant")
     if seen.leaving:
         return Waiting("TenantDeleting", f"tenant {seen.tenant} is being deleted: nothing more is applied")
     if seen.tenant and spec.url.startswith("file:"):
-        return Stalled("UrlRefused", f"spec.url: file:// is for sources in {SYSTEM_NAMESPACE} alone")
+        return Stalled("UrlRefused", f"spec.url: file:// is only for sources in {SYSTEM_NAMESPACE}")
     hook = spec.webhook.secret_ref if spec.webhook else None
     signing = spec.write_back.signing_key.secret_ref if spec.write_back.signing_key else None
     return (
@@ -138,7 +147,8 @@ def _of_secret(field: str, ref: SecretKeyRef | None, facts: SecretFacts | None) 
         return None
     why = _SECRETS[facts.state]
     key = f" {ref.key}" if facts.state == "NoKey" else ""
-    return Waiting(why.reason, f"{field}: Secret {ref.name} {why.message}{key}")
+    remedy = f": {facts.remedy}" if facts.remedy else ""
+    return Waiting(why.reason, f"{field}: Secret {ref.name} {why.message}{key}{remedy}")
 
 
 def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
@@ -153,7 +163,7 @@ def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
         return _away(followed)
     if followed.kept:
         named = _and_more(tuple(f"{each.object}: {each.reason}" for each in followed.kept))
-        let_go = f"; tenantry approve source/{source.metadata.name} -n {source.metadata.namespace}"
+        let_go = f"; `tenantry approve source/{source.metadata.name} -n {source.metadata.namespace}` deletes it"
         return Stalled("PruneHeld", f"left the repository and kept: {named}{let_go if approval_of(followed.kept) else ''}")
     if followed.waiting:
         return Waiting("ObjectsWaiting", _and_more(followed.waiting))
@@ -172,7 +182,7 @@ def _and_more(told: tuple[str, ...], most: int = 1) -> str:
 
 
 def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
-    """What is known by now; of what failed before anything was read, what was known before stays."""
+    """Return the known state. If a sync failed before reading anything, the earlier state stays."""
     if followed.ended is None:
         return status
     update: dict[str, object] = {
@@ -205,4 +215,4 @@ def _deletion(seen: Observed, now: datetime) -> Decision[SourceStatus]:
     status = told.model_copy(update={"deletion": Deletion(blockers=blockers) if blockers else None})
     if kept:
         return Decision(status, Waiting("PruneHeld", f"is being deleted, and keeps {kept[0].object}: {kept[0].reason}"))
-    return Decision(status, Waiting("Leaving", f"{seen.owned} objects are let go", now + LOOKED_AT), changes=(leave,))
+    return Decision(status, Waiting("Leaving", f"{seen.owned} objects are released", now + LOOKED_AT), changes=(leave,))

@@ -1,4 +1,4 @@
-"""What a Source looks at."""
+"""Observe the inputs of a Source."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
 from tenantry.ports import World
 
 PURPOSE = "source"
-"""What the label `tenantry.dev/credential` of its Secrets says."""
+"""The value of the label `tenantry.dev/credential` on its Secrets."""
 
 
 async def observe(source: Source, world: World) -> Observed:
-    """Whose namespace it is in, its Secrets, what came of following it; which objects are not Ready, where it waits for
-    them, and while it is being deleted how many are still its own.
-    """
+    """Return its tenant, its Secrets and the result of following it; the objects that are not Ready, if it waits for them;
+    and during deletion the number of its remaining objects."""
     namespace, spec = source.metadata.namespace, source.spec
     tenant = tenant_of(world.resources, namespace) if namespace != SYSTEM_NAMESPACE else None
     return Observed(

@@ -8,11 +8,16 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from tenantry.model.fields import Suspend
-from tenantry.model.resource import Resource, SecretKeyRef, Status, Time, Value
+from tenantry.model.resource import SYSTEM_NAMESPACE, Resource, SecretKeyRef, Status, Time, Value
+from tenantry.model.wording import worded
 
 _PLACEHOLDER = r"\{(namespace|kind|name)\}"
 _STEP = rf"([^/.{{}}\\\x00-\x20\x7f]|{_PLACEHOLDER})([^/{{}}\\\x00-\x1f\x7f]|{_PLACEHOLDER})*"
-_PATTERN = rf"^({_STEP}/)*{_STEP}\.ya?ml$"
+_PATTERN = worded(
+    rf"^({_STEP}/)*{_STEP}\.ya?ml$",
+    "must be a relative path that ends in .yaml, such as tenants/{namespace}/{kind}-{name}.yaml;"
+    " only {namespace}, {kind} and {name} may be in braces",
+)
 _ADDRESS_RULES: tuple[JsonDict, ...] = (
     {
         "rule": "!self.startsWith('http://') || self.matches('^http://(localhost|127[.]0[.]0[.]1|.::1.)(:[0-9]+)?/')",
@@ -28,16 +33,25 @@ GitAddress = Annotated[
     Field(
         min_length=8,
         max_length=2048,
-        pattern=r"^(https|http|ssh|file)://[\x21-\x7e]+$",
+        pattern=worded(
+            r"^(https|http|ssh|file)://[\x21-\x7e]+$",
+            "must be a URL such as https://git.example.com/team/platform.git or ssh://git@example.com/platform.git",
+        ),
         json_schema_extra={"x-kubernetes-validations": list(_ADDRESS_RULES)},
         description="https://HOST/REPOSITORY, ssh://USER@HOST/REPOSITORY, or, in tenantry-system, file:///REPOSITORY.",
     ),
 ]
-RevisionName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_]([A-Za-z0-9_./+-]*[A-Za-z0-9_+-])?$")]
+REVISION_NAME = worded(
+    r"^[A-Za-z0-9_]([A-Za-z0-9_./+-]*[A-Za-z0-9_+-])?$", "must be the name of a branch or tag, such as main or release/1.4"
+)
+RevisionName = Annotated[str, Field(min_length=1, max_length=200, pattern=REVISION_NAME)]
 Interval = Annotated[
     str,
     Field(
-        min_length=2, max_length=6, pattern=r"^[1-9][0-9]{0,4}[smh]$", description="How often the remote is asked: 30s, 5m, 1h."
+        min_length=2,
+        max_length=6,
+        pattern=worded(r"^[1-9][0-9]{0,4}[smh]$", "must be a time in s, m or h, such as 30s, 5m or 1h"),
+        description="The time between two calls to the remote: 30s, 5m, 1h.",
     ),
 ]
 WritePattern = Annotated[
@@ -58,7 +72,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class SourceCredentials(Value):
-    """How the repository is entered."""
+    """Credentials for the repository."""
 
     secret_ref: SecretKeyRef | None = Field(
         default=None, description="https: USER:PASSWORD, or a token. ssh: a private key without a passphrase."
@@ -69,13 +83,13 @@ class SourceCredentials(Value):
 
 
 class SourceWebhook(Value):
-    """Who may say that the repository has changed."""
+    """The secret of those who may announce a change of the repository."""
 
     secret_ref: SecretKeyRef
 
 
 class SourceVerify(Value):
-    """Whose commits are taken."""
+    """The trusted signers of commits."""
 
     keys: str = Field(
         min_length=1, max_length=65536, description="SSH allowed signers, or armored OpenPGP public keys; they are not secret."
@@ -83,7 +97,7 @@ class SourceVerify(Value):
 
 
 class SourcePrune(Value):
-    """What a sync may delete without being approved: percent of its objects, once it has more than `objects`."""
+    """The limit of a sync's deletions without approval: percent of its objects, once it has more than `objects`."""
 
     objects: int = Field(
         default=10,
@@ -97,13 +111,13 @@ class SourcePrune(Value):
 
 
 class SourceSigningKey(Value):
-    """What signs the commits that are made of callers' writes."""
+    """The key that signs the commits of callers' writes."""
 
     secret_ref: SecretKeyRef = Field(description="An SSH private key without a passphrase.")
 
 
 class SourceWriteBack(Value):
-    """What becomes of REST writes of what the Source declares: refusals, commits on its branch, or each a branch for review."""
+    """The result of REST writes of the Source's declarations: refusals, commits on its branch, or each a branch for review."""
 
     mode: Literal["Off", "Branch", "Review"] = Field(
         default="Off",
@@ -114,7 +128,7 @@ class SourceWriteBack(Value):
 
 
 class SourceSpec(Value):
-    """What is declared of a Source."""
+    """The declaration of a Source."""
 
     model_config = {
         "json_schema_extra": {
@@ -127,7 +141,7 @@ class SourceSpec(Value):
                 },
                 {
                     "rule": f"!has(self.verify) || {_OFF} || has(self.writeBack.signingKey)",
-                    "message": "is required where commits are verified: what is written back would not be taken",
+                    "message": "is required where commits are verified: what is written back would be refused",
                     "fieldPath": ".writeBack.signingKey",
                 },
             ]
@@ -135,14 +149,19 @@ class SourceSpec(Value):
     }
 
     url: GitAddress
-    branch: RevisionName | None = Field(default=None, description="The repository's own where neither branch nor tag is set.")
+    branch: RevisionName | None = Field(
+        default=None, description="A branch; default: the repository's own, if tag is not set either."
+    )
     tag: RevisionName | None = Field(default=None, description="A tag, instead of a branch.")
     path: str | None = Field(
         default=None,
         min_length=1,
         max_length=1024,
-        pattern=r"^[^/\\\x00-\x20\x7f][^\\\x00-\x1f\x7f]*$",
-        description="A folder, or one YAML file, inside the repository; all of it where absent.",
+        pattern=worded(
+            r"^[^/\\\x00-\x20\x7f][^\\\x00-\x1f\x7f]*$",
+            "must be a path inside the repository, such as deploy/eu, without a leading '/' and without '\\'",
+        ),
+        description="A folder, or one YAML file, inside the repository; default: the whole repository.",
     )
     interval: Interval = "1m"
     credentials: SourceCredentials = Field(default_factory=SourceCredentials)
@@ -151,7 +170,7 @@ class SourceSpec(Value):
     prune: SourcePrune = Field(default_factory=SourcePrune)
     write_back: SourceWriteBack = Field(default_factory=SourceWriteBack)
     deletion_policy: Literal["Retain", "Prune"] = Field(
-        default="Retain", description="What becomes of its objects when the Source is deleted."
+        default="Retain", description="The end of its objects when the Source is deleted."
     )
     wait: bool = Field(default=False, description="Ready only while all objects of the Source are.")
     suspend: Suspend = False
@@ -172,27 +191,27 @@ class KeptObject(Value):
     """An object that left the repository and is not pruned."""
 
     object: str = Field(description="The object, as KIND/NAMESPACE/NAME.")
-    reason: str = Field(description="Why it is not pruned.")
+    reason: str = Field(description="The reason why it is not pruned.")
 
 
 class SourceStatus(Status):
-    """What is seen of a Source."""
+    """The observed state of a Source."""
 
-    revision: str | None = Field(default=None, description="The commit that is applied.")
-    settled_revision: str | None = Field(default=None, description="The last commit of which nothing was left to approve.")
+    revision: str | None = Field(default=None, description="The applied commit.")
+    settled_revision: str | None = Field(default=None, description="The last commit after which nothing was left to approve.")
     last_sync: Time | None = Field(default=None, description="When the remote was last read and applied.")
-    documents: int | None = Field(default=None, description="How many that commit declares.")
-    objects: int | None = Field(default=None, description="How many objects are the Source's.")
+    documents: int | None = Field(default=None, description="The number of documents in that commit.")
+    objects: int | None = Field(default=None, description="The number of objects of the Source.")
     problems: tuple[str, ...] = Field(
-        default=(), description="Why newer commits, or some objects, are not applied: FILE:LINE: ..."
+        default=(), description="The reasons why newer commits, or some objects, are not applied: FILE:LINE: ..."
     )
     kept: tuple[KeptObject, ...] = Field(
         default=(), description="Objects that left the repository and stay until somebody approves their deletion."
     )
     released: tuple[str, ...] = Field(
-        default=(), description="Objects that left the repository last, were not to be pruned, and are nobody's now."
+        default=(), description="Objects that left the repository last, were not to be pruned, and have no source now."
     )
-    approval: str | None = Field(default=None, description="What an approval of the kept objects names.")
+    approval: str | None = Field(default=None, description="The annotation value that approves the kept objects.")
 
 
 class Source(Resource[SourceSpec, SourceStatus]):
@@ -201,6 +220,10 @@ class Source(Resource[SourceSpec, SourceStatus]):
     KIND: ClassVar[str] = "Source"
     PLURAL: ClassVar[str] = "sources"
     SHORT: ClassVar[str] = "src"
+    TENANT_DECLARES: ClassVar[bool] = True
+    VERSION_AT: ClassVar[tuple[str, ...]] = ("status", "revision")
+    WRITTEN_BACK: ClassVar[bool] = False
+    EXPORTED_TO: ClassVar[str] = "80-sources"
     UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"lastSync"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Revision", "string", ".status.revision", 0),
@@ -211,6 +234,13 @@ class Source(Resource[SourceSpec, SourceStatus]):
 
     spec: SourceSpec
     status: SourceStatus = Field(default_factory=SourceStatus)
+
+    @property
+    def commits_to(self) -> str:
+        """The place of the commits of write-back, for people. Tenants do not see the URLs of the platform's own Sources."""
+        branch = "a branch for review" if self.spec.write_back.mode == "Review" else self.spec.branch or "the default branch"
+        where = f"source {self.metadata.name}" if self.metadata.namespace == SYSTEM_NAMESPACE else self.spec.url
+        return f"{branch} of {where}"
 
     def index_keys(self) -> frozenset[str]:
         listening = {LISTENING} if self.spec.webhook is not None and not self.suspended else set[str]()

@@ -1,15 +1,23 @@
-"""What a Tenant wants: its slug, its namespace, and at its end nothing left."""
+"""Decide on a Tenant: its slug, its namespace, and at its end nothing left."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus
-from tenantry.model.changes import Change, DeleteObject, DeleteSecret, EnsureNamespace, ForgetPackages, RemoveNamespace
-from tenantry.model.claims import Claim, wins
+from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus, UsableRegion
+from tenantry.model.changes import (
+    Change,
+    DeleteObject,
+    DeleteSecret,
+    EnsureNamespace,
+    ForgetPackages,
+    PublishRegions,
+    RemoveNamespace,
+)
+from tenantry.model.claims import Claim, claim_of, lost, slug_refusal
 from tenantry.model.decision import Decision
-from tenantry.model.fields import slug_problem
+from tenantry.model.facts import RegionFacts
 from tenantry.model.resource import Blocker, Deletion, Held, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
@@ -26,7 +34,7 @@ class SeenNamespace:
 
 
 @dataclass(frozen=True)
-class Child:
+class RemainingObject:
     """An object in the tenant's namespace, while the tenant is being deleted. protected: it refuses to be deleted."""
 
     held: Held
@@ -46,17 +54,18 @@ class Member:
 class Observed:
     """rivals: other tenants' claims of the wanted slug. namespace_owner: another Tenant that is bound to the namespace.
 
-    protected: how many of its environments cannot be deleted.
+    protected: how many of its environments cannot be deleted. regions: those that it may use, by name.
     """
 
     tenant: Tenant
     rivals: tuple[Claim, ...]
     namespace: SeenNamespace | None
     namespace_owner: str
-    environments: tuple[Child, ...]
-    others: tuple[Child, ...]
+    environments: tuple[RemainingObject, ...]
+    others: tuple[RemainingObject, ...]
     members: tuple[Member, ...] = ()
     protected: int = 0
+    regions: tuple[RegionFacts, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
@@ -69,19 +78,31 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     action = "" if tenant.ready and _whole(seen) and _bound(seen) else action
     refusal = _refusal(seen, now)
     if refusal is not None:
-        return Decision(tenant.status, refusal, action)
+        return Decision(_kept(tenant, refusal), refusal, action)
     status = tenant.status.model_copy(update={"phase": "READY", "slug": tenant.wanted_slug, "deletion": None})
     namespace = seen.namespace
     ensure = EnsureNamespace(
         tenant.namespace, tenant.metadata.name, tenant.metadata.uid, tenant.spec.access.facts, exists=_ours(seen)
     )
-    if namespace is None or not _whole(seen):
-        return Decision(status, Waiting("NamespaceMissing", f"namespace {tenant.namespace}"), action, changes=(ensure,))
+    regions = tuple(UsableRegion(**asdict(each)) for each in seen.regions)
+    publish = PublishRegions(tenant.namespace, tenant.metadata.name, seen.regions)
+    # A namespace that comes in the place of another has no list, whatever the status says.
+    moved = regions != tenant.status.regions or (bool(regions) and not _bound(seen))
+    published: tuple[Change, ...] = (publish,) if moved else ()
+    if namespace is None:
+        missing = Waiting("NamespaceMissing", f"namespace {tenant.namespace}")
+        return Decision(status, missing, action, changes=(ensure, *published))
+    if not _whole(seen):
+        # The list may be what was changed. The mark of a whole namespace comes after it.
+        again = (publish,) if _ours(seen) and regions and regions == tenant.status.regions else ()
+        missing = Waiting("NamespaceMissing", f"namespace {tenant.namespace}")
+        return Decision(status, missing, action, changes=(*again, ensure))
+    status = status.model_copy(update={"regions": regions})
     if _bound(seen):
-        return Decision(status, Ready(), action)
+        return Decision(status, Ready(), action, changes=published)
     # Marked when it is made: whether an interrupted pass made the rest of it, too, is not seen.
     bound = status.model_copy(update={"namespace": BoundNamespace(name=namespace.name, uid=namespace.uid)})
-    return Decision(status, Ready(), action, changes=(ensure,), done=bound)
+    return Decision(status, Ready(), action, changes=(ensure, *published), done=bound)
 
 
 def _counted(seen: Observed) -> Observed:
@@ -95,28 +116,30 @@ def _ours(seen: Observed) -> bool:
 
 
 def _whole(seen: Observed) -> bool:
-    """Is the namespace there, and marked as open to those whom the tenant names?"""
+    """Return True if the namespace exists and its mark shows the access that the tenant declares."""
     return _ours(seen) and seen.namespace is not None and seen.namespace.access == seen.tenant.spec.access.facts.mark
 
 
 def _bound(seen: Observed) -> bool:
-    """Does the status tell that all of it was made?"""
+    """Return True if the status says that all of it was created."""
     bound = seen.tenant.status.namespace
     return bound is not None and seen.namespace is not None and bound.uid == seen.namespace.uid
 
 
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
-    tenant = seen.tenant
-    held = tenant.status.slug == tenant.wanted_slug
-    problem = "" if held else slug_problem(tenant.wanted_slug)
-    if problem:
-        return Stalled("SlugInvalid", f"spec.slug: {problem}; set another")
-    mine = Claim(held, tenant.metadata.creation_timestamp or now, tenant.metadata.uid)
-    if not wins(mine, seen.rivals):
-        return Stalled("SlugTaken", f"spec.slug: {tenant.wanted_slug!r} is another tenant's")
+    tenant, slug = seen.tenant, seen.tenant.wanted_slug
+    mine = claim_of(tenant, tenant.status.slug == slug, now)
+    if refusal := slug_refusal(mine, slug, seen.rivals, "another tenant's"):
+        return refusal
     if seen.namespace_owner:
         return Stalled("NamespaceTaken", f"namespace {tenant.namespace} belongs to tenant {seen.namespace_owner}")
     return None
+
+
+def _kept(tenant: Tenant, refusal: Verdict) -> TenantStatus:
+    """The status of a tenant that is refused what it wants: it keeps the slug that it has, unless that is the one it lost."""
+    gives_up = lost(refusal) and tenant.status.slug == tenant.wanted_slug
+    return tenant.status.model_copy(update={"slug": None}) if gives_up else tenant.status
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
@@ -143,15 +166,15 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
 
 
-def _wait_for(children: tuple[Child, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
+def _wait_for(children: tuple[RemainingObject, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
     deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
-    status = _blocked(children, status, since, "NotDeleted", "wait, or look at what blocks its own deletion")
+    status = _blocked(children, status, since, "NotDeleted", "wait, or check what blocks its own deletion")
     return Decision(status, Waiting("DeletingContents", f"waits for {_names(children)}"), "DELETE_TENANT", changes=deletes)
 
 
-def _held_by(protected: tuple[Child, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
+def _held_by(protected: tuple[RemainingObject, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
     """A half of a tenant is of use to nobody: all of it stays until a person has decided."""
-    way_on = "set spec.deletionProtection to false, and the deletion goes on"
+    way_on = "set spec.deletionProtection to false, and the deletion continues"
     status = _blocked(protected, status, since, "Protected", way_on)
     refusal = Stalled(
         "EnvironmentProtected", f"nothing is deleted while an environment is protected, {_names(protected)}: {way_on}"
@@ -159,10 +182,12 @@ def _held_by(protected: tuple[Child, ...], status: TenantStatus, since: datetime
     return Decision(status, refusal, "DELETE_TENANT")
 
 
-def _blocked(children: tuple[Child, ...], status: TenantStatus, since: datetime, reason: str, resolve: str) -> TenantStatus:
+def _blocked(
+    children: tuple[RemainingObject, ...], status: TenantStatus, since: datetime, reason: str, resolve: str
+) -> TenantStatus:
     blockers = tuple(Blocker(object=str(child.held.ref), reason=reason, since=since, resolve=resolve) for child in children[:20])
     return status.model_copy(update={"deletion": Deletion(blockers=blockers)})
 
 
-def _names(children: tuple[Child, ...]) -> str:
+def _names(children: tuple[RemainingObject, ...]) -> str:
     return ", ".join(child.held.ref.name for child in children[:5])

@@ -1,28 +1,29 @@
-"""What a Tenant looks at."""
+"""Observe the inputs of a Tenant."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import PROTECTED, Environment
-from tenantry.kinds.identity.spec import Identity
-from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.namespace import Namespace
-from tenantry.kinds.package.spec import Package
-from tenantry.kinds.source.spec import Source
-from tenantry.kinds.tenant.decide import Child, Member, Observed, SeenNamespace
+from tenantry.kinds.region.spec import OPEN, Region
+from tenantry.kinds.tenant.decide import Member, Observed, RemainingObject, SeenNamespace
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
-from tenantry.model.claims import Claim
+from tenantry.model.claims import Claim, rivals_of
+from tenantry.model.facts import RegionFacts
 from tenantry.model.resource import ACCESS_MARK, SYSTEM_NAMESPACE, TENANT_LABEL, Ref, Resource
 from tenantry.ports import View, World
 
-CONTENTS: tuple[type[Resource[Any, Any]], ...] = (Source, App, Identity, IdentityProvider, Package)
+Types = Sequence[type[Resource[Any, Any]]]
 
 
-async def observe(tenant: Tenant, world: World) -> Observed:
-    """Rivals for its slug and namespace, the namespace, and while it is being deleted what is in there."""
+async def observe(tenant: Tenant, world: World, declared: Types) -> Observed:
+    """Rivals for its slug and namespace, the namespace, and while it is being deleted what is in there.
+
+    declared: the kinds that tenants declare; what depends on others comes first.
+    """
     view = world.resources
     found = view.get(Namespace, "", tenant.namespace)
     namespace = None
@@ -41,18 +42,23 @@ async def observe(tenant: Tenant, world: World) -> Observed:
         namespace_owner=owner,
         environments=_environments(view, owned) if contents else (),
         protected=protected if not owner else 0,
-        others=tuple(child for kind in CONTENTS for child in _children(view, kind, owned)) if contents else (),
+        others=tuple(child for kind in declared for child in _others(view, kind, owned)) if contents else (),
         members=_members(tenant, view) if tenant.deleting else (),
+        regions=_regions(tenant, view) if not tenant.deleting else (),
     )
+
+
+def _regions(tenant: Tenant, view: View) -> tuple[RegionFacts, ...]:
+    """Those that it may use, by name. One that is closed to it is not read: an edit of that wakes others."""
+    name, uid = tenant.metadata.name, tenant.metadata.uid
+    found = (*view.list(Region, by=OPEN), *view.list(Region, by=f"tenant={name}"))
+    usable = sorted((each for each in found if each.allows(name, uid) and not each.deleting), key=lambda each: each.id)
+    return tuple(each.facts for each in usable)
 
 
 def _rivals(tenant: Tenant, view: View) -> tuple[Claim, ...]:
     slug = tenant.wanted_slug
-    return tuple(
-        Claim(other.status.slug == slug, other.metadata.creation_timestamp, other.metadata.uid)
-        for other in view.list(Tenant, by=f"slug={slug}")
-        if other.metadata.uid != tenant.metadata.uid and other.metadata.creation_timestamp is not None
-    )
+    return rivals_of(tenant, view.list(Tenant, by=f"slug={slug}"), lambda other: other.status.slug == slug)
 
 
 def _owner(tenant: Tenant, view: View) -> str:
@@ -63,13 +69,16 @@ def _owner(tenant: Tenant, view: View) -> str:
     return ""
 
 
-def _environments(view: View, namespace: str) -> tuple[Child, ...]:
+def _environments(view: View, namespace: str) -> tuple[RemainingObject, ...]:
     found = view.list(Environment, namespace)
-    return tuple(Child(one.held, one.deleting, one.spec.deletion_protection) for one in found)
+    return tuple(RemainingObject(one.held, one.deleting, one.spec.deletion_protection) for one in found)
 
 
-def _children(view: View, kind: type[Resource[Any, Any]], namespace: str) -> tuple[Child, ...]:
-    return tuple(Child(one.held, one.deleting) for one in view.list(kind, namespace))
+def _others(view: View, kind: type[Resource[Any, Any]], namespace: str) -> tuple[RemainingObject, ...]:
+    """Return the objects of a kind in a namespace. Environments are apart: they may be protected."""
+    if kind is Environment:
+        return ()
+    return tuple(RemainingObject(one.held, one.deleting) for one in view.list(kind, namespace))
 
 
 def _members(tenant: Tenant, view: View) -> tuple[Member, ...]:

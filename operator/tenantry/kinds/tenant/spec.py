@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tenantry.model.facts import TenantAccess
+from tenantry.model.facts import RegionFacts, TenantAccess
 from tenantry.model.fields import (
     EFFECTIVE_SLUG,
     IMMUTABLE,
@@ -16,9 +16,11 @@ from tenantry.model.fields import (
     DisplayName,
     Group,
     NamespaceName,
+    ObjectRule,
     Slug,
     Suspend,
 )
+from tenantry.model.quotas import STORAGE_PATTERN, Quotas, bytes_of
 from tenantry.model.resource import Resource, Status, Value
 
 
@@ -37,16 +39,48 @@ class Access(Value):
         return TenantAccess(tuple(self.admins), tuple(self.viewers))
 
 
+Storage = Annotated[str, Field(min_length=3, max_length=12, pattern=STORAGE_PATTERN)]
+_OR_DEFAULT = "Default: the platform's own default, which is no limit."
+
+
 class Quota(Value):
-    """What the tenant may have at most."""
+    """Limits of the tenant."""
 
     environments: int | None = Field(
-        default=None, ge=0, le=10_000, description="The number of environments that the tenant may have; no limit where absent."
+        default=None, ge=0, le=10_000, description="The number of environments that the tenant may have; default: no limit."
     )
+    package_storage: Storage | None = Field(
+        default=None, description=f"Bytes of all its packages, in Ki, Mi, Gi or Ti; {_OR_DEFAULT}"
+    )
+    database_storage: Storage | None = Field(
+        default=None, description=f"Bytes of the database of each of its environments, in Ki, Mi, Gi or Ti; {_OR_DEFAULT}"
+    )
+    archive_storage: Storage | None = Field(
+        default=None, description=f"Bytes of all archives of its removed environments, in Ki, Mi, Gi or Ti; {_OR_DEFAULT}"
+    )
+    operations: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description="The number of finished Operations that are kept; default: the platform's.",
+    )
+    requests_per_second: int | None = Field(
+        default=None,
+        ge=1,
+        le=100_000,
+        description=f"Requests a second, of its users at the platform and at each of its environments; {_OR_DEFAULT}",
+    )
+
+    @property
+    def limits(self) -> Quotas:
+        """The declared limits, in bytes and numbers."""
+        storage = (self.package_storage, self.database_storage, self.archive_storage)
+        package, database, archive = (None if each is None else bytes_of(each) for each in storage)
+        return Quotas(package, database, archive, self.operations, self.requests_per_second)
 
 
 class TenantSpec(Value):
-    """What is declared of a Tenant."""
+    """The declaration of a Tenant."""
 
     model_config = {
         "json_schema_extra": {
@@ -66,7 +100,7 @@ class TenantSpec(Value):
     slug: Slug | None = None
     namespace: NamespaceName | None = Field(
         default=None,
-        description="The namespace that the tenant owns; `tenant-<name>` where absent.",
+        description="The namespace that the tenant owns; default: `tenant-<name>`.",
         json_schema_extra={"x-kubernetes-validations": [IMMUTABLE]},
     )
     access: Access = Field(default_factory=Access)
@@ -82,17 +116,33 @@ class BoundNamespace(Value):
     uid: str = Field(description="The metadata.uid of the namespace: another one of the same name is not the tenant's.")
 
 
+class UsableRegion(Value):
+    """A Region that the tenant may use."""
+
+    name: str = Field(description="The metadata.name of the Region, for `spec.region` of an Environment.")
+    display_name: str = Field(description="The name of the Region for people.")
+    sizes: tuple[str, ...] | None = Field(
+        default=None, description="The values that `engine.size` of an Environment may have there. Default: all."
+    )
+    versions: tuple[str, ...] | None = Field(
+        default=None, description="The values that `engine.version` of an Environment may have there. Default: all."
+    )
+
+    @property
+    def facts(self) -> RegionFacts:
+        return RegionFacts(self.name, self.display_name, self.sizes, self.versions)
+
+
 class TenantStatus(Status):
-    """What is seen of a Tenant."""
+    """The observed state of a Tenant."""
 
     phase: Literal["READY", "DELETING"] | None = Field(
         default=None, description="The state as REST shows it; the conditions say why."
     )
-    slug: str | None = Field(
-        default=None, description="The slug that the tenant holds; the one before while a wanted slug is taken."
-    )
+    slug: str | None = Field(default=None, description="The slug in use; the previous one while the declared slug is taken.")
     namespace: BoundNamespace | None = None
     protected_environments: int = Field(default=0, description="How many of its environments have deletionProtection.")
+    regions: tuple[UsableRegion, ...] = Field(default=(), description="The Regions that the tenant may use, by name.")
 
 
 class Tenant(Resource[TenantSpec, TenantStatus]):
@@ -102,16 +152,17 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
     PLURAL: ClassVar[str] = "tenants"
     SHORT: ClassVar[str] = "tn"
     NAMESPACED: ClassVar[bool] = False
+    EXPORTED_TO: ClassVar[str] = "10-tenant"
     KEPT_BY: ClassVar[Mapping[str, str]] = {
         "protectedEnvironments": "environments of this tenant are protected: set their spec.deletionProtection to false first",
     }
-    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"protectedEnvironments"}
+    UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"protectedEnvironments", "regions"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Slug", "string", ".status.slug", 0),
         ("Namespace", "string", ".status.namespace.name", 1),
     )
 
-    CEL: ClassVar[tuple[tuple[str, str, str], ...]] = EFFECTIVE_SLUG
+    CEL: ClassVar[tuple[ObjectRule, ...]] = EFFECTIVE_SLUG
 
     spec: TenantSpec = Field(default_factory=TenantSpec)
     status: TenantStatus = Field(default_factory=TenantStatus)
@@ -124,6 +175,10 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
     def namespace(self) -> str:
         """The name of the namespace that it owns or wants."""
         return self.spec.namespace or f"tenant-{self.metadata.name}"
+
+    @property
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"Tenant slug {self.wanted_slug}", f"Tenant namespace {self.namespace}"})
 
     def index_keys(self) -> frozenset[str]:
         slugs = {f"slug={self.wanted_slug}"}

@@ -1,4 +1,4 @@
-"""What a User wants: its Tenant by uid, its username, and a credential that the facade can check."""
+"""Decide on a User: its Tenant by uid, its username, and a credential that the facade can check."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.user.spec import Replaced, User, UserIdentity, UserStatus, UserTenant
-from tenantry.model.claims import Claim, wins
+from tenantry.model.claims import Claim, claim_of, lost, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import SecretFacts
 from tenantry.model.resource import SYSTEM_NAMESPACE
@@ -31,7 +32,8 @@ def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
     refusal = _refusal(seen, bound, now)
     if refusal is not None:
         # The binding is kept in every case: a User must not wait for its password until the name is another Tenant's.
-        return Decision(user.status.model_copy(update={"tenant": bound}), refusal)
+        claimed = user.status.claimed and not lost(refusal)
+        return Decision(user.status.model_copy(update={"tenant": bound, "claimed": claimed}), refusal)
     changed = user.status.observed_generation != user.metadata.generation or user.status.updated_at is None
     status = user.status.model_copy(
         update={
@@ -83,23 +85,15 @@ def _refusal(seen: Observed, bound: UserTenant | None, now: datetime) -> Verdict
     user = seen.user
     if user.metadata.namespace != SYSTEM_NAMESPACE:
         return Stalled("Misplaced", f"metadata.namespace: Users live in {SYSTEM_NAMESPACE}")
-    mine = Claim(user.status.claimed, user.metadata.creation_timestamp or now, user.metadata.uid)
-    if not wins(mine, seen.rivals):
-        return Stalled("Duplicate", f"spec.username: {user.spec.username!r} is another User's")
+    if not wins(claim_of(user, user.status.claimed, now), seen.rivals):
+        return Stalled("Duplicate", f"spec.username: {user.spec.username!r} is already used by another User; choose another")
     if user.spec.tenant is not None and not seen.tenant_uid:
         return Waiting("TenantNotFound", f"spec.tenant: no Tenant {user.spec.tenant!r}")
     if bound is not None and bound.uid != seen.tenant_uid:
         return Stalled("TenantReplaced", _replaced(user))
-    secret = user.spec.password_secret_ref
-    match seen.password.state:
-        case "Present":
-            return None
-        case "NotLabelled":
-            return Waiting("SecretNotLabelled", f"Secret {secret.name} must carry the label tenantry.dev/credential: user")
-        case "NoKey":
-            return Waiting("SecretKeyMissing", f"Secret {secret.name} has no key {secret.key!r}")
-        case _:
-            return Waiting("SecretNotFound", f"spec.passwordSecretRef: no Secret {secret.name!r} in this namespace")
+    if seen.password.state == "Present":
+        return None
+    return without_secret(seen.password, user.spec.password_secret_ref, "spec.passwordSecretRef", "user")
 
 
 def _replaced(user: User) -> str:

@@ -22,7 +22,7 @@ from tenantry.model.resource import (
 
 
 class UserSpec(Value):
-    """What is declared of a User."""
+    """The declaration of a User."""
 
     model_config = {
         "json_schema_extra": {
@@ -71,7 +71,7 @@ class UserTenant(BoundTenant):
 
 
 class UserStatus(Status):
-    """What is seen of a User."""
+    """The observed state of a User."""
 
     id: str | None = Field(default=None, description="The id in REST.")
     identities: tuple[UserIdentity, ...] = Field(default=(), description="The credentials of the User, as REST shows them.")
@@ -87,6 +87,7 @@ class User(Resource[UserSpec, UserStatus]):
     KIND: ClassVar[str] = "User"
     PLURAL: ClassVar[str] = "users"
     SHORT: ClassVar[str] = "usr"
+    EXPORTED_TO: ClassVar[str] = "20-users"
     FINALIZED: ClassVar[bool] = False
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Username", "string", ".spec.username", 0),
@@ -120,6 +121,10 @@ class User(Resource[UserSpec, UserStatus]):
         bound = self.status.tenant
         held = bound.uid if bound is not None and bound.name == self.spec.tenant else ""
         return self.given_uid or held
+
+    @property
+    def claims(self) -> frozenset[str]:
+        return frozenset({f"User {self.claim}"})
 
     def index_keys(self) -> frozenset[str]:
         keys = {f"claim={self.claim}"}

@@ -6,78 +6,26 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tenantry.adapters.blobs import Check, FolderBlobs
 from tenantry.adapters.blobs_http import RemoteBlobs
 from tenantry.adapters.fetching.downloads import Downloads
 from tenantry.adapters.fetching.fetcher import FetchLimits, PackageFetcher
 from tenantry.adapters.fetching.room import Room
-from tenantry.engine.outbound import Rules
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt
-from tests.contract.test_packages import BYTES, SHA256, check, served
+from tenantry.rest.outbound import Rules
 from tests.scenario.package_host import Answer, PackageHost, cut, endless, held, redirect, whole
 from tests.scenario.serving import serving
+from tests.support.fetching import CRM, FILE, LARGEST, LOOPBACK, Fetched, fetching
+from tests.support.patience import DEADLINE_S
+from tests.support.served_packages import BYTES, SHA256, check, served
 
-LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
-LARGEST = 64 * 1024
-FILE = "/crm.tapp"
-CRM = Ref("Package", "tenant-acme", "crm")
 BAD = b"bad: it is no package"
-
-
-@dataclass
-class Fetched:
-    """A fetcher over a folder, and the host that it fetches from."""
-
-    url: str
-    host: PackageHost
-    folder: FolderBlobs
-    fetcher: PackageFetcher
-    ended: asyncio.Queue[Ref] = field(default_factory=asyncio.Queue)
-
-    async def begin(self, url: str = "", package: Ref = CRM, tenant: str = "acme", sha256: str = SHA256) -> None:
-        await self.fetcher.begin(package, tenant, sha256, url or f"{self.url}{FILE}")
-
-    async def comes_to(self, url: str = "", sha256: str = SHA256) -> str:
-        """What one fetch comes to: a verdict's kind and reason, `Stored` when all went well."""
-        await self.begin(url, sha256=sha256)
-        await self.over()
-        if await self.folder.inspect("acme", sha256) is not None:
-            return "Stored"
-        with pytest.raises(Halt) as halted:
-            await self.begin(url, sha256=sha256)
-        self.told = halted.value.verdict.message
-        return f"{type(halted.value.verdict).__name__} {halted.value.verdict.reason}"
-
-    async def over(self) -> Ref:
-        async with asyncio.timeout(10):
-            return await self.ended.get()
-
-    @property
-    def left(self) -> list[str]:
-        return [path.name for path in self.folder.incoming.iterdir()]
-
-
-@asynccontextmanager
-async def fetching(
-    tmp_path: Path, rules: Rules = LOOPBACK, time_s: float = 10.0, check: Check = check, at_once: int = 4
-) -> AsyncIterator[Fetched]:
-    host, folder = PackageHost(), FolderBlobs(tmp_path / "packages", check)
-    async with serving(host.http) as url:
-        limits = FetchLimits(LARGEST, time_s, at_once)
-        ended: asyncio.Queue[Ref] = asyncio.Queue()
-        fetcher = PackageFetcher(folder, folder.incoming, Downloads(rules), limits, ended.put_nowait)
-        yield Fetched(url, host, folder, fetcher, ended)
-        await fetcher.aclose()
 
 
 @pytest.fixture
@@ -87,7 +35,7 @@ async def fetched(tmp_path: Path) -> AsyncIterator[Fetched]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while not holds():  # noqa: ASYNC110 - the host sets no event
             await asyncio.sleep(0.01)
 
@@ -223,7 +171,7 @@ async def test_who_cancels_goes_on_once_nothing_is_stored_any_more(tmp_path: Pat
 
     def slow_check(path: Path) -> PackageFacts:
         checking.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(DEADLINE_S)
         return check(path)
 
     async with fetching(tmp_path, check=slow_check) as fetched:
@@ -258,7 +206,7 @@ async def test_a_fetch_without_room_is_made_once_there_is_some(tmp_path: Path) -
     def slow_check(path: Path) -> PackageFacts:
         if path.stat().st_size == LARGEST:
             checking.set()
-            assert goes_on.wait(10)
+            assert goes_on.wait(DEADLINE_S)
         return check(path)
 
     big = b"x" * LARGEST
@@ -281,7 +229,7 @@ async def test_what_the_operator_of_a_cluster_fetches_the_api_checks_and_keeps(t
     remote, host = RemoteBlobs("http://api", keys, scratch, httpx.ASGITransport(app=app)), PackageHost()
     ended: asyncio.Queue[Ref] = asyncio.Queue()
     fetcher = PackageFetcher(remote, scratch, Downloads(LOOPBACK), FetchLimits(LARGEST, 10.0, at_once=4), ended.put_nowait)
-    async with serving(host.http) as url, asyncio.timeout(10):
+    async with serving(host.http) as url, asyncio.timeout(DEADLINE_S):
         host.answers["/good"], host.answers["/bad"] = [whole(BYTES)], [whole(BAD)]
         await fetcher.begin(CRM, "acme", SHA256, f"{url}/good")
         await ended.get()

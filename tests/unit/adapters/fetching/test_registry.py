@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tenantry.adapters.fetching.registry import PACKAGE
-from tests.contract.test_packages import BYTES, SHA256
 from tests.scenario.package_host import PackageHost, whole
-from tests.scenario.registry import Registry, digest_of
+from tests.scenario.packages.registry import Registry, digest_of
 from tests.scenario.serving import serving
-from tests.unit.adapters.fetching.test_fetcher import Fetched, fetching
+from tests.support.fetching import Fetched, fetching
+from tests.support.served_packages import BYTES, SHA256
 
 TEAM = "team/crm"
 

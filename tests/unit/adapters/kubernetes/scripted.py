@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that answers what it is told, one answer a request."""
+"""An HTTP server on loopback with scripted answers, one a request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tenantry.adapters.kubernetes.client import Client
-from tenantry.adapters.kubernetes.credentials import Access, Credentials
+from tenantry.adapters.kubernetes.client.credentials import Credentials, ServerAccess
+from tenantry.adapters.kubernetes.client.http import Client
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Lost(Say):
 
 def refused(status: int, reason: str = "", retry_after: int | None = None, **rest: Any) -> Say:
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    return Say(status, {"kind": "Status", "code": status, "reason": reason, "message": reason, **rest}, headers)
+    return Say(status, {"kind": "Status", "code": status, "reason": reason, "message": reason} | rest, headers)
 
 
 def told(*changes: dict[str, Any], cut: bool = False) -> Say:
@@ -46,7 +46,7 @@ def told(*changes: dict[str, Any], cut: bool = False) -> Say:
 
 @dataclass
 class Server:
-    """What was asked of it so far; `script` is what it answers next. The last answer is repeated."""
+    """The requests so far; `script` holds the next answers. The last answer is repeated."""
 
     script: list[Say]
     url: str = ""
@@ -100,8 +100,8 @@ async def client_of(url: str, tokens: Sequence[str] = ("one",)) -> AsyncIterator
     """tokens: what reading the credentials gives, one after the other; the last again and again."""
     left = list(tokens)
 
-    def read() -> Access:
-        return Access(url, f"Bearer {left.pop(0) if len(left) > 1 else left[0]}")
+    def read() -> ServerAccess:
+        return ServerAccess(url, f"Bearer {left.pop(0) if len(left) > 1 else left[0]}")
 
     client = Client(Credentials(read, pause=0.0))
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.model.verdicts import Expired
+from tests.support.patience import DEADLINE_S
 from tests.unit.adapters.kubernetes.scripted import Say, client_of, refused, serving, told
 
 
@@ -27,7 +28,7 @@ def page(*items: dict[str, Any], following: str = "") -> Say:
 
 async def followed(feed: KubernetesFeed, count: int, version: str = "1") -> list[tuple[str, str]]:
     seen = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         async for event in feed.watch("Tenant", version):
             seen.append((event.type, event.document["metadata"]["name"]))
             if len(seen) == count:

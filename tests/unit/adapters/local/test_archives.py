@@ -15,13 +15,20 @@ import orjson
 import pytest
 import yaml
 
-from tenantry.adapters.local.archives import Backup, read, unpack, write
+from tenantry.adapters.local.archives import write as write_packed
 from tenantry.adapters.local.members import MemberWriter, scratch_folder
-from tenantry.model.facts import EngineRef
+from tenantry.adapters.local.reading import Checked, read, unpack
+from tenantry.model.facts import Backup, EngineRef
 from tenantry.model.verdicts import Halt, Invalid
+from tests.scenario.archives import packing, taken
+from tests.support.patience import DEADLINE_S
 
 ENVIRONMENT = {"kind": "Environment", "metadata": {"name": "dev", "namespace": "tenant-acme"}, "spec": {"region": "eu"}}
 BACKUP = Backup(EngineRef("tenant-acme", "dev", "e1"), datetime(2026, 1, 2, tzinfo=UTC), (ENVIRONMENT,))
+
+
+def write(backup: Backup, folder: Path, target: Path) -> None:
+    write_packed(backup, folder, target, packing())
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_written_is_read_and_unpacked(folder: Path, tmp_path: Path) -> None:
     write(BACKUP, folder, tmp_path / "dev.tar")
     assert read(tmp_path / "dev.tar") == BACKUP
-    unpack(tmp_path / "dev.tar", tmp_path / "out")
+    unpack(taken(tmp_path / "dev.tar"), tmp_path / "out")
     assert [path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.*")] == ["packages/a.tapp"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dev.tar", "engine", "out"]
 
@@ -47,7 +54,7 @@ def test_an_app_s_own_files_are_kept_whatever_their_names(folder: Path, tmp_path
     (folder / content).parent.mkdir(parents=True)
     (folder / content).write_bytes(b"SQLite format 3\x00, or so it says")
     write(BACKUP, folder, tmp_path / "dev.tar")
-    unpack(tmp_path / "dev.tar", tmp_path / "out")
+    unpack(taken(tmp_path / "dev.tar"), tmp_path / "out")
     assert (tmp_path / "out" / content).read_bytes() == (folder / content).read_bytes()
 
 
@@ -57,7 +64,7 @@ def test_a_copy_of_a_database_that_is_written_all_the_time_is_one_moment_of_it(f
     began, ended = threading.Event(), threading.Event()
 
     def pairs() -> None:
-        with closing(sqlite3.connect(folder / "data.db", timeout=10)) as database:
+        with closing(sqlite3.connect(folder / "data.db", timeout=DEADLINE_S)) as database:
             while not ended.is_set():
                 with database:
                     database.execute("INSERT INTO a VALUES (1)")
@@ -67,14 +74,14 @@ def test_a_copy_of_a_database_that_is_written_all_the_time_is_one_moment_of_it(f
     writer = threading.Thread(target=pairs)
     writer.start()
     try:
-        assert began.wait(10)
+        assert began.wait(DEADLINE_S)
         for number in range(5):
             write(BACKUP, folder, tmp_path / f"{number}.tar")
     finally:
         ended.set()
         writer.join()
     for number in range(5):
-        unpack(tmp_path / f"{number}.tar", tmp_path / str(number))
+        unpack(taken(tmp_path / f"{number}.tar"), tmp_path / str(number))
         with closing(sqlite3.connect(tmp_path / str(number) / "data.db")) as copy:
             assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             (in_a,), (in_b,) = (copy.execute(f"SELECT count(*) FROM {table}").fetchone() for table in "ab")
@@ -92,7 +99,7 @@ def test_a_file_that_goes_again_and_again_ends_the_backup_and_leaves_nothing(
         whole(writer, path, name)
 
     monkeypatch.setattr(MemberWriter, "file", losing)
-    with pytest.raises(Halt, match="change all the time"):
+    with pytest.raises(Halt, match="keep changing"):
         write(BACKUP, folder, tmp_path / "dev.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["engine"]
 
@@ -113,11 +120,11 @@ def about(**changed: object) -> bytes:
 
 RESOURCES = yaml.safe_dump(ENVIRONMENT).encode()
 BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
-    "another format": ({"backup.json": about(format=3), "resources.yaml": RESOURCES}, "format 3 is not known"),
+    "another format": ({"backup.json": about(format=4), "resources.yaml": RESOURCES}, "format 4 is not known"),
     "no declarations": ({"backup.json": about()}, "resources.yaml"),
-    "no time": ({"backup.json": about(takenAt="soon"), "resources.yaml": RESOURCES}, "is no backup: Invalid isoformat"),
-    "no JSON": ({"backup.json": b"{", "resources.yaml": RESOURCES}, "is no backup"),
-    "no YAML": ({"backup.json": about(), "resources.yaml": b"{"}, "is no backup"),
+    "no time": ({"backup.json": about(takenAt="soon"), "resources.yaml": RESOURCES}, "is not a backup: Invalid isoformat"),
+    "no JSON": ({"backup.json": b"{", "resources.yaml": RESOURCES}, "is not a backup"),
+    "no YAML": ({"backup.json": about(), "resources.yaml": b"{"}, "is not a backup"),
     "nothing declared": ({"backup.json": about(), "resources.yaml": b""}, "must hold an Environment"),
     "another kind": ({"backup.json": about(), "resources.yaml": RESOURCES + b"---\nkind: User\n"}, "must hold an Environment"),
 }
@@ -150,8 +157,8 @@ def test_what_has_no_place_in_an_engine_s_folder_is_not_unpacked(
     tmp_path: Path, fill: Callable[[tarfile.TarFile], object]
 ) -> None:
     path = archive(tmp_path, fill)
-    with pytest.raises(Invalid, match="has no place in a backup"):
-        unpack(path, tmp_path / "out")
+    with pytest.raises(Invalid, match="does not belong in a backup"):
+        unpack(Checked(path, {}, None), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -11,23 +11,24 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 
 from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.data_loss.survey import DataSurvey
+from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting, OpenEngine
 from tenantry.engine.access import Served
-from tenantry.model.facts import EngineRef, EngineSpec
-from tenantry.model.resource import Document, Ref
+from tenantry.model.facts import EngineRef
+from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt
+from tenantry.ports import Secrets
+from tests.support.local_engines import REF, SECRET, SPEC
 from tests.unit.rest.engine_double import EngineDouble
-
-SECRET = Ref("Secret", "tenant-acme", "dev-admin")
-REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev")
-SPEC = EngineSpec(REF, "eu", "Local")
 
 
 def declared(ref: EngineRef) -> tuple[Document, ...]:
@@ -45,10 +46,20 @@ class Local:
         self.state = state
         self.opened: list[str] = []
         self.closed: list[str] = []
+        self.ended: list[str] = []
         self.folders = EngineFolders(state)
         self.hosting = LocalHosting(self.folders, self.open, 1 << 20, capacity)
         backups = Backups(state, self.folders, declared)
-        self.deployer = LocalDeployer(self.folders, backups, "http://host:8080/", self.hosting.closed)
+        databases = Databases(cast(Secrets, object()))
+        self.deployer = LocalDeployer(
+            self.folders,
+            backups,
+            "http://host:8080/",
+            self.hosting.closed,
+            databases,
+            self.hosting.try_open,
+            DataSurvey(self.folders, self.hosting),
+        )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.hosting), base_url="http://host:8080")
 
     async def open(self, record: EngineRecord, folder: Path) -> OpenEngine:
@@ -58,7 +69,7 @@ class Local:
         async def close() -> None:
             self.closed.append(id_)
 
-        return OpenEngine(Served(EngineDouble(folder), folder / "token.jwk", id_), close)
+        return OpenEngine(Served(EngineDouble(folder), folder / "token.jwk", id_), close, lambda: self.ended.append(id_))
 
     async def status(self, path: str) -> int:
         return (await self.client.get(path)).status_code
@@ -94,7 +105,8 @@ async def test_any_other_path_is_404_with_an_error_body(local: Local, path: str)
 async def test_redirects_and_docs_stay_below_the_engines_own_path(local: Local) -> None:
     await local.deployer.deploy(SPEC, SECRET)
     assert (await local.client.get("/e/acme/dev/apps/shop")).headers["location"] == "/e/acme/dev/apps/shop/"
-    assert "/e/acme/dev/openapi.json" in (await local.client.get("/e/acme/dev/docs")).text
+    assert "/e/acme/dev/openapi.json" in (await local.client.get("/e/acme/dev/docs/api/")).text
+    assert (await local.client.get("/e/acme/dev/docs/api")).headers["location"] == "/e/acme/dev/docs/api/"
 
 
 async def test_deploy_twice_keeps_the_engine_and_a_new_slug_moves_it(local: Local) -> None:
@@ -117,6 +129,44 @@ async def test_a_slug_that_passes_to_another_environment_serves_that_one(local: 
     await local.deployer.deploy(replace(SPEC, ref=replace(REF, slug="old")), SECRET)
     assert await local.status("/e/acme/dev/healthz") == 200
     assert local.opened == ["e2"]
+
+
+async def test_a_host_that_is_withdrawn_leads_nowhere_until_the_engine_is_deployed_again(local: Local, tmp_path: Path) -> None:
+    await local.deployer.deploy(SPEC, SECRET)
+    assert await local.status("/e/acme/dev/healthz") == 200
+    (local.folders.folder("e1") / "rows").write_text("kept")
+    for _ in range(2):
+        await local.deployer.withdraw(REF)
+    facts = await local.deployer.engine(REF)
+    assert facts is not None
+    assert (facts.route, facts.spec, facts.missing, local.ended) == (None, None, "", ["e1"])
+    assert await local.status("/e/acme/dev/healthz") == 404
+    assert EngineFolders(tmp_path).route("acme", "dev") is None, "also after a restart"
+    await local.deployer.deploy(SPEC, SECRET)
+    facts = await local.deployer.engine(REF)
+    assert facts is not None
+    assert (facts.route, facts.spec) == (("dev", "acme"), SPEC)
+    assert await local.status("/e/acme/dev/healthz") == 200
+    assert (local.folders.folder("e1") / "rows").read_text() == "kept"
+
+
+@pytest.mark.parametrize("loser", ["e1", "e2"])
+async def test_of_two_engines_at_one_path_the_other_serves_once_one_is_withdrawn(local: Local, loser: str) -> None:
+    refs = {"e1": REF, "e2": EngineRef("tenant-acme", "next", "e2", "acme", "dev")}
+    for ref in refs.values():
+        await local.deployer.deploy(replace(SPEC, ref=ref), SECRET)
+    await local.deployer.deploy(replace(SPEC, size="large"), SECRET)  # an edit takes nothing from the one that came last
+    assert await local.status("/e/acme/dev/healthz") == 200
+    await local.deployer.withdraw(refs[loser])
+    assert await local.status("/e/acme/dev/healthz") == 200
+    assert local.opened == (["e2"] if loser == "e1" else ["e2", "e1"])
+    await local.deployer.undeploy(refs[loser])
+    assert await local.status("/e/acme/dev/healthz") == 200
+
+
+async def test_no_host_is_withdrawn_from_an_engine_that_is_not_there(local: Local) -> None:
+    await local.deployer.withdraw(REF)
+    assert await local.deployer.engine(REF) is None
 
 
 @pytest.mark.parametrize(
@@ -176,8 +226,9 @@ import sys, threading, time
 from datetime import UTC, datetime
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
-from tests.unit.adapters.local.test_local import SECRET, SPEC
+from tests.support.local_engines import SECRET, SPEC
 
 def write_until_closed(folders):
     with suppress(OSError):
@@ -208,7 +259,7 @@ async def test_undeploy_leaves_nothing_and_may_come_twice(local: Local, tmp_path
     await local.deployer.undeploy(REF)
     assert await local.deployer.engine(REF) is None
     assert await local.status("/e/acme/dev/healthz") == 404
-    assert local.closed == ["e1"]
+    assert local.closed == local.ended == ["e1"]
     assert files(tmp_path) == []
 
 
@@ -235,8 +286,8 @@ async def test_an_engine_deleted_by_hand_is_missing(local: Local) -> None:
     folder.rmdir()
     facts = await local.deployer.engine(REF)
     assert facts is not None
-    assert (facts.status, facts.missing) == ("FAILED", f"{folder} is not there")
-    assert await local.status("/e/acme/dev/healthz") == 500
+    assert (facts.status, facts.missing) == ("FAILED", f"{folder} is missing")
+    assert await local.status("/e/acme/dev/healthz") == 503
     assert not folder.exists()
     await local.deployer.deploy(SPEC, SECRET)
     facts = await local.deployer.engine(REF)
@@ -275,6 +326,7 @@ async def test_a_snapshot_holds_the_files_and_a_whole_database_that_is_being_wri
             "engine/data.db",
             "engine/packages/a.tapp",
             "manifest.json",
+            "manifest.sig",
             "resources.yaml",
         ]
     with closing(sqlite3.connect(tmp_path / "out" / "engine" / "data.db")) as copy:

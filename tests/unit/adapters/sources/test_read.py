@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.sources import read as reading
-from tenantry.adapters.sources.read import Lines, Raw, Unreadable, read
+from tenantry.adapters.sources.read import Raw, Unreadable, read
+from tenantry.packages.yaml_text import Lines
 
 
 def value(text: str) -> Any:
@@ -49,20 +50,20 @@ def test_a_key_is_always_a_string(key: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        pytest.param("a: 1\nb: 2\na: 3\n", 3, "the key 'a' stands here twice", id="duplicate key"),
-        pytest.param("a:\n  1: x\n  '1': y\n", 3, "the key '1' stands here twice", id="duplicate key after conversion"),
+        pytest.param("a: 1\nb: 2\na: 3\n", 3, "the key 'a' appears twice", id="duplicate key"),
+        pytest.param("a:\n  1: x\n  '1': y\n", 3, "the key '1' appears twice", id="duplicate key after conversion"),
         pytest.param("x: 1\na: !!python/object:os.system x\n", 2, "tag", id="tag on a scalar"),
         pytest.param("a: !!map {}\n", 1, "tag", id="tag on a mapping"),
-        pytest.param("a: *b\n", 1, "names nothing", id="unknown alias"),
-        pytest.param("a: &a\n  b: *a\n", 2, "names nothing", id="alias of itself"),
-        pytest.param("a: .inf\n", 1, "no JSON number", id="infinity"),
+        pytest.param("a: *b\n", 1, "no anchor before it", id="unknown alias"),
+        pytest.param("a: &a\n  b: *a\n", 2, "no anchor before it", id="alias of itself"),
+        pytest.param("a: .inf\n", 1, "not a JSON number", id="infinity"),
         pytest.param("a: 1e999\n", 1, "too large", id="a float out of range"),
         pytest.param("a: [1\nb: 2\n", 2, "", id="unclosed bracket"),
-        pytest.param("a: b: c\n", 1, "mapping values are not allowed", id="two colons"),
-        pytest.param("\ta: b\n", 1, "cannot start any token", id="tab"),
+        pytest.param("a: b: c\n", 1, "is not allowed here; check the indentation", id="two colons"),
+        pytest.param("\ta: b\n", 1, "use spaces", id="tab"),
         pytest.param("? [a]\n: b\n", 1, "key", id="a list as key"),
         pytest.param("~: b\n", 1, "key", id="null as key"),
-        pytest.param("<<: 1\n", 1, "merges mappings", id="merge of a number"),
+        pytest.param("<<: 1\n", 1, "merges only mappings", id="merge of a number"),
         pytest.param("a: 'b\n", 2, "end of stream", id="unclosed quote"),
         pytest.param(b"a: b\nc: \xff\n", 2, "UTF-8", id="not UTF-8"),
         pytest.param(b"a: \x01\n", 1, "control characters", id="control character"),

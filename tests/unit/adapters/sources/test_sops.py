@@ -15,8 +15,8 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.sops import Sops
 from tenantry.kinds.admission import Admission
 from tenantry.model.tree import Tree
-from tests.scenario.sealing import KeyPair, sealed
-from tests.unit.adapters.sources.test_directory import StoredPackages
+from tests.scenario.git.sealing import KeyPair, sealed
+from tests.support.source_folders import StoredPackages
 
 ADMISSION = Admission()
 KEY, OTHER = KeyPair(), KeyPair()
@@ -61,7 +61,7 @@ async def test_objects_beside_the_secrets_are_read_too_and_covered_by_the_mac(tm
     changed = text.replace(f"displayName: {CLEAR}", "displayName: other")
     assert changed != text
     (problem,) = (await read(tmp_path, changed, keys)).problems
-    assert str(problem).endswith("sops.mac: does not hold: the file was changed after it was encrypted; encrypt it again")
+    assert str(problem).endswith("sops.mac: does not match: the file was changed after it was encrypted; encrypt it again")
 
 
 def swapped(text: str) -> str:
@@ -75,13 +75,13 @@ CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "a value of another place": (swapped, "stringData.password: cannot be decrypted"),
     "a value in clear instead": (
         lambda text: re.sub(r"other: ENC\[[^\]]*\]", "other: plain", text),
-        "sops.mac: does not hold",
+        "sops.mac: does not match",
     ),
-    "a value left out": (lambda text: re.sub(r"  other: ENC\[[^\]]*\]\n", "", text), "sops.mac: does not hold"),
-    "another name": (lambda text: text.replace("name: ann", "name: bob"), "sops.mac: does not hold"),
+    "a value left out": (lambda text: re.sub(r"  other: ENC\[[^\]]*\]\n", "", text), "sops.mac: does not match"),
+    "another name": (lambda text: text.replace("name: ann", "name: bob"), "sops.mac: does not match"),
     "another time": (lambda text: text.replace("T10:00", "T10:01"), "sops.mac: cannot be decrypted"),
-    "no mac": (lambda text: text.replace("  mac: ", "  cam: "), "sops: is no metadata of SOPS"),
-    "metadata that is none": (lambda text: f"{text.partition('sops:')[0]}sops: yes\n", "sops: is no metadata of SOPS"),
+    "no mac": (lambda text: text.replace("  mac: ", "  cam: "), "sops: is not metadata of SOPS"),
+    "metadata that is none": (lambda text: f"{text.partition('sops:')[0]}sops: yes\n", "sops: is not metadata of SOPS"),
     "no metadata": (
         lambda text: text.partition("sops:")[0],
         "stringData.password: is encrypted, and the document's `sops` is missing",
@@ -117,7 +117,7 @@ async def test_a_file_that_was_changed_is_refused_and_tells_no_value(
 KEY_FILES: dict[str, tuple[Callable[[Path], Path | None], str]] = {
     "none": (
         lambda folder: None,
-        f"the file is encrypted for {KEY.recipient}; name the file with its key by TENANTRY_SOPS__AGE_KEY_FILE",
+        f"the file is encrypted for {KEY.recipient}; set TENANTRY_SOPS__AGE_KEY_FILE",
     ),
     "another": (lambda folder: OTHER.write(folder / "keys.txt"), "no key of "),
     "absent": (lambda folder: folder / "nowhere.txt", "cannot be read: No such file or directory"),
@@ -143,7 +143,7 @@ def misspelt(keys: Path) -> Path:
 
 async def test_a_line_of_the_key_file_that_is_no_key_is_named_by_its_number_alone(tmp_path: Path, misspelt: Path) -> None:
     (problem,) = (await read(tmp_path, sealed([secret()], KEY), misspelt)).problems
-    assert problem.problem.reason == f"line 2 of the key file {misspelt} is no AGE-SECRET-KEY"
+    assert problem.problem.reason == f"line 2 of the key file {misspelt} is not an AGE-SECRET-KEY"
 
 
 async def test_what_people_see_stays_in_clear_in_the_repository(tmp_path: Path, keys: Path) -> None:
@@ -154,7 +154,7 @@ async def test_what_people_see_stays_in_clear_in_the_repository(tmp_path: Path, 
     ):
         (problem,) = (await read(tmp_path, sealed(documents, KEY, regex=regex), keys)).problems
         assert problem.problem.field == field
-        assert "only data and stringData of Secrets are" in problem.problem.reason
+        assert "only data and stringData of Secrets may be" in problem.problem.reason
         assert CLEAR not in str(problem)
 
 

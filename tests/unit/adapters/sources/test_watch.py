@@ -1,20 +1,20 @@
-"""A directory's edits are told, and so is that time has passed."""
+"""A directory's edits are noticed, and so is the passing of time."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 from tenantry.adapters.sources.watch import changes
-
-DEADLINE = 10
+from tests.support.patience import DEADLINE_S
 
 
 async def test_an_edit_is_told(tmp_path: Path) -> None:
     stop = asyncio.Event()
     watched = changes(tmp_path, stop, debounce_ms=50)
     told = asyncio.create_task(anext(watched))
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(DEADLINE_S):
         number = 0
         while not told.done():
             number += 1
@@ -24,8 +24,28 @@ async def test_an_edit_is_told(tmp_path: Path) -> None:
     await watched.aclose()
 
 
+async def test_an_edit_between_the_reading_and_the_start_of_the_watch_is_told(tmp_path: Path) -> None:
+    read_at = time.time()
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "a.yaml").write_text("a: 1")
+    watched = changes(tmp_path, asyncio.Event(), lambda: read_at)
+    async with asyncio.timeout(DEADLINE_S):
+        await anext(watched)
+    await watched.aclose()
+
+
+async def test_what_was_there_before_the_reading_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: 1")
+    watched = changes(tmp_path, asyncio.Event(), lambda: time.time() + 60)
+    told = asyncio.ensure_future(anext(watched))
+    done, _ = await asyncio.wait({told}, timeout=0.5)
+    assert not done
+    told.cancel()
+    await asyncio.wait({told})
+
+
 async def test_without_an_edit_time_is_told(tmp_path: Path) -> None:
     stop = asyncio.Event()
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(DEADLINE_S):
         async for _ in changes(tmp_path, stop, resync_s=0.05):
             stop.set()

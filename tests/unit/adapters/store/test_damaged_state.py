@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.adapters.store.state_folder import StateUnreadable
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.admission import Admission
+from tenantry.model.resource import Ref
 
 GARBAGE = bytes(range(256)) * 64
 
@@ -26,11 +28,27 @@ def replace(path: Path) -> None:
     copy.rename(path)
 
 
+def made_a_folder(path: Path) -> None:
+    path.rename(path.with_suffix(".moved"))
+    path.mkdir()
+
+
 HARMS: dict[str, Callable[[Path], object]] = {
     "removed": Path.unlink,
     "the whole folder removed": lambda path: shutil.rmtree(path.parent),
     "replaced": replace,
     "overwritten": lambda path: path.write_bytes(GARBAGE),
+    "emptied": lambda path: os.truncate(path, 0),
+    "a folder in its place": made_a_folder,
+}
+STOPPED: dict[str, Callable[[Path], object]] = {
+    "overwritten": lambda path: path.write_bytes(GARBAGE),
+    "overwritten behind its header": lambda path: path.write_bytes(path.read_bytes()[:4096] + GARBAGE),
+    "cut in the middle": lambda path: os.truncate(path, path.stat().st_size // 2 + 100),
+    "cut within its header": lambda path: os.truncate(path, 50),
+    "emptied": lambda path: os.truncate(path, 0),
+    "a folder in its place": made_a_folder,
+    "a link to nothing in its place": lambda path: (path.unlink(), path.symlink_to("nothing")),
 }
 
 
@@ -40,8 +58,10 @@ async def test_no_write_is_acknowledged_once_the_running_state_is_harmed(tmp_pat
     try:
         await store.create(tenant("before"))
         harm(tmp_path / "state" / "state.db")
-        with pytest.raises(StateUnreadable, match=r"state\.db was .*put it back from a copy"):
+        with pytest.raises(StateUnreadable, match=r"state\.db was .*put the file back from a copy"):
             await store.create(tenant("after"))
+        with pytest.raises(StateUnreadable, match=r"state\.db was .*put the file back from a copy"):
+            await store.get(Ref("Tenant", "", "before"))
     finally:
         await store.close()
 
@@ -59,6 +79,23 @@ async def test_a_state_that_is_missing_beside_engines_is_refused_until_they_are_
     assert not (tmp_path / "state.db").exists()
     (tmp_path / "engines").rename(tmp_path / "old")
     await opened(tmp_path)
+
+
+@pytest.mark.parametrize("harm", STOPPED.values(), ids=STOPPED)
+async def test_a_state_that_is_damaged_is_refused_at_the_start_and_left_as_it_is(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    await opened(tmp_path)
+    harm(tmp_path / "state.db")
+    for _ in range(2):
+        with pytest.raises(StateUnreadable, match=r"state\.db (is|was) .*back from a copy"):
+            await opened(tmp_path)
+
+
+async def test_a_start_that_was_killed_before_its_first_write_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "state.db").touch()
+    await opened(tmp_path)
+    assert (tmp_path / "state.db").stat().st_size
 
 
 @pytest.mark.parametrize("pattern", ["state.db", "keys/*.jwk", "engines/engines.db"])

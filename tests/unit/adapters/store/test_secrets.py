@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.adapters.store.secrets import StoreSecrets
-from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
+from tenantry.adapters.store.secrets import Remedy, StoreSecrets, by_kubectl, by_tenantry
+from tenantry.kinds.credentials import without_secret
+from tenantry.model.resource import CREDENTIAL_LABEL, SYSTEM_NAMESPACE, Document, Ref, SecretKeyRef
 from tenantry.model.verdicts import Halt, NotFound, Waiting
 from tests.unit.adapters.store.documents import ADMISSION, namespace, secret
 
@@ -17,10 +18,10 @@ HASH = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$aGFzaA"
 class Kit:
     """A store, and secrets that peek at what it returned last."""
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: Remedy = by_tenantry) -> None:
         self.store = MemoryStore(ADMISSION)
         self.seen: dict[Ref, Document] = {}
-        self.secrets = StoreSecrets(self.store, self.seen.get, KEY)
+        self.secrets = StoreSecrets(self.store, self.seen.get, KEY, remedy)
 
     async def put(self, document: dict[str, Any]) -> Ref:
         created = await self.store.create(document)
@@ -52,6 +53,32 @@ async def test_what_cannot_be_used_is_told_by_its_state_and_waited_for(
         await kit.secrets.reveal(SYSTEM_NAMESPACE, name, key, for_kind)
     assert isinstance(halt.value.verdict, Waiting)
     assert halt.value.verdict.reason == reason
+
+
+REMEDIES = {
+    ("Missing", by_tenantry): "run `tenantry secret set tenant-acme/ada password=- --for identity`",
+    (
+        "Missing",
+        by_kubectl,
+    ): "run `kubectl create secret generic ada -n tenant-acme --from-file=password=FILE`, then"
+    " `kubectl label secret ada -n tenant-acme tenantry.dev/credential=identity`",
+    ("NoKey", by_kubectl): "add it with `kubectl edit secret ada -n tenant-acme`",
+    ("NotLabelled", by_kubectl): "run `kubectl label secret ada -n tenant-acme tenantry.dev/credential=identity`",
+}
+
+
+@pytest.mark.parametrize(("state", "remedy"), REMEDIES)
+def test_a_missing_secret_names_the_command_of_its_host(state: str, remedy: Remedy) -> None:
+    kit = Kit(remedy)
+    if state != "Missing":
+        labels = {CREDENTIAL_LABEL: "identity" if state == "NoKey" else "user"}
+        kit.seen[Ref("Secret", "tenant-acme", "ada")] = {"metadata": {"labels": labels}, "data": {}}
+
+    facts = kit.secrets.look("tenant-acme", "ada", "password", "identity")
+
+    assert facts.remedy == REMEDIES[state, remedy]
+    secret_ref = SecretKeyRef(name="ada", key="password")
+    assert without_secret(facts, secret_ref, "spec.passwordSecretRef", "identity").message.endswith(REMEDIES[state, remedy])
 
 
 async def test_a_labelled_secret_is_revealed_with_the_fingerprint_that_look_tells(kit: Kit) -> None:

@@ -56,7 +56,7 @@ async def test_versions_go_on_after_a_restart_even_when_all_is_deleted(tmp_path:
 
 
 async def test_every_acknowledged_write_survives_sigkill(tmp_path: Path) -> None:
-    """Five real kills of one state folder; what the killed process was told is stored is stored, whole."""
+    """Five real kills of one state folder; each write that was acknowledged to the killed process is stored, whole."""
     acknowledged: list[str] = []
     for run, after in enumerate((1, 7, 40, 3, 90)):
         acknowledged += await asyncio.to_thread(killed_after, tmp_path, str(run), after)
@@ -72,7 +72,7 @@ async def test_every_acknowledged_write_survives_sigkill(tmp_path: Path) -> None
 
 
 def killed_after(folder: Path, run: str, acknowledgements: int) -> list[str]:
-    """What a writer had been told when it was killed."""
+    """The acknowledged writes of a writer at the time when it was killed."""
     script = Path(__file__).with_name("killed_writer.py")
     environ = {**os.environ, "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}"}
     command = [sys.executable, str(script), str(folder), run]
@@ -236,8 +236,8 @@ async def test_a_lost_key_is_named(tmp_path: Path, store: SqliteStore) -> None:
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        pytest.param(b"k" * 32, "not the one", id="a foreign key"),
-        pytest.param(b"short", "is no key", id="a truncated key"),
+        pytest.param(b"k" * 32, "sealed with another key file", id="a foreign key"),
+        pytest.param(b"short", "is not a key", id="a truncated key"),
     ],
 )
 async def test_a_wrong_key_is_refused(tmp_path: Path, store: SqliteStore, key: bytes, reason: str) -> None:

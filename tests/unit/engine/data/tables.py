@@ -1,4 +1,4 @@
-"""One table with a column of every type, in a SQLite database of its own."""
+"""One table with a column of every type, in a database of its own: SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tenantry.engine.data.exposure import Exposure
 from tenantry.engine.data.rows import Rows
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
-from tenantry.engine.packages.manifest import Manifest, parse_manifest
+from tenantry.packages.manifest import Manifest, parse_manifest
+from tests.scenario.postgres import database_url, server
+
+__all__ = ["server"]
 
 MANIFEST: Manifest = parse_manifest(b"""
 apiVersion: tenantry.dev/app/v1
@@ -51,3 +56,10 @@ class Things:
         """Its rows, to read and to write."""
         with self.database.writing() as connection:
             yield Rows(connection, EXPOSURE, THINGS)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def things(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Things]:
+    one = Things(tmp_path, database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None)
+    yield one
+    one.database.close()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,11 +15,11 @@ from hypothesis import strategies as st
 
 from tenantry.engine.data.filters import _glob, _like_pattern, operators_of, split_list
 from tenantry.engine.data.query import parse_query
+from tenantry.engine.data.writing.given import in_array
 from tenantry.model.verdicts import Invalid
-from tests.scenario.postgres import database_url, server
-from tests.unit.engine.data.tables import THINGS, Things
+from tests.unit.engine.data.tables import THINGS, Things, server, things
 
-__all__ = ["server"]
+__all__ = ["server", "things"]
 COLUMNS = [*THINGS.columns, "nope", "and", "or", "not.or", "select", "order", "limit", "continue"]
 OPERATORS = ["eq", "neq", "gt", "gte", "lt", "lte", "in", "is", "like", "ilike", "fts", ""]
 VALUES = [
@@ -73,13 +71,6 @@ ORDERS = st.lists(TERM, max_size=3, unique_by=lambda term: term.partition(".")[0
 EACH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def things(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Things]:
-    one = Things(tmp_path, database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None)
-    yield one
-    one.database.close()
-
-
 @EACH
 @given(st.lists(PARAMETERS, max_size=3))
 @example([("moment", "in.(9999-12-31T23:59:59-14:00)")])
@@ -87,7 +78,7 @@ def things(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Things]:
 def test_any_query_finds_rows_or_is_refused(things: Things, parameters: list[tuple[str, str]]) -> None:
     with things.rows() as rows:
         try:
-            rows.page(parse_query(THINGS, parameters))
+            rows.reader.page(parse_query(THINGS, parameters))
         except Invalid as refused:
             assert all(problem.field for problem in refused.problems)
 
@@ -99,13 +90,13 @@ def test_pages_of_any_order_hold_every_row_once(things: Things, given_rows: list
         pass
 
     with pytest.raises(UndoneError), things.rows() as rows:
-        rows.insert(given_rows, many=True)
-        whole = orjson.loads(rows.page(parse_query(THINGS, [("order", order)])).json)
+        rows.insert(given_rows, in_array)
+        whole = orjson.loads(rows.reader.page(parse_query(THINGS, [("order", order)])).body)
         paged, after = [], None
         while after != "":
             query = [("order", order), ("limit", str(limit)), *([("continue", after)] if after else [])]
-            page = rows.page(parse_query(THINGS, query))
-            paged += orjson.loads(page.json)
+            page = rows.reader.page(parse_query(THINGS, query))
+            paged += orjson.loads(page.body)
             after = page.after
         assert paged == whole and len(whole) == len(given_rows)
         raise UndoneError
@@ -162,6 +153,6 @@ def test_every_column_type_has_its_operators() -> None:
 
 def test_a_token_tells_the_place_and_not_the_row(things: Things) -> None:
     with things.rows() as rows:
-        rows.insert([{"a": n, "b": "x", "words": "secret"} for n in range(3)], many=True)
-        after = rows.page(parse_query(THINGS, [("limit", "1")])).after
+        rows.insert([{"a": n, "b": "x", "words": "secret"} for n in range(3)], in_array)
+        after = rows.reader.page(parse_query(THINGS, [("limit", "1")])).after
     assert orjson.loads(base64.urlsafe_b64decode(after + "==")) == ["a.asc.nullslast,b.asc.nullslast", ["0", "x"]]

@@ -1,11 +1,11 @@
-"""Which commit of a repository was applied last: kept outside of the repository's copy, which is only a cache."""
+"""The commit that was applied last, by repository. It is kept outside of the repository's copy, which is only a cache."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class Applied(Protocol):
+class AppliedCommit(Protocol):
     """The last commit that was applied with nothing left to approve. Both raise what the store raises."""
 
     async def last(self) -> str:
@@ -15,8 +15,8 @@ class Applied(Protocol):
         """Keep another one."""
 
 
-class Remembered:
-    """Applied in memory. It begins with what the owner of the source recorded."""
+class AppliedCommitInMemory:
+    """AppliedCommit in memory. It begins with what the owner of the source recorded."""
 
     def __init__(self, commit: str = "") -> None:
         self._commit = commit

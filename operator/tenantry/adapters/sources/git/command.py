@@ -21,7 +21,7 @@ MOST_OUTPUT = 64 * 2**20
 MOST_MEMORY = 3 * 2**29
 """Address space of one git process; what it maps counts."""
 LOCAL_S = 60.0
-"""How long a command that asks no remote may take."""
+"""The time that a command without a remote may take."""
 _MOST_ERRORS = 64 * 2**10
 _CHUNK = 2**16
 _PASSED = (
@@ -59,7 +59,7 @@ _EMPTY_WORDS = (
     "Please make sure you have the correct access rights",
     "and the repository exists.",
 )
-"""What git adds whatever ailed ssh."""
+"""The words that git adds to every failure of ssh."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _SECRET = re.compile(r"//[^/@\s]*@")
 
@@ -105,11 +105,12 @@ class Git:
         into: IO[bytes] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> bytes:
-        """What it prints. given: its standard input; most: bytes that it may print; into: takes them instead.
+        """Return the output. given: its standard input; most: limit of the output in bytes; into: receives the output instead.
 
-        variables: of its environment, besides.
+        variables: added to its environment.
 
-        Raises GitFailed, OSError. It and all that it started are ended when it takes too long, prints too much, or is cancelled.
+        Raises GitFailed, OSError. The command and its children are ended when it takes too long, prints too much, or is
+        cancelled.
         """
         process = self._start(arguments, given, into, variables or {})
         try:
@@ -186,7 +187,7 @@ def _holding(given: bytes) -> Iterator[IO[bytes] | int]:
 
 @asynccontextmanager
 async def _piped(pipe: IO[bytes] | None) -> AsyncIterator[asyncio.StreamReader | None]:
-    """What comes out of a pipe, which is closed in the end."""
+    """Yield a reader of a pipe's output; the pipe is closed at the end."""
     if pipe is None:
         yield None
         return
@@ -218,7 +219,7 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failed(command: str, said: str, code: int) -> GitFailed:
-    """What git said, bounded, and with no control character and no credentials in it: as one line, and line by line."""
+    """Return git's message as one line and by lines. It is bounded, without control characters and credentials."""
     lines = [_SECRET.sub("//...@", " ".join(_CONTROL.sub(" ", line).split())) for line in _SAID.sub("", said).splitlines()]
     lines = [line for line in lines if line and line not in _EMPTY_WORDS]
     return GitFailed("; ".join(lines)[:500] or f"git {command} ended with {code}", "\n".join(lines))

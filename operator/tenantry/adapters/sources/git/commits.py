@@ -36,7 +36,7 @@ class Commits:
             found = _BRANCH.search(printed.decode(errors="replace"))
             ref = found[1] if found else ref
         if not ref.startswith("refs/heads/"):
-            raise GitFailed(f"{ref} is no branch: nothing can be committed to it")
+            raise GitFailed(f"{ref} is not a branch: nothing can be committed to it")
         return ref
 
     async def tree(self, base: str, files: Mapping[str, bytes | None]) -> str:

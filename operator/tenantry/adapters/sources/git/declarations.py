@@ -9,12 +9,11 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from tenantry.adapters.sources.documents import SUFFIXES, Admit
-from tenantry.adapters.sources.drafting import Draft, Drafter
 from tenantry.adapters.sources.git.command import GitFailed
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, refusal_of
@@ -25,12 +24,15 @@ from tenantry.model.resource import Ref
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
 
+if TYPE_CHECKING:
+    from tenantry.adapters.sources.drafting import Draft
+
 T = TypeVar("T")
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 """Between two tries of a write that others were faster than."""
 REVIEWS = "refs/heads/tenantry/"
-_REFUSALS = ("remote rejected", "denied", "declined", "forbidden", "not permitted", "protected", "permission", "is no branch")
+_REFUSALS = ("remote rejected", "denied", "declined", "forbidden", "not permitted", "protected", "permission", "is not a branch")
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +59,7 @@ def checked_pattern(path: str) -> str:
     try:
         file = path.format(namespace="tenant-a", kind="app", name="b")
     except (KeyError, IndexError, ValueError):
-        raise ValueError(f"{path!r} may hold {{namespace}}, {{kind}} and {{name}} alone") from None
+        raise ValueError(f"{path!r} may hold only {{namespace}}, {{kind}} and {{name}} in braces") from None
     steps = file.split("/")
     if not file.endswith(SUFFIXES) or any(step.startswith(".") for step in steps) or path.startswith("/") or "\\" in path:
         raise ValueError(f"{path!r} must be the path of a .yaml file below the source's folder, with no hidden part")
@@ -86,11 +88,9 @@ class GitDeclarations:
             async with asyncio.timeout(self._settings.whole_s):
                 return await work
         except TimeoutError:
-            about = (
-                f"the repository did not take it within {self._settings.whole_s:.0f} s: it is slow, or others push all the time"
-            )
+            about = f"the repository did not accept it within {self._settings.whole_s:.0f} s: it is slow, or others keep pushing"
             raise Halt(
-                Transient("RepositorySlow", f"{about}; had it taken the commit even so, the next sync applies it")
+                Transient("RepositorySlow", f"{about}; if it accepted the commit after all, the next sync applies it")
             ) from None
         except (GitFailed, OSError) as error:
             raise _refused(error) from error
@@ -107,22 +107,25 @@ class GitDeclarations:
             latest = await self._source.latest()
             _check_sound(latest)
             branch = await self._commits.branch(latest.ref)
-            draft = await asyncio.to_thread(self._drafter(latest).draft, change)
+            draft = await asyncio.to_thread(self._draft, latest, change)
             tree = await self._tree(latest.commit, draft)
             await self._check_fit(tree, draft)
             if self._settings.review:
                 return await self._proposed(latest, draft, tree, change)
             commit = await self._commits.commit(tree, latest.commit, change.author, change.message)
             if untrusted := await self._source.distrust(commit):
-                raise Halt(Stalled("SignatureRefused", f"the source would not take the commit: {untrusted}", "Operator"))
+                raise Halt(Stalled("SignatureRefused", f"the source would refuse the commit: {untrusted}", "Operator"))
             if await self._pushed(commit, branch, latest):
                 await self._adopted(commit)
                 return Committed(commit, change.author, draft.places)
-        raise AssertionError("it is tried until its time is over")
+        raise AssertionError("it is retried until its time is over")
 
-    def _drafter(self, latest: Latest) -> Drafter:
+    def _draft(self, latest: Latest, change: Redeclaration) -> Draft:
+        """Return the files as the change leaves them. Raises Overtaken, Invalid. Blocks."""
+        from tenantry.adapters.sources.drafting import Drafter  # with ruamel.yaml, which only a write needs
+
         declared = {each.ref: each for each in latest.tree.documents}
-        return Drafter(declared, self._source.content, self._home, self._admit, self._sops)
+        return Drafter(declared, self._source.content, self._home, self._admit, self._sops).draft(change)
 
     def _home(self, ref: Ref) -> str:
         name = self._settings.path.format(namespace=ref.namespace, kind=ref.kind.lower(), name=ref.name)
@@ -141,7 +144,7 @@ class GitDeclarations:
         """Raises Invalid where the source would not take the tree, or not read what is written."""
         problem = await self._source.misfit(tree, [file for file, data in draft.files.items() if data is not None])
         if problem is not None:
-            raise Invalid((Problem("", f"the source would not take the commit: {problem}"),))
+            raise Invalid((Problem("", f"the source would refuse the commit: {problem}"),))
 
     async def _root(self, commit: str) -> str:
         root = await self._commits.repository.at(commit, "")
@@ -149,7 +152,8 @@ class GitDeclarations:
         return root.oid
 
     async def _pushed(self, commit: str, branch: str, latest: Latest) -> bool:
-        """Has the remote's branch the commit now? False when others were first. Raises GitFailed when the remote refused."""
+        """Return True if the remote's branch has the commit now, False if others were first. Raises GitFailed when the
+        remote refused."""
         try:
             await self._commits.push(commit, branch, latest.commit)
         except GitFailed:
@@ -186,18 +190,19 @@ class GitDeclarations:
 
 def _check_sound(latest: Latest) -> None:
     if latest.held or not latest.commit:
-        about = f"{latest.held[0]}" if latest.held else "nothing could be read of it yet"
-        raise Invalid((Problem("", f"the source is broken, and nothing is committed to it until it is mended: {about}"),))
+        about = f"{latest.held[0]}" if latest.held else "nothing could be read from it yet"
+        raise Invalid((Problem("", f"the source is broken, and nothing is committed to it until it is repaired: {about}"),))
 
 
 def _refused(error: GitFailed | OSError) -> Halt:
-    """What to do next: the repository's owner must allow it, or one tries again."""
+    """Return the Halt for the error: the repository's owner must allow it, or a retry helps."""
     reason, refusal = str(error), refusal_of(error, Means())
     shut = refusal is not None and refusal.reason != REPOSITORY_NOT_FOUND
     if shut or any(word in reason.casefold() for word in _REFUSALS):
         return Halt(Stalled("RepositoryRefused", f"the repository refused the commit: {reason}", "Operator"))
     return Halt(
         Transient(
-            "RepositoryAway", f"the repository cannot be written: {reason}; had it taken the commit even so, a sync applies it"
+            "RepositoryAway",
+            f"the repository cannot be written: {reason}; if it accepted the commit after all, a sync applies it",
         )
     )

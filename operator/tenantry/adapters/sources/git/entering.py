@@ -1,4 +1,4 @@
-"""How a remote is entered on somebody's behalf: with what credentials, and at which addresses."""
+"""Access to a remote on behalf of a user: its credentials, and the addresses that are allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from tenantry.adapters.sources.git.command import LOCAL_S, SSH, GitFailed
 from tenantry.adapters.sources.git.url import GitUrl
-from tenantry.engine.outbound import Refused, Rules, addresses_of
+from tenantry.rest.outbound import AddressRefused, Rules, addresses_of
 
 Enter = Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
 """The variables of git's environment, for as long as one command takes. Raises GitFailed."""
@@ -64,7 +64,7 @@ def basic(given: str) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RemoteAccess:
     """One remote. secret: for https what `basic` takes, for ssh a private key; known_hosts: lines of such a file; `""` for none.
 
     rules: which addresses it may have, with no proxy and no key of this host's user; None: any, as the user of this host.
@@ -88,11 +88,11 @@ class Entry:
 
     async def _addresses(self) -> tuple[str, ...]:
         if self.remote.scheme != "ssh" and await asyncio.to_thread(_git_version) < KNOWS_RESOLVED:
-            raise GitFailed(f"git {'.'.join(map(str, KNOWS_RESOLVED))} or newer is needed, which connects where it is told to")
+            raise GitFailed(f"git {'.'.join(map(str, KNOWS_RESOLVED))} or newer is needed: older ones ignore the checked address")
         host, port = self._host
         try:
             return await addresses_of(host, port, self.rules or Rules())
-        except Refused as error:
+        except AddressRefused as error:
             raise GitFailed(error.verdict.message) from error
         except (OSError, UnicodeError) as error:
             raise GitFailed(f"{host} cannot be resolved") from error

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from tenantry.adapters.sources.documents import MANIFEST
-from tenantry.adapters.sources.git.repository import Entry, Repository
+from tenantry.adapters.sources.git.repository import Repository, TreeEntry
 from tenantry.adapters.sources.packages import PackageFiles, check_relative, path_of, refused
 from tenantry.model.resource import Document
 
@@ -36,8 +36,10 @@ class GitPackages:
         """A revision is read: what was named before does not count."""
         self._total = 0
 
-    async def filled(self, package: Document, file: str, files: Mapping[str, Entry], tenants: Mapping[str, str]) -> Document:
-        """The Package with the sha256 of what its path names, seen from its file; others as they are. Raises Refused, GitFailed.
+    async def filled(self, package: Document, file: str, files: Mapping[str, TreeEntry], tenants: Mapping[str, str]) -> Document:
+        """The Package with the sha256 of what its path names, seen from its file; others as they are.
+
+        Raises PackageRefused, GitFailed.
 
         files: the regular files of the source's tree, by name.
         """
@@ -49,7 +51,7 @@ class GitPackages:
         source = _named(path, target, files)
         self._total += sum(entry.size for entry in source.values())
         if self._total > self._most:
-            raise refused(f"{path!r}: with it the packages hold more than {self._most // 2**20} MiB")
+            raise refused(f"{path!r}: with it, the packages hold more than {self._most // 2**20} MiB")
         written = await self._written("app" if target == "." else posixpath.basename(target), source)
         return await self._packages.made(package, written, tenants)
 
@@ -58,7 +60,7 @@ class GitPackages:
         used, self._used = self._used, set()
         await asyncio.to_thread(_keep, self._folder, used)
 
-    async def _written(self, name: str, source: Mapping[str, Entry]) -> Path:
+    async def _written(self, name: str, source: Mapping[str, TreeEntry]) -> Path:
         """The folder, or the file, on this disk. It is whole, or not there."""
         digest = _digest(name, source)
         self._used.add(digest)
@@ -72,7 +74,7 @@ class GitPackages:
                 await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
         return whole / name
 
-    async def _write(self, scratch: Path, name: str, source: Mapping[str, Entry]) -> None:
+    async def _write(self, scratch: Path, name: str, source: Mapping[str, TreeEntry]) -> None:
         for group in _groups(source):
             small = {entry.oid: entry.size for entry in group.values() if entry.size <= _TOGETHER}
             contents = await self._repository.blobs(small)
@@ -86,8 +88,8 @@ class GitPackages:
                         await self._repository.blob_into(entry.oid, file)
 
 
-def _named(path: str, target: str, files: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The files at a target, by their names below it; `""` is a file itself. path: as it is declared. Raises Refused."""
+def _named(path: str, target: str, files: Mapping[str, TreeEntry]) -> dict[str, TreeEntry]:
+    """The files at a target, by their names below it; `""` is a file itself. path: as it is declared. Raises PackageRefused."""
     if target == ".." or target.startswith("../"):
         raise refused(f"{path!r} leads out of the directory")
     if target in files:
@@ -98,14 +100,14 @@ def _named(path: str, target: str, files: Mapping[str, Entry]) -> dict[str, Entr
         if found and MANIFEST not in found:
             raise refused(f"{path!r} holds no app.yaml")
     if not found:
-        raise refused(f"{path!r} is not there")
+        raise refused(f"{path!r} does not exist")
     if sum(entry.size for entry in found.values()) > LARGEST_PACKAGE:
         raise refused(f"{path!r} holds more than {LARGEST_PACKAGE // 2**20} MiB")
     return found
 
 
-def _groups(source: Mapping[str, Entry]) -> Iterator[dict[str, Entry]]:
-    group: dict[str, Entry] = {}
+def _groups(source: Mapping[str, TreeEntry]) -> Iterator[dict[str, TreeEntry]]:
+    group: dict[str, TreeEntry] = {}
     total = 0
     for name, entry in source.items():
         if group and total + entry.size > _TOGETHER:
@@ -121,7 +123,7 @@ def _created(path: Path) -> BinaryIO:
     return path.open("xb")
 
 
-def _digest(name: str, source: Mapping[str, Entry]) -> str:
+def _digest(name: str, source: Mapping[str, TreeEntry]) -> str:
     told = "\0".join((name, *(f"{below}\0{entry.oid}" for below, entry in sorted(source.items()))))
     return hashlib.sha256(told.encode()).hexdigest()
 

@@ -19,7 +19,8 @@ from tenantry.model.resource import Ref
 from tenantry.model.tree import Origin, Place
 
 MOST_FILES = 50
-"""Files whose documents are told apart: those that changed last. For others the file's last commit counts."""
+"""The number of most recently changed files whose documents are credited singly. For other files the file's last commit
+counts."""
 MOST_BYTES = 8 * 2**20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 _SEPARATOR = re.compile(rb"^(?:---(?=\s|$)|\.\.\.\s*$)")
@@ -41,7 +42,7 @@ class Commit(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """What is known of the history of a commit. edges: where it is cut off; they seem to have made every file."""
+    """The known history of a commit. edges: the commits where it is cut off; they seem to have created every file."""
 
     tip: str
     commits: Mapping[str, Commit]

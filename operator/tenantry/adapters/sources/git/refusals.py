@@ -1,4 +1,4 @@
-"""What a remote means that answers, and lets nobody in: its reason, and what a person may do about it. Pure."""
+"""The reason and the remedy when a remote answers but refuses access. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPOSITORY_NOT_FOUND = "RepositoryNotFound"
 
 @dataclass(frozen=True)
 class Means:
-    """What opens a remote, as people know it: credentials for https, a key for ssh, and the keys of ssh hosts."""
+    """Names of the means of access for people: credentials for https, a key for ssh, and the keys of ssh hosts."""
 
     credentials: str = "the file that TENANTRY_GIT__CREDENTIALS names"
     key: str = "the SSH agent of who runs tenantry"
@@ -24,7 +24,7 @@ class Means:
 
 
 class Refusal(NamedTuple):
-    """Why it is refused. reason: for machines; message: what git was told, and what to do."""
+    """The refusal of a remote. reason: for machines; message: git's message and the remedy."""
 
     reason: str
     message: str
@@ -48,7 +48,7 @@ _SIGNS = (
     _sign(
         r"^(Host key for .* has changed)",
         HOST_NOT_TRUSTED,
-        "the host shows another key than the known one",
+        "the host shows a key other than the known one",
         "if it is the right host, put its new key into {hosts}",
     ),
     _sign(
@@ -79,22 +79,22 @@ _SIGNS = (
     _sign(
         r"(Authentication failed|could not read (?:Username|Password)|The requested URL returned error: 40[13])",
         CREDENTIALS_REFUSED,
-        "the remote refuses the credentials, or wants some",
+        "the remote refuses the credentials, or needs some",
         _READS.format("{credentials}"),
     ),
     _sign(
         # What git advises is of no use here: nobody's configuration reaches it.
         r"(detected dubious ownership)",
         OWNER_NOT_TRUSTED,
-        "the repository belongs to another user of this machine, and git reads none of others",
+        "the repository belongs to another user of this machine, and git refuses to read it",
         "give it to the user who runs tenantry, or serve it by ssh or https",
     ),
     _sign(
         r"(repository '.*' not found|Repository not found|'.*' does not appear to be a git repository"
         r"|project you were looking for could not be found)",
         REPOSITORY_NOT_FOUND,
-        "there is no such repository, or none that these credentials may see",
-        "look at its URL",
+        "the repository does not exist, or these credentials may not read it",
+        "check its URL",
     ),
 )
 

@@ -35,7 +35,7 @@ _LEFT = ("*.lock", "tmp_*", ".tmp-*")
 _ENTRY = re.compile(rb"([0-7]{6}) (blob|tree|commit) ([0-9a-f]{40,64}) +(-|[0-9]+)\t(.+)", re.S)
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One file, link or submodule of a tree. mode: as git writes it; size: bytes; path: below the tree, as its bytes."""
 
     mode: str
@@ -62,7 +62,7 @@ class Repository:
 
     @property
     def remote(self) -> GitUrl:
-        """Where it comes from."""
+        """Return the URL of its origin."""
         return self._remote
 
     async def at_remote(self, *arguments: str, within_s: float) -> bytes:
@@ -71,7 +71,7 @@ class Repository:
             return await self._git.run(*arguments, within_s=within_s, variables=variables)
 
     async def is_made(self) -> bool:
-        """Is there any?"""
+        """Return True if the repository exists."""
         return await asyncio.to_thread(self._is_made)
 
     async def tip(self) -> tuple[str, str]:
@@ -101,7 +101,7 @@ class Repository:
             )
         except GitFailed as error:
             if await asyncio.to_thread(self._is_full):
-                raise GitFailed(f"a fetch brings more than {self._limits.bytes // 2**20} MiB") from error
+                raise GitFailed(f"a fetch transfers more than {self._limits.bytes // 2**20} MiB") from error
             raise
         finally:
             await asyncio.to_thread(self._sweep)
@@ -122,25 +122,32 @@ class Repository:
         await self._git.run("update-ref", "--no-deref", ref, commit)
 
     async def follows(self, commit: str, earlier: str) -> bool:
-        """Is `earlier` in the known history of `commit`?"""
+        """Return True if `earlier` is in the known history of `commit`."""
         try:
             printed = await self._git.run("merge-base", earlier, commit)
         except GitFailed:
             return False
         return printed.decode().strip() == earlier
 
-    async def at(self, commit: str, path: str) -> Entry | None:
-        """What stands at a path, None when nothing does; `""` is the tree itself."""
+    async def ancestors(self, commit: str, most: int) -> tuple[str, ...]:
+        """Return the newest commits of the known history of `commit`, which is the first. Raises GitFailed."""
+        printed = await self._git.run("rev-list", f"--max-count={most}", commit)
+        return tuple(printed.decode().split())
+
+    async def at(self, commit: str, path: str) -> TreeEntry | None:
+        """Return the entry at a path, None if there is none; `""` is the tree itself."""
         if not path:
-            return Entry("040000", (await self._git.run("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip(), 0, b"")
+            return TreeEntry(
+                "040000", (await self._git.run("rev-parse", "--verify", f"{commit}^{{tree}}")).decode().strip(), 0, b""
+            )
         found = list(_entries(await self._git.run("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)))
         return found[0] if found else None
 
-    async def level(self, tree: str) -> list[Entry]:
-        """What stands in a tree itself, its trees among them."""
+    async def level(self, tree: str) -> list[TreeEntry]:
+        """Return the direct entries of a tree, including its subtrees."""
         return list(_entries(await self._git.run("ls-tree", "-z", "-l", "--full-tree", tree)))
 
-    async def entries(self, tree: str) -> list[Entry]:
+    async def entries(self, tree: str) -> list[TreeEntry]:
         """All files, links and submodules below a tree."""
         most = self._limits.entries * _LARGEST_ENTRY
         printed = await self._git.run("ls-tree", "-r", "-z", "-l", "--full-tree", tree, most=most)
@@ -162,7 +169,7 @@ class Repository:
         await self._git.run("cat-file", "blob", oid, into=file, within_s=self._limits.fetch_s)
 
     async def history(self, commit: str, path: str) -> History:
-        """Which commits changed the documents below `path`, as far as history is known; files that are gone are there too."""
+        """Return the commits that changed the documents below `path`, in the known history. Deleted files are included."""
         printed = await self._git.run(
             *("log", f"--max-count={4 * self._limits.depth}", "--parents", "--full-history", "-c", "--name-only", "--no-renames"),
             *("-z", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--encoding=UTF-8"),
@@ -195,7 +202,7 @@ class Repository:
         return {file: {commit: parsed[oid] for commit, (oid, _) in versions.items()} for file, versions in kept.items()}
 
     async def sound(self) -> bool:
-        """Is nothing of it missing or damaged?"""
+        """Return True if nothing of it is missing or damaged."""
         if not await asyncio.to_thread(self._is_made):
             return True
         try:
@@ -233,7 +240,7 @@ class Repository:
         return sum(1 for _ in (self._folder / "objects" / "pack").glob("*.pack"))
 
     def _is_full(self) -> bool:
-        """Did the limit of bytes end a fetch?"""
+        """Return True if the limit of bytes ended a fetch."""
         packs = (self._folder / "objects" / "pack").glob("tmp_pack_*")
         return any(pack.stat().st_size >= self._limits.bytes for pack in packs)
 
@@ -253,14 +260,14 @@ class Repository:
         return frozenset()
 
 
-def _entries(printed: bytes) -> Iterator[Entry]:
+def _entries(printed: bytes) -> Iterator[TreeEntry]:
     for line in printed.split(b"\0"):
         if line:
             found = _ENTRY.fullmatch(line)
             if found is None:
                 raise GitFailed("the tree of the revision is malformed")
             mode, _, oid, size, path = found.groups()
-            yield Entry(mode.decode(), oid.decode(), int(size) if size != b"-" else 0, path)
+            yield TreeEntry(mode.decode(), oid.decode(), int(size) if size != b"-" else 0, path)
 
 
 def _batch(printed: bytes, wanted: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""Who signed a commit: git's own verification, against the keys of one file and no others."""
+"""Verification of a commit's signature by git itself, against only the keys of one file."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class Signatures:
         self._shown = shown or str(keys)
 
     async def refusal(self, commit: str) -> str:
-        """Why a commit is not to be taken, `""` when it is signed by one of the keys. Raises OSError (the file)."""
+        """Return the reason to refuse a commit, `""` if one of the keys signed it. Raises OSError (the file)."""
         keys = await asyncio.to_thread(self._keys.read_bytes)
         header = (await self._repository.git.run("cat-file", "commit", commit)).partition(b"\n\n")[0]
         if _ANY.search(header) is None:
             return "it is not signed"
         openpgp = keys.lstrip().startswith(ARMOR)
         if openpgp == bool(_SSH.search(header)):
-            return f"it is signed by another kind of key than those of {self._shown}"
+            return f"it is signed with another kind of key than those of {self._shown}"
         try:
             await (self._openpgp(commit, keys) if openpgp else self._ssh(commit))
         except GitFailed as error:
             log.warning("a signature was not verified", commit=commit, error=str(error))
-            return f"its signature is not of a key of {self._shown}, or does not hold"
+            return f"its signature was not made with a key of {self._shown}, or is invalid"
         return ""
 
     async def _ssh(self, commit: str) -> None:

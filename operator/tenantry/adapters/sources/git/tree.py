@@ -1,4 +1,4 @@
-"""What the entries of a revision's tree mean to a source: its YAML files, its package sources, and what it refuses. Pure."""
+"""The entries of a revision's tree for a source: its YAML files, its package sources, and its refused entries. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, SUFFIXES, whole
-from tenantry.adapters.sources.git.repository import Entry
+from tenantry.adapters.sources.git.repository import TreeEntry
 from tenantry.adapters.sources.read import LARGEST_FILE
 from tenantry.model.tree import SourceProblem
 
@@ -23,24 +23,24 @@ _GIT_FOLDER = re.compile(r"\.git|git~[0-9]+|\.git[ .]+", re.I)
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedTree:
     """A tree, by the names of its files. yaml: those that are read; files: all regular ones, package sources included."""
 
-    yaml: Mapping[str, Entry]
-    files: Mapping[str, Entry]
+    yaml: Mapping[str, TreeEntry]
+    files: Mapping[str, TreeEntry]
     problems: tuple[SourceProblem, ...]
 
 
-def listed(entries: Iterable[Entry], only: str = "", largest: int = LARGEST_TREE) -> Listed:
+def listed(entries: Iterable[TreeEntry], only: str = "", largest: int = LARGEST_TREE) -> ListedTree:
     """Reads the entries of a source's tree; hidden files and folders are left out.
 
     only: the one YAML file to read; largest: bytes that all of them may hold.
     """
-    files: dict[str, Entry] = {}
+    files: dict[str, TreeEntry] = {}
     problems: list[SourceProblem] = []
     for entry in entries:
         name = _name(entry.path)
-        refused = _refused(name, entry.path) or ("stands there twice" if name in files else "")
+        refused = _refused(name, entry.path) or ("appears twice" if name in files else "")
         if not refused and _is_hidden(name):
             continue
         refused = refused or _of_mode(entry.mode)
@@ -51,7 +51,7 @@ def listed(entries: Iterable[Entry], only: str = "", largest: int = LARGEST_TREE
     yaml = {only: files[only]} if only in files else dict(_yaml(files)) if not only else {}
     problems += _both(files)
     problems += _too_much(yaml, largest)
-    return Listed(yaml, files, tuple(problems))
+    return ListedTree(yaml, files, tuple(problems))
 
 
 def _name(path: bytes) -> str:
@@ -59,7 +59,7 @@ def _name(path: bytes) -> str:
 
 
 def _refused(name: str, path: bytes) -> str:
-    """Why an entry of that name cannot be taken, `""` when it can: no git would have made it, or not every machine."""
+    """Return the reason to refuse an entry of that name, `""` if there is none: not every git or machine accepts the name."""
     steps = name.split("/")
     if any(_GIT_FOLDER.fullmatch(step) for step in steps):
         return "is git's own folder, which a tree never holds"
@@ -93,14 +93,14 @@ def _of_mode(mode: str) -> str:
         return "is a link; links in a repository are not followed"
     if mode == SUBMODULE:
         return "is a submodule; submodules are not followed"
-    return "" if mode.startswith("100") else f"is no regular file: its mode is {mode}"
+    return "" if mode.startswith("100") else f"is not a regular file: its mode is {mode}"
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or "/." in name
 
 
-def _yaml(files: Mapping[str, Entry]) -> Iterator[tuple[str, Entry]]:
+def _yaml(files: Mapping[str, TreeEntry]) -> Iterator[tuple[str, TreeEntry]]:
     """The YAML files, in order of name; what belongs to a package source is not among them."""
     packages = {name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}")}
     for name in sorted(files):
@@ -114,13 +114,13 @@ def _above(name: str) -> Iterator[str]:
     return ("/".join(steps[:count]) + "/" for count in range(1, len(steps)))
 
 
-def _both(files: Mapping[str, Entry]) -> Iterator[SourceProblem]:
+def _both(files: Mapping[str, TreeEntry]) -> Iterator[SourceProblem]:
     folders = {above.removesuffix("/") for name in files for above in _above(name)}
     for name in sorted(folders & files.keys())[:MOST_PROBLEMS]:
         yield whole(name, "is a file and a folder at once")
 
 
-def _too_much(yaml: Mapping[str, Entry], largest: int) -> Iterator[SourceProblem]:
+def _too_much(yaml: Mapping[str, TreeEntry], largest: int) -> Iterator[SourceProblem]:
     total, folded = 0, dict[str, str]()
     if len(yaml) > MOST_FILES:
         yield whole(".", f"holds more than {MOST_FILES:,} YAML files")
@@ -130,8 +130,8 @@ def _too_much(yaml: Mapping[str, Entry], largest: int) -> Iterator[SourceProblem
             yield whole(name, f"is larger than {LARGEST_FILE // 2**20} MiB")
         total += entry.size
         if total > largest:
-            yield whole(name, f"with it the files hold more than {largest // 2**20} MiB")
+            yield whole(name, f"with it, the files hold more than {largest // 2**20} MiB")
             return
         other = folded.setdefault(name.casefold(), name)
         if other != name:
-            yield whole(name, f"differs from {other} by case alone: on some machines they are one file")
+            yield whole(name, f"differs from {other} only in upper and lower case: on some machines they are one file")

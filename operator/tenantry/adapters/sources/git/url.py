@@ -1,4 +1,4 @@
-"""Where a Git source is: `git+SCHEME://HOST/REPOSITORY@REVISION:PATH`, the revision and the path being optional."""
+"""The URL of a Git source: `git+SCHEME://HOST/REPOSITORY@REVISION:PATH`. The revision and the path are optional."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GitUrl:
 
     @property
     def scheme(self) -> str:
-        """What git calls the protocol."""
+        """Return git's name of the protocol."""
         return self.url.partition(":")[0]
 
     @property
@@ -41,12 +41,12 @@ class GitUrl:
 
 
 def is_git_url(text: str) -> bool:
-    """Does it name a repository, rather than a folder?"""
+    """Return True if the text names a repository, not a folder."""
     return text.startswith(PREFIX)
 
 
 def source_of(text: str) -> Path | GitUrl:
-    """What a source names: a folder or file, or a repository. Raises ValueError."""
+    """Return the folder, file or repository that a source names. Raises ValueError."""
     return parse_git_url(text) if is_git_url(text) else Path(text)
 
 
@@ -64,7 +64,7 @@ def parse_git_url(text: str) -> GitUrl:
     repository, _, at = where.partition("@")
     revision, _, path = at.partition(":")
     if revision and (_BAD_REVISION.search(revision) or len(revision) > 255):
-        raise ValueError(f"{revision!r} is no branch, tag or commit")
+        raise ValueError(f"{revision!r} is not a branch, tag or commit")
     return GitUrl(f"{scheme}://{host}/{repository}", revision, _checked_path(path))
 
 
@@ -78,7 +78,7 @@ def git_url(url: str, revision: str = "", path: str = "") -> GitUrl:
         raise ValueError(f"{_shown(url)} must be https://HOST/REPOSITORY, ssh://USER@HOST/REPOSITORY or file:///REPOSITORY")
     _check_host(scheme, host)
     if revision and _BAD_REVISION.search(revision):
-        raise ValueError(f"{revision!r} is no branch or tag")
+        raise ValueError(f"{revision!r} is not a branch or tag")
     return GitUrl(url, revision, _checked_path(path))
 
 
@@ -87,15 +87,15 @@ def _check_host(scheme: str, host: str) -> None:
         parts = urlsplit(f"{scheme}://{host}/")
         _ = parts.port
     except ValueError as error:
-        raise ValueError(f"{host!r} is no host: {error}") from None
+        raise ValueError(f"{host!r} is not a host: {error}") from None
     if scheme not in SCHEMES and not (scheme == "http" and parts.hostname in _LOOPBACK):
-        raise ValueError(f"git+{scheme} is not taken; write git+https, git+ssh or git+file (git+http for this machine alone)")
+        raise ValueError(f"git+{scheme} is not supported; write git+https, git+ssh or git+file (git+http only for this machine)")
     if parts.password is not None or (parts.username and scheme != "ssh"):
-        raise ValueError("a repository's URL holds no credentials: name a file that holds them by TENANTRY_GIT__CREDENTIALS")
+        raise ValueError("a repository's URL holds no credentials: name a file that holds them in TENANTRY_GIT__CREDENTIALS")
     if (scheme == "file") != (not parts.hostname):
         raise ValueError("git+file:///PATH names no host" if scheme == "file" else f"git+{scheme} needs a host")
     if unquote(host).startswith("-") or (parts.username or "").startswith("-") or (parts.hostname or "").startswith("-"):
-        raise ValueError(f"{host!r} is no host")
+        raise ValueError(f"{host!r} is not a host")
 
 
 def _checked_path(path: str) -> str:

@@ -1,0 +1,200 @@
+"""Backups of engines on a cluster, as whoever has a kubeconfig makes them: by commands in the engines' own pods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from tenantry.adapters.kubernetes.client.execs import Container, execute
+from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.client.wire import object_path
+from tenantry.adapters.kubernetes.engines.comparing import covers
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolume, kept_volumes
+from tenantry.adapters.kubernetes.engines.state import awaits, was_given
+from tenantry.adapters.kubernetes.engines.workload import DATA_PATH, NAME, POD, RESTORE, labels_of, namespace_of
+from tenantry.adapters.local.archives import Packing, appearing, mark_of, misfit
+from tenantry.adapters.local.backups import facts_of
+from tenantry.adapters.local.completing import complete
+from tenantry.adapters.local.reading import Checked, check, read
+from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.model.facts import Backup, BackupFacts, EngineRef, Trust
+from tenantry.model.resource import Document, Ref
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
+
+BRING_BACK = ("tenantry", "engine", "restore", "-", "--data", DATA_PATH)
+TEMPORARY, LARGEST_TEMPORARY = "/tmp", 3 << 29  # noqa: S108 - in the pod
+"""The folder of a pod that keeps an archive until it is restored, and its limit in bytes; a larger archive needs room in the
+volume."""
+BACK_UP = ("env", "TENANTRY_BACKUPS__KEYS=true", "tenantry", "engine", "backup", "-o", "-", "--data")
+"""With the engine's own keys: whoever completes the archive leaves them out, unless it encrypts. Older engines know no such
+setting, and leave none out."""
+PATIENCE_S = 300.0
+"""The time that the operator, the cluster and the node may take for an engine."""
+AGAIN_S = 1.0
+LOOKS = 4
+Declared = Callable[[EngineRef], Awaitable[Sequence[Document]]]
+"""The present declarations of an environment, without state and secrets: the Environment, then its contents."""
+Archive = Checked | KeptVolume
+"""A file, or the volume of a removed environment."""
+
+
+class ClusterBackups:
+    """runtime.undeleting.Archives of a cluster."""
+
+    def __init__(self, client: Client, declared: Declared, key: ArchiveKey, keys: bool = False) -> None:
+        self._client = client
+        self._declared = declared
+        self._key = key
+        self._keys = keys
+
+    async def write(self, ref: EngineRef, target: Path, recipients: Sequence[str]) -> BackupFacts:
+        """Backs an engine up while it runs. Raises NotFound (no engine here), Invalid, Halt, OSError."""
+        pool = await self._pool_of(ref)
+        if not pool and await self._pod(ref) is None:
+            name = f"{ref.namespace}/{ref.name}"
+            raise NotFound(f"environment {name} has no engine on this cluster, so there is nothing to back up")
+        documents = await self._declared(ref)
+        namespace, data = (namespace_of(pool), f"{DATA_PATH}/engines/{ref.id}") if pool else (namespace_of(ref.id), DATA_PATH)
+        with appearing(target) as unfinished:
+            reading, told = _pipe()
+            packing = Packing(self._key, recipients, self._keys)
+            completing = asyncio.create_task(asyncio.to_thread(_complete, reading, ref, documents, unfinished, packing))
+            try:
+                with told, suppress(BrokenPipeError):  # then it is told by what reads there
+                    await execute(self._client, Container(namespace, POD, NAME), (*BACK_UP, data), told=told)
+            finally:
+                await asyncio.wait((completing,))
+            backup = completing.result()
+        signed = replace(backup, signer=await asyncio.to_thread(self._key.public))
+        return await asyncio.to_thread(facts_of, signed, target)
+
+    async def kept(self) -> tuple[BackupFacts, ...]:
+        """The volumes of removed environments, the newest first, but for those that an environment has again."""
+        return tuple(kept.facts() for kept in await kept_volumes(self._client) if not kept.taken_up)
+
+    async def find(self, given: str, trust: Trust) -> Archive:
+        """The file of that path, or the newest volume of the environment with that id. Raises NotFound, Invalid, OSError."""
+        if await asyncio.to_thread(Path(given).is_file):
+            own = await asyncio.to_thread(self._key.public)
+            return await asyncio.to_thread(check, Path(given), trust.with_key(own))
+        for kept in await kept_volumes(self._client):
+            if kept.backup.ref.id == given:
+                return kept
+        raise NotFound(f"{given}: no such file, and no kept volume of an environment with that id; see `tenantry backups`")
+
+    async def read(self, archive: Archive) -> Backup:
+        """Raises Invalid, OSError."""
+        return archive.backup if isinstance(archive, KeptVolume) else await asyncio.to_thread(read, archive)
+
+    def mark(self, archive: Archive, backup: Backup) -> str:
+        """Return the mark of an archive as on a host; for a volume, the name of the Secret that describes it."""
+        return archive.mark if isinstance(archive, KeptVolume) else mark_of(backup)
+
+    async def stage(self, archive: Archive, ref: EngineRef) -> None:
+        """Looks whether the archive fits its Environment; all else is the operator's, once that is made. Raises Invalid, Halt."""
+        if isinstance(archive, KeptVolume):
+            return
+        backup = await self.read(archive)
+        reason = misfit(backup) or await self._far(backup)
+        if reason:
+            raise Invalid((Problem(str(archive.path), reason),))
+
+    async def fill(self, archive: Archive, ref: EngineRef) -> None:
+        """Returns when the engine runs, or with a file, when it has its data. Raises Halt, OSError."""
+        if isinstance(archive, KeptVolume):
+            return await self._until(ref, self._runs)
+        await self._until(ref, self._takes_or_has)
+        pod = await self._pod(ref)
+        if pod is None or not awaits(pod):
+            return None
+        size = (await asyncio.to_thread(archive.path.stat)).st_size
+        scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
+        try:
+            trusted = ("--trust", archive.signer) if archive.trusted else ("--unprotected",)
+            command = (*BRING_BACK, "--scratch", scratch, *trusted)
+            with archive.path.open("rb") as given:
+                await execute(self._client, Container(namespace_of(ref.id), POD, RESTORE), command, given=given)
+        except Halt:
+            # The container ends when it has all, and may take the command along before that has told.
+            if not await self._has(ref):
+                raise
+        return None
+
+    async def _until(self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]]) -> None:
+        """Wait for the operator. Raises a Transient Halt with the Environment's message after too long a time."""
+        environment = Ref("Environment", ref.namespace, ref.name)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            document = await self._client.request("GET", object_path(environment))
+            if await holds(ref, document):
+                return
+            told = _told(document)
+            if time.monotonic() >= deadline:
+                raise Halt(Transient("RestoreUnfinished", f"{environment} waits: {told}; run the restore again to continue"))
+            await asyncio.sleep(AGAIN_S)
+
+    async def _runs(self, ref: EngineRef, environment: Document) -> bool:
+        return bool((environment.get("status") or {}).get("phase") == "READY")
+
+    async def _takes_or_has(self, ref: EngineRef, environment: Document) -> bool:
+        pod = await self._pod(ref)
+        return (pod is not None and awaits(pod)) or await self._runs(ref, environment)
+
+    async def _has(self, ref: EngineRef) -> bool:
+        """Return True if the archive reached the pod after all; the node reports that a moment later."""
+        for _ in range(LOOKS):
+            pod = await self._pod(ref)
+            if pod is not None and was_given(pod):
+                return True
+            await asyncio.sleep(AGAIN_S)
+        return False
+
+    async def _far(self, backup: Backup) -> str:
+        """Return the reason why the Environment's region is out of reach, `""` if it is not."""
+        name = backup.documents[0]["spec"].get("region", "")
+        try:
+            region = await self._client.request("GET", object_path(Ref("Region", "", name)))
+        except NotFound:
+            return f"its Environment is in the region {name}, which is not declared here"
+        if "kubeconfigSecretRef" not in (region["spec"].get("kubernetes") or {}):
+            return ""
+        return f"the engines of its region {name} run on another cluster, which this command does not reach"
+
+    async def _pool_of(self, ref: EngineRef) -> str:
+        """The id of the pool that holds the engine of an environment, `""` for a pod of its own. Raises NotFound, Halt."""
+        document = await self._client.request("GET", object_path(Ref("Environment", ref.namespace, ref.name)))
+        return str(((document.get("status") or {}).get("engine") or {}).get("pool", ""))
+
+    async def _pod(self, ref: EngineRef) -> Document | None:
+        """The pod of that environment's engine, None where there is none."""
+        try:
+            pod = await self._client.request("GET", path_of("v1", "Pod", namespace_of(ref.id), POD))
+        except NotFound:
+            return None
+        return pod if covers(pod["metadata"].get("labels") or {}, labels_of(ref)) else None
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    """Its two ends."""
+    reading, writing = os.pipe()
+    return os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
+
+
+def _complete(engine: BinaryIO, ref: EngineRef, documents: Sequence[Document], target: Path, packing: Packing) -> Backup:
+    with engine:
+        return complete(engine, ref, documents, target, packing)
+
+
+def _told(environment: Document) -> str:
+    """Return the message of the Environment."""
+    for condition in (environment.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return f"{condition['reason']}: {condition.get('message', '')}"
+    return "the operator has not reconciled it yet"

@@ -1,0 +1,60 @@
+"""Objects of an engine compared with the form in which they are applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenantry.model.resource import Document
+
+_WHOLE = frozenset({"data", "hard", "matchLabels", "selector"})
+"""Mappings in which an entry more is another meaning."""
+
+
+def covers(real: Any, wanted: Any) -> bool:
+    """Return True if every wanted value is present. Values that the server added, or others in metadata, do not matter."""
+    if not wanted and isinstance(wanted, Mapping | list):
+        return not real
+    if isinstance(wanted, Mapping):
+        if not isinstance(real, Mapping):
+            return False
+        return all(
+            covers(real.get(key), value) and not (key in _WHOLE and set(real[key]) - set(value)) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        same = isinstance(real, list | tuple) and len(real) == len(wanted)
+        return same and all(covers(one, other) for one, other in zip(real, wanted, strict=True))
+    return bool(real == wanted)
+
+
+def difference(real: Any, wanted: Any) -> str:
+    """Return the path of the first wanted value that is missing, such as `spec.replicas`; `""` if all are present."""
+    if not wanted or covers(real, wanted):
+        return ""
+    if isinstance(wanted, Mapping) and isinstance(real, Mapping):
+        # One key at a time: a selector with a key too many is covered but for its whole.
+        key, value = next((key, value) for key, value in wanted.items() if not covers({key: real.get(key)}, {key: value}))
+        below = difference(real.get(key), value)
+        return f"{key}{'.' if below and not below.startswith('[') else ''}{below}"
+    if isinstance(wanted, list | tuple) and isinstance(real, list | tuple) and len(real) == len(wanted):
+        number = next(number for number, value in enumerate(wanted) if not covers(real[number], value))
+        below = difference(real[number], wanted[number])
+        return f"[{number}]{below and f'.{below}'}"
+    return ""
+
+
+def alteration(real: Document | None, wanted: Document) -> str:
+    """Describe how an object differs from its applied form, without the values of a Secret."""
+    if real is None:
+        return f"its {wanted['kind']} does not exist"
+    where = difference(real, settled(wanted, real)) if wanted["kind"] != "Secret" else ""
+    return f"its {wanted['kind']} was changed{where and f' at {where}'}"
+
+
+def settled(wanted: Document, real: Document) -> Document:
+    """Return the wanted form of an existing object: a claim keeps its volume and its storage class."""
+    if wanted["kind"] != "PersistentVolumeClaim":
+        return wanted
+    # Also where none is wanted any more: server-side apply takes away what we named before and name no longer.
+    held = {key: real["spec"][key] for key in ("storageClassName", "volumeName") if key in real.get("spec", {})}
+    return {**wanted, "spec": {**wanted["spec"], **held}}

@@ -1,0 +1,123 @@
+"""The operator's side of a pool's interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import orjson
+
+from tenantry.adapters.local.folders import SentFacts
+from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body, parse_facts, parse_ref, parse_verdict
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.resource import Document
+from tenantry.model.verdicts import Halt, Transient
+from tenantry.rest.auth.tokens import TokenSigner
+from tenantry.tracing.work import header, span
+
+TOKEN_TTL = timedelta(minutes=5)
+TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+LONG = httpx.Timeout(600.0, connect=5.0)
+"""For an archive of a large engine."""
+UrlOf = Callable[[str], str]
+"""The URL at which this process reaches the pool with that id."""
+
+
+class Pools:
+    """Speaks to pools by id. transport_for: the way to a URL, None for the network."""
+
+    def __init__(
+        self,
+        signer: TokenSigner,
+        url_of: UrlOf,
+        transport_for: Callable[[str], httpx.AsyncBaseTransport | None] = lambda url: None,
+    ) -> None:
+        self._signer = signer
+        self._url_of = url_of
+        self._transport_for = transport_for
+        self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
+        self._tokens: dict[str, tuple[float, str]] = {}
+
+    async def engine(self, pool: str, ref: EngineRef) -> EngineFacts | None:
+        """Return the engine of an environment in a pool, None if it is not there. Raises EngineTaken, Halt."""
+        found = (await self._call(pool, ref.id, "look", {"ref": asdict(ref)})).get("engine")
+        try:
+            return None if found is None else parse_facts(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise _garbage(pool, error) from error
+
+    async def losses(self, pool: str) -> Mapping[EngineRef, str]:
+        """Return the engines of a pool whose data is missing or damaged, and how. Raises Halt."""
+        found = await self._request(pool, "", "/losses", {}, TIMEOUT)
+        try:
+            return {parse_ref(each["ref"]): str(each["told"]) for each in found["lost"]}
+        except (KeyError, TypeError, ValueError) as error:
+            raise _garbage(pool, error) from error
+
+    async def deploy(self, spec: EngineSpec, sent: SentFacts) -> None:
+        """Create an engine in its pool, or bring it to its spec. Raises Halt: PoolFull, PoolClosing, EngineTaken."""
+        await self._call(spec.pool, spec.ref.id, "deploy", deploy_body(spec, sent))
+
+    async def snapshot(self, pool: str, ref: EngineRef, documents: Sequence[Document]) -> None:
+        """Keep an archive of an engine in its pool. Raises Halt."""
+        await self._call(pool, ref.id, "snapshot", {"ref": asdict(ref), "documents": list(documents)}, LONG)
+
+    async def undeploy(self, pool: str, ref: EngineRef) -> None:
+        """Remove an engine from its pool. Raises Halt."""
+        await self._call(pool, ref.id, "undeploy", {"ref": asdict(ref)})
+
+    async def withdraw(self, pool: str, ref: EngineRef) -> None:
+        """Take the host from an engine of a pool. Raises Halt."""
+        await self._call(pool, ref.id, "withdraw", {"ref": asdict(ref)})
+
+    async def close(self, pool: str) -> None:
+        """Make an empty pool take no engine for a while. Raises Halt: PoolInUse."""
+        await self._request(pool, "", "/close", {}, TIMEOUT)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _call(self, pool: str, id_: str, verb: str, body: Json, timeout: httpx.Timeout = TIMEOUT) -> Json:
+        return await self._request(pool, id_, f"/engines/{id_}/{verb}", body, timeout)
+
+    async def _request(self, pool: str, id_: str, path: str, body: Json, timeout: httpx.Timeout) -> Json:
+        url = self._url_of(pool)
+        content = orjson.dumps(body)
+        try:
+            with span(f"pool {path.rpartition('/')[2]}", "client"):
+                headers = {"Authorization": self._token(pool), "Content-Type": "application/json", **header()}
+                answer = await self._client(url).post(f"{url}{PREFIX}{path}", content=content, headers=headers, timeout=timeout)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Halt(Transient("PoolUnreachable", f"{url} does not answer: {str(error) or type(error).__name__}")) from error
+        try:
+            value: dict[str, Any] = orjson.loads(answer.content)
+            if answer.status_code != httpx.codes.OK:
+                raise parse_verdict(value["verdict"], id_)
+        except (KeyError, TypeError, ValueError) as error:
+            raise _garbage(pool, error) from error
+        return value
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        transport = self._transport_for(url)
+        client = self._clients.get(transport)
+        if client is None:
+            client = self._clients[transport] = httpx.AsyncClient(transport=transport, trust_env=False)
+        return client
+
+    def _token(self, pool: str) -> str:
+        ends, token = self._tokens.get(pool, (0.0, ""))
+        now = time.monotonic()
+        if now >= ends:
+            token = self._signer.sign({"sub": "operator", "aud": audience_of(pool)}, TOKEN_TTL)
+            self._tokens[pool] = (now + TOKEN_TTL.total_seconds() / 2, token)
+        return f"Bearer {token}"
+
+
+def _garbage(pool: str, error: Exception) -> Halt:
+    return Halt(Transient("PoolAnswer", f"pool {pool} does not answer as pools do: {type(error).__name__}: {error}"))

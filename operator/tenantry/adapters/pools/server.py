@@ -1,0 +1,267 @@
+"""A pool: many engines in one process, each in its folder. People reach them by host, the operator by id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from tenantry.adapters.kubernetes.engines.workload import BY_ID, namespace_of
+from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.data_loss.survey import DataSurvey
+from tenantry.adapters.local.deployer import LocalDeployer
+from tenantry.adapters.local.folders import EngineFolders
+from tenantry.adapters.local.hosting import LOCATED, EnvironmentSubject, LocalHosting
+from tenantry.adapters.pools.declarations import SentDeclarations
+from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref, verdict_body
+from tenantry.model.facts import EngineRef, EngineRoute
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Forbidden, Halt, Invalid, Problem, Unauthorized, Waiting, unforeseen
+from tenantry.rest.auth.sign_in import Bearer, credentials_of
+from tenantry.rest.auth.tokens import Claims
+from tenantry.rest.bodies import json_response, read_bytes
+from tenantry.rest.problems import log_unexpected, problem, status_of
+from tenantry.rest.traces.requests import traced_requests
+from tenantry.tracing.work import SUBJECT
+
+LARGEST = 8 << 20
+"""Bytes of a body: the declarations of one environment are the largest."""
+LOOKS_AGAIN = timedelta(seconds=60)
+CLOSED = timedelta(seconds=60)
+"""The time in which a closed pool takes no new engine. The operator may end before it removes the pool."""
+NO_SECRET = Ref("Secret", "", "")
+
+
+class OperatorKeys(Protocol):
+    """The public keys of the platform."""
+
+    def verify(self, token: str, audience: str) -> Claims:
+        """The claims of a token for that audience. Raises Unauthorized."""
+
+
+class Pool:
+    """Keeps the engines of one pool. capacity: the number of engines that it takes."""
+
+    def __init__(
+        self,
+        id_: str,
+        capacity: int,
+        folders: EngineFolders,
+        deployer: LocalDeployer,
+        declared: SentDeclarations,
+        backups: Backups,
+        survey: DataSurvey,
+    ) -> None:
+        self.id = id_
+        self._survey = survey
+        self._backups = backups
+        self._capacity = capacity
+        self._folders = folders
+        self._deployer = deployer
+        self._declared = declared
+        self._coming: set[str] = set()
+        self._closed_until = datetime.min.replace(tzinfo=UTC)
+
+    async def engine(self, ref: EngineRef) -> dict[str, Any]:
+        """Return the facts of an engine of this pool. Raises NotFound, EngineTaken."""
+        facts = await self._deployer.engine(ref)
+        return {"engine": None if facts is None else facts_body(facts)}
+
+    async def deploy(self, body: Any, id_: str) -> None:
+        """Create an engine or bring it to its spec. Raises Halt: PoolFull, PoolClosing, EngineTaken, Invalid."""
+        spec, sent = parse_deploy(body)
+        if (spec.ref.id, spec.pool) != (id_, self.id):
+            raise Invalid((Problem("spec", f"is not of engine {id_} in pool {self.id}"),))
+        self._admit(id_)
+        self._coming.add(id_)
+        try:
+            await self._deployer.hold(spec, NO_SECRET, sent)
+        finally:
+            self._coming.discard(id_)
+
+    async def undeploy(self, ref: EngineRef) -> None:
+        """Remove an engine with its data. Raises EngineTaken."""
+        await self._deployer.undeploy(ref)
+
+    async def withdraw(self, ref: EngineRef) -> None:
+        """Take the host from an engine."""
+        await self._deployer.withdraw(ref)
+
+    async def snapshot(self, ref: EngineRef, documents: Any) -> None:
+        """Keep an archive of an engine in the pool's volume, with the declarations of its environment."""
+        with self._declared.of(ref, tuple(documents)):
+            await self._deployer.snapshot(ref)
+
+    def losses(self) -> dict[str, Any]:
+        """Return the engines whose data is missing or damaged, as the last survey found them."""
+        return {"lost": [{"ref": asdict(ref), "told": str(loss)} for ref, loss in self._survey.lost]}
+
+    async def close(self) -> None:
+        """Take no new engine for a while. Raises a Waiting Halt (PoolInUse) if there are engines, or archives of removed ones."""
+        kept = await self._backups.kept()
+        held, again = self._folders.ids | self._coming, datetime.now(UTC) + LOOKS_AGAIN
+        if held:
+            raise Halt(Waiting("PoolInUse", f"the pool holds {len(held)} engines", again))
+        if kept:
+            told = f"the pool keeps archives of {len(kept)} removed environments until {max(each.kept_until for each in kept)}"
+            copy = f"kubectl cp --namespace {namespace_of(self.id)} engine-0:/data/backups FOLDER"
+            raise Halt(Waiting("PoolInUse", f"{told}: copy them by `{copy}` and remove them there, or wait", again))
+        self._closed_until = datetime.now(UTC) + CLOSED
+
+    def _admit(self, id_: str) -> None:
+        held = self._folders.ids | self._coming
+        now = datetime.now(UTC)
+        if id_ in held:
+            return
+        if now < self._closed_until:
+            raise Halt(Waiting("PoolClosing", "the pool is being removed", self._closed_until))
+        if len(held) >= self._capacity:
+            told = f"the pool holds {len(held)} engines, and enginesPerReplica allows no more: raise it, or add another pool"
+            raise Halt(Waiting("PoolFull", told, now + LOOKS_AGAIN))
+
+
+class PoolServer:
+    """The ASGI application of a pool. A request to the host of an engine reaches that engine, whatever its path is."""
+
+    def __init__(self, pool: Pool, folders: EngineFolders, hosting: LocalHosting, keys: OperatorKeys) -> None:
+        self._pool = pool
+        self._folders = folders
+        self._hosting = hosting
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._traced(scope, receive, send)
+
+    @cached_property
+    def _traced(self) -> ASGIApp:
+        """Made by the first request: whether traces are recorded is known by then."""
+        return traced_requests(self._serve)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._by_host(Headers(scope=scope).get("host", ""))
+        if route is not None:
+            await self._hosting({**scope, LOCATED: route}, receive, send)
+            return
+        parts = scope["path"].split("/", 3)
+        if parts[1] == BY_ID and len(parts) > 2:
+            await self._by_id(parts[2])({**scope, "root_path": f"/{BY_ID}/{parts[2]}"}, receive, send)
+            return
+        await (await self._answer(Request(scope, receive)))(scope, receive, send)
+
+    def _by_host(self, host: str) -> EngineRoute | None:
+        """Return the engine of a host such as `dev--acme.apps.example.com`, None if there is none."""
+        label = host.partition(".")[0].lower()
+        at = label.find("--")
+        while at > 0:
+            route = EngineRoute(label[:at], label[at + 2 :])
+            if self._folders.route(route.tenant_slug, route.slug) is not None:
+                return route
+            at = label.find("--", at + 1)
+        return None
+
+    def _by_id(self, id_: str) -> ASGIApp:
+        record = self._folders.held(id_)
+        route = record.route if record is not None else None
+        served = self._folders.route(route.tenant_slug, route.slug) if route is not None else None
+        if route is None or served is None or served.ref.id != id_:
+            return problem(404, "no such engine")
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            await self._hosting({**scope, LOCATED: route}, receive, send)
+
+        return serve
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        if path in ("/healthz", "/readyz") and request.method == "GET":
+            return json_response({"status": "ok"})
+        if not path.startswith(f"{PREFIX}/"):
+            return problem(404, f"no such path: {path}")
+        try:
+            self._check_operator(request)
+            return json_response(await self._carry_out(request, path.removeprefix(PREFIX)))
+        except Halt as halt:
+            return _refusal(halt)
+        except (KeyError, TypeError, ValueError) as error:
+            return _refusal(Invalid((Problem("body", f"is not what a pool takes: {type(error).__name__}: {error}"),)))
+        except Exception as bug:  # noqa: BLE001 - it is logged
+            log_unexpected(request.scope, bug)
+            return _refusal(Halt(unforeseen(bug)))
+
+    async def _carry_out(self, request: Request, path: str) -> dict[str, Any]:
+        match request.method, path.split("/")[1:]:
+            case "POST", ["close"]:
+                await self._pool.close()
+                return {}
+            case "POST", ["losses"]:
+                return self._pool.losses()
+            case "POST", ["engines", id_, verb]:
+                body = orjson.loads(await read_bytes(request, LARGEST))
+                ref = parse_ref((body["spec"] if verb == "deploy" else body)["ref"])
+                if ref.id != id_:
+                    raise Invalid((Problem("ref.id", f"must be {id_}"),))
+                request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
+                with _about(request.scope, ref):
+                    return await self._on_engine(verb, ref, body)
+        raise Invalid((Problem("path", "is not of a pool's interface"),))
+
+    async def _on_engine(self, verb: str, ref: EngineRef, body: Any) -> dict[str, Any]:
+        if verb == "deploy":
+            await self._pool.deploy(body, ref.id)
+            return {}
+        changing: dict[str, Callable[[EngineRef], Awaitable[None]]] = {
+            "undeploy": self._pool.undeploy,
+            "withdraw": self._pool.withdraw,
+            "snapshot": lambda each: self._pool.snapshot(each, body["documents"]),
+        }
+        if verb == "look":
+            return await self._pool.engine(ref)
+        if verb not in changing:
+            raise Invalid((Problem("path", "is not of a pool's interface"),))
+        # Once begun it is carried out, whether or not the operator still waits for the answer.
+        await asyncio.shield(asyncio.ensure_future(changing[verb](ref)))
+        return {}
+
+    def _check_operator(self, request: Request) -> None:
+        """Raises Unauthorized, Forbidden."""
+        match credentials_of(request):
+            case Bearer(token):
+                if self._keys.verify(token, audience_of(self._pool.id))["sub"] != "operator":
+                    raise Forbidden("only the platform's operator may ask this")
+            case _:
+                raise Unauthorized("a token of the platform is needed")
+
+
+class _Command(NamedTuple):
+    """A route, as spans name it."""
+
+    path: str
+
+
+@contextmanager
+def _about(scope: Scope, ref: EngineRef) -> Iterator[None]:
+    """Name the environment in the log lines of the block, also in the one about a bug. Raises Halt for a bug."""
+    with bound_contextvars(**{SUBJECT: EnvironmentSubject(ref)}):
+        try:
+            yield
+        except (Halt, KeyError, TypeError, ValueError):
+            raise
+        except Exception as bug:
+            log_unexpected(scope, bug)
+            raise Halt(unforeseen(bug)) from bug
+
+
+def _refusal(halt: Halt) -> Response:
+    body = {"error": halt.verdict.message, "verdict": verdict_body(halt)}
+    return Response(orjson.dumps(body), status_of(halt, conditional=False), media_type="application/json")

@@ -1,0 +1,44 @@
+"""Tokens of the facade, for the master of the state folder."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.bootstrap.embedded import Platform
+from tenantry.kinds.user.spec import User
+from tenantry.model.resource import SYSTEM_NAMESPACE
+from tenantry.model.verdicts import NotFound
+from tenantry.model.wording import did_you_mean
+from tenantry.runtime.clock import now
+
+if TYPE_CHECKING:
+    from tenantry.api.auth.authentication import Authenticator
+
+
+def issuer(platform: Platform) -> Callable[[str, timedelta], Awaitable[str]]:
+    """hosts.console.Tokens of a platform of this process."""
+    secrets = StoreSecrets(platform.state.writing, platform.state.cache.document, platform.ports.fingerprint_key)
+
+    @cache
+    def authenticator() -> Authenticator:
+        from tenantry.api.auth.authentication import Authenticator  # with the facade, which `up` imports after its first answer
+
+        return Authenticator(platform.state.keys, platform.state.cache, secrets, now)
+
+    async def issue(username: str, ttl: timedelta) -> str:
+        return authenticator().issue(_holder(platform, username), ttl)
+
+    return issue
+
+
+def _holder(platform: Platform, username: str) -> User:
+    """The User who holds that name. Raises NotFound."""
+    users = [cast(User, each) for each in platform.state.cache.resources(User.KIND, SYSTEM_NAMESPACE)]
+    named = [user for user in users if user.spec.username.casefold() == username.casefold()]
+    if named:
+        return min(named, key=lambda user: (not user.status.claimed, str(user.metadata.creation_timestamp), user.metadata.uid))
+    raise NotFound(f"there is no user {username}{did_you_mean(username, [user.spec.username for user in users])}")

@@ -1,0 +1,124 @@
+"""Commands over declared objects: get, describe, apply, delete, reconcile, suspend, resume, trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from tenantry.cli.arguments.epilogs import examples
+from tenantry.cli.arguments.options import (
+    STATE,
+    Condition,
+    Everywhere,
+    KindArgument,
+    Labels,
+    Name,
+    Namespace,
+    Object,
+    Output,
+    State,
+    Watch,
+)
+from tenantry.cli.output.documents import OutputFormat, name_of, to_json, to_yaml, write
+from tenantry.cli.output.tables import TextTable, print_table, terminal_width
+
+if TYPE_CHECKING:
+    from tenantry.hosts.console.protocol import Console
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("get", epilog=examples("tenantry get environments", "tenantry get tenv dev -n tenant-acme -o yaml"))(get)
+    app.command("describe", epilog=examples("tenantry describe environment/dev"))(describe)
+    app.command("delete", epilog=examples("tenantry delete environment/tenant-acme/dev"))(delete)
+    app.command("trace", epilog=examples("tenantry trace app/tenant-acme/dev.crm"))(trace)
+
+
+def get(
+    kind: KindArgument,
+    name: Name = "",
+    namespace: Namespace = "",
+    everywhere: Everywhere = False,
+    labels: Labels = "",
+    condition: Condition = "",
+    output: Output = OutputFormat.TABLE,
+    watch: Watch = False,
+    state: State = STATE,
+) -> None:
+    """Lists the objects of a kind, or shows one."""
+    from tenantry.cli.clients.connect import with_console
+    from tenantry.cli.commands.objects.listing import chosen_by, show_objects
+
+    chosen = chosen_by(kind, name, "" if everywhere else namespace, labels, condition)
+    with_console(state, lambda console: show_objects(console, chosen, output, watch))
+
+
+def describe(
+    object_: Object,
+    name: Name = "",
+    namespace: Namespace = "",
+    state: State = STATE,
+) -> None:
+    """Shows one object in full: its spec, its conditions, what blocks its deletion, and its last Operations."""
+    from tenantry.cli.clients.connect import with_console
+
+    with_console(state, lambda console: _describe(console, object_, namespace, name))
+
+
+async def _describe(console: Console, object_: str, namespace: str, name: str) -> None:
+    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.commands.objects.describing import described
+
+    kind, document = await find(console, object_, namespace, name)
+    operations = await console.list("Operation")
+    target = document["metadata"]["uid"]
+    about = [each for each in operations if each["spec"]["target"]["uid"] == target]
+    write(described(kind, document, about, terminal_width()))
+
+
+def delete(object_: Object, name: Name = "", namespace: Namespace = "", state: State = STATE) -> None:
+    """Deletes an object. Remove an object that a source declares from that source."""
+    from tenantry.cli.arguments.finding import joined
+    from tenantry.cli.clients.connect import with_console
+
+    with_console(state, lambda console: _delete(console, joined(object_, name), namespace))
+
+
+async def _delete(console: Console, object_: str, namespace: str) -> None:
+    from tenantry.cli.arguments.finding import find
+    from tenantry.model.resource import ref_of
+
+    _, document = await find(console, object_, namespace)
+    deleted = await console.delete(ref_of(document))
+    remains = bool(deleted["metadata"].get("finalizers"))
+    write(f"{name_of(document)} {'is being deleted' if remains else 'deleted'}")
+
+
+def trace(
+    object_: Object, name: Name = "", namespace: Namespace = "", output: Output = OutputFormat.TABLE, state: State = STATE
+) -> None:
+    """Shows where an object is declared, and who changed it last."""
+    from tenantry.cli.arguments.finding import joined
+    from tenantry.cli.clients.connect import with_console
+
+    with_console(state, lambda console: _trace(console, joined(object_, name), namespace, output))
+
+
+async def _trace(console: Console, object_: str, namespace: str, output: OutputFormat) -> None:
+    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.commands.objects.tracing import above, step
+
+    _, document = await find(console, object_, namespace)
+    steps = [step(each) for each in [document, *await above(console, document)]]
+    if output is OutputFormat.JSON:
+        write(to_json(steps))
+    elif output is OutputFormat.YAML:
+        write(to_yaml(steps))
+    else:
+        titles = ("OBJECT", "SOURCE", "DECLARED AT", "COMMIT", "AUTHOR", "REQUESTED BY", "LAST OPERATION")
+        keys = ("object", "source", "file", "commit", "author", "requestedBy", "lastOperation")
+        shown = [each | {"commit": each["commit"][:12]} for each in steps]
+        columns = [(title, key) for title, key in zip(titles, keys, strict=True) if any(each[key] for each in shown)]
+        rows = [[each[key] for _, key in columns] for each in shown]
+        print_table(TextTable([title for title, _ in columns], rows, without_gaps=True))

@@ -1,0 +1,104 @@
+"""Some calls skip the framework of the command line: `get` and `tree` of a running `up`, and `engine`.
+
+Its import takes longer than the first two take, and 3 MiB of each engine. Whatever is not plainly such a call goes the ordinary
+way. So does a read that the platform refuses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ORDINARY = ("TENANTRY_CONTEXT", "TENANTRY_KUBECONFIG", "_TENANTRY_COMPLETE")
+"""Environment variables that name a cluster, or ask for completions."""
+_STATE = {"--state": "state"}
+_OF_GET = {"-n": "namespace", "--namespace": "namespace", "-o": "output", "--output": "output", "-l": "labels"}
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "get": {**_STATE, **_OF_GET, "--selector": "labels"},
+    "tree": _STATE,
+    "engine": {"--data": "data", "--listen": "listen", "--database": "database", "--log-format": "log_format"},
+}
+"""The options with a value, by command."""
+FLAGS = {"get": {"-A": "everywhere", "--all-namespaces": "everywhere"}, "tree": {}, "engine": {}}
+WORDS = {"get": (1, 2), "tree": (0, 1), "engine": (0, 0)}
+"""The least and the greatest number of words that a command takes."""
+
+
+@dataclass
+class Asked:
+    """A call as it was typed."""
+
+    command: str
+    words: list[str] = field(default_factory=list)
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def parsed(arguments: Sequence[str]) -> Asked | None:
+    """Return the call; None unless it is plainly one of these."""
+    if not arguments or arguments[0] not in OPTIONS:
+        return None
+    asked = Asked(arguments[0])
+    values, flags = OPTIONS[asked.command], FLAGS[asked.command]
+    rest = iter(arguments[1:])
+    for each in rest:
+        name, given, value = each.partition("=") if each.startswith("--") else (each, "", "")
+        if not each.startswith("-"):
+            asked.words.append(each)
+        elif each in flags:
+            asked.options[flags[each]] = each
+        elif name in values:
+            asked.options[values[name]] = value if given else next(rest, "")
+        else:
+            return None
+    least, most = WORDS[asked.command]
+    plain = least <= len(asked.words) <= most and all(asked.words) and all(asked.options.values())
+    return asked if plain else None
+
+
+def answered(arguments: Sequence[str]) -> bool:
+    """Answer the call and return True; False leaves it to the ordinary way. Raises Failure."""
+    asked = None if any(map(os.environ.get, ORDINARY)) else parsed(arguments)
+    if asked is None:
+        return False
+    return _served(asked.options) if asked.command == "engine" else _read(asked)
+
+
+def _served(options: Mapping[str, str]) -> bool:
+    from tenantry.cli.output.documents import LogFormat
+
+    if "data" not in options or options.get("log_format", LogFormat.TEXT) not in list(LogFormat):
+        return False
+    from tenantry.cli.processes.engine_start import LISTEN, run_engine
+
+    log_format = LogFormat(options.get("log_format", LogFormat.TEXT))
+    run_engine(Path(options["data"]), options.get("listen", LISTEN), options.get("database"), log_format)
+    return True
+
+
+def _read(asked: Asked) -> bool:
+    from tenantry.cli.clients.control_reads import ControlReads, Unanswered, completed
+    from tenantry.cli.clients.sockets import control_path
+    from tenantry.cli.output.documents import OutputFormat
+
+    format_ = asked.options.get("output", OutputFormat.TABLE)
+    if format_ not in list(OutputFormat):
+        return False
+    state = Path(asked.options.get("state") or os.environ.get("TENANTRY_STATE") or ".tenantry")
+    console = ControlReads(control_path(state))
+    try:
+        if asked.command == "tree":
+            from tenantry.cli.commands.objects.branches import show_tree
+
+            completed(show_tree(console, "".join(asked.words)))
+        else:
+            from tenantry.cli.commands.objects.listing import chosen_by, show_objects
+
+            kind, name = [*asked.words, ""][:2]
+            namespace = "" if "everywhere" in asked.options else asked.options.get("namespace", "")
+            chosen = chosen_by(kind, name, namespace, asked.options.get("labels", ""))
+            completed(show_objects(console, chosen, OutputFormat(format_), watch=False))
+    except Unanswered:
+        return False
+    return True

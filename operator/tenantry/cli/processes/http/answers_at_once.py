@@ -1,0 +1,61 @@
+"""Requests that need no waiting are answered when they have come: without a task, and by one call of the system."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from starlette.types import Scope
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from tenantry.cli.processes.http.slow_clients import Patient
+from tenantry.rest.answers import AnswerNow, ReadyAnswer
+
+_Begun = tuple[RequestResponseCycle, ASGI3Application]
+
+
+class AnswersAtOnce(Patient):
+    """uvicorn's protocol, with tasks only for what may wait.
+
+    A client that sends many requests at once has one of them answered here; the others have tasks, as those of other clients.
+    now: answers, or leaves the request to the application.
+    """
+
+    def __init__(self, *args: Any, now: AnswerNow, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._now = now
+        self._is_first = False
+        self._begun: _Begun | None = None
+
+    def data_received(self, data: bytes) -> None:
+        self._is_first = True
+        super().data_received(data)
+        self._is_first = False
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            self._go_on(*begun)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        if self._is_first and cycle.scope["method"] == "GET" and cycle.keep_alive:
+            self._is_first = False
+            self._begun = cycle, app
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _go_on(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        waits = cycle.more_body or self.flow.write_paused or self.transport.is_closing()
+        answer = None if waits else self._now(cast(Scope, cycle.scope))
+        if answer is None:
+            super()._start_asgi_task(cycle, app)
+        else:
+            self._send(cycle, answer)
+
+    def _send(self, cycle: RequestResponseCycle, answer: ReadyAnswer) -> None:
+        parts = [STATUS_LINE[answer.status]]
+        for headers in (cycle.default_headers, answer.headers):
+            for name, value in headers:
+                parts += (name, b": ", value, b"\r\n")
+        parts += (b"\r\n", answer.body)
+        self._writer.write_whole(b"".join(parts))
+        cycle.response_started = cycle.response_complete = True
+        cycle.on_response()

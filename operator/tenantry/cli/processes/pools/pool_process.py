@@ -1,0 +1,148 @@
+"""One pool in this process: the engines of many environments, as a platform on a cluster places them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tenantry.adapters.admin_password import Declared
+from tenantry.adapters.keys import MountedKeys
+from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.data_loss.survey import DataSurvey
+from tenantry.adapters.local.databases import Databases
+from tenantry.adapters.local.deployer import LocalDeployer
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.hosting import LocalHosting
+from tenantry.adapters.local.opening import EngineOpener
+from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
+from tenantry.adapters.pools.server import Pool, PoolServer
+from tenantry.adapters.store.state_folder import FolderLock
+from tenantry.bootstrap.outward import limits_of, verifier
+from tenantry.cli.clients.sockets import listening, url_of
+from tenantry.cli.output.documents import LogFormat
+from tenantry.cli.output.failing import BAD_INPUT, Failure, say
+from tenantry.cli.output.logs import announce, configure, include_libraries
+from tenantry.cli.processes.engine_metrics import Count, engine_metrics_served, held_below
+from tenantry.cli.processes.serving import address_of, serving
+from tenantry.cli.processes.signals import signalled
+from tenantry.cli.processes.tracing import traced
+from tenantry.engine.quota import EngineQuota, Limits
+from tenantry.model.facts import Password
+from tenantry.model.measures import EngineHoldings
+from tenantry.settings import Settings
+
+SWEEP_S = 3600.0
+"""Seconds between two looks for archives that need not be kept."""
+
+
+@dataclass(frozen=True)
+class OpenedPool:
+    """The parts of a pool that is served."""
+
+    folders: EngineFolders
+    hosting: LocalHosting
+    backups: Backups
+    survey: DataSurvey
+    server: PoolServer
+
+    async def close(self) -> None:
+        """Close all engines."""
+        await self.hosting.aclose()
+        await asyncio.to_thread(self.folders.close)
+
+
+async def serve_pool(data: Path, listen: str, settings: Settings, log_format: LogFormat) -> None:
+    """Serve the engines of that folder until a signal comes. Raises Failure, Halt, OSError."""
+    if not settings.managed.pool:
+        raise Failure("TENANTRY_MANAGED__POOL is missing: a pool is deployed by the operator of a cluster", BAD_INPUT)
+    host, port = address_of(listen)
+    about = {"pool": settings.managed.pool}
+    configure(say, log_format, about=about)
+    include_libraries(say, log_format, about)
+    lock = await asyncio.to_thread(FolderLock, data)
+    bound = listening(host, port)
+    pool = await asyncio.to_thread(open_pool, data, settings)
+    works = [asyncio.create_task(work(), name=name) for name, work in _works(pool).items()]
+    try:
+        with traced("tenantry-pool"):
+            async with (
+                engine_metrics_served(settings.metrics, pool.hosting.measures, _counting(pool.folders)),
+                serving(pool.server, bound, settings.http),
+            ):
+                announce(url_of(bound), log_format, about)
+                await _until_first(asyncio.create_task(signalled()), works)
+    finally:
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+        await pool.close()
+        lock.release()
+
+
+def open_pool(data: Path, settings: Settings) -> OpenedPool:
+    """Open the folder of a pool. Blocks. Raises ValueError, OSError."""
+    folders = EngineFolders(data)
+    keys = MountedKeys(settings.managed.jwks, settings.managed.issuer)
+    secrets, declared = NoSecrets(), SentDeclarations()
+    databases = Databases(secrets)
+
+    def quota_of(id_: str) -> EngineQuota:
+        made = lru_cache(maxsize=1)(Limits)
+        return EngineQuota(lambda: made(*folders.limits(id_)))
+
+    opener = EngineOpener(
+        secrets=secrets,
+        keys=keys,
+        facade_url=lambda id_: f"{settings.managed.facade_url}/engines/{id_}/api/v1",
+        databases=databases,
+        limits=limits_of(settings.packages),
+        foreign=verifier(settings.outbound),
+        quota_of=quota_of,
+        admin_of=lambda record: _sent_password(folders, record),
+    )
+    hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
+    backups = Backups(data, folders, declared, settings.backups.keep, databases, keys=settings.backups.keys)
+    survey = DataSurvey(folders, hosting)
+    deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
+    pool = Pool(settings.managed.pool, settings.managed.capacity, folders, deployer, declared, backups, survey)
+    return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys))
+
+
+def _works(pool: OpenedPool) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+    async def survey() -> None:
+        async for _ in pool.survey.changes():
+            pass  # the operator asks for what is gone
+
+    async def sweep() -> None:
+        await pool.backups.run(SWEEP_S)
+
+    return {"survey": survey, "backups": sweep}
+
+
+def _sent_password(folders: EngineFolders, opened: EngineRecord) -> Declared:
+    """The admin password that the operator sent last. An engine stays open when it changes."""
+
+    async def declared() -> Password | None:
+        sent = (folders.held(opened.ref.id) or opened).sent
+        return Password(hash=sent.password, fingerprint=sent.fingerprint) if sent.password else None
+
+    return declared
+
+
+def _counting(folders: EngineFolders) -> Count:
+    async def count() -> EngineHoldings:
+        return await asyncio.to_thread(held_below, folders.engines)
+
+    return count
+
+
+async def _until_first(signal: asyncio.Task[None], works: list[asyncio.Task[None]]) -> None:
+    """Return when the signal comes. Raises what ends a work of the pool."""
+    ended, _ = await asyncio.wait((signal, *works), return_when=asyncio.FIRST_COMPLETED)
+    signal.cancel()
+    for task in ended:
+        task.result()

@@ -1,0 +1,120 @@
+"""Short reads whose query was parsed before: the statement, its converters, and the headers that do not change."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Hashable
+from typing import Protocol
+
+import orjson
+from sqlalchemy.engine.interfaces import Dialect
+from starlette.requests import Request
+from starlette.types import Scope
+
+from tenantry.engine.data.exposure import Exposed
+from tenantry.engine.data.query import ListQuery, parse_query, token_after
+from tenantry.engine.data.reading.keys import key_of
+from tenantry.engine.data.reading.lists import SHORT_QUERY, is_short, parameters
+from tenantry.engine.data.reading.pages import is_written, may_be_short
+from tenantry.engine.data.reading.reader import BY_KEY, Reader, tag_of_json
+from tenantry.engine.data.reading.selection import parse_select
+from tenantry.engine.data.values import json_readers, row_of
+from tenantry.engine.sql.driver import ShortRead
+from tenantry.engine.sql.short_reads import LARGEST_PAGE, NotShort, NotWritten
+from tenantry.engine.sql.spelled import Spelled
+from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.bodies import names_tag
+from tenantry.rest.paging import next_link
+from tenantry.rest.routes import refuse_unknown
+
+_JSON = (b"content-type", b"application/json")
+
+
+class ReadPlan(Protocol):
+    """A read of one table by one query string."""
+
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+        """Return the answer. wanted: If-None-Match. Raises NotShort, Halt, sqlite3.Error."""
+
+
+def plan_of(scope: Scope, exposed: Exposed, dialect: Dialect, *, one: bool) -> ReadPlan:
+    """Return the plan for a request. Raises NotShort, Invalid."""
+    request = Request(scope)
+    if one:
+        refuse_unknown(scope, ("select",))
+        asked = request.query_params.get("select", "*")
+        if len(asked) > SHORT_QUERY or "(" in asked:
+            raise NotShort
+        return RowPlan(exposed, asked, dialect)
+    query = parse_query(exposed, parameters(request)) if is_short(request) else None
+    if query is None or not may_be_short(query):
+        raise NotShort
+    if not is_written(exposed, query):
+        raise NotWritten
+    return PagePlan(exposed, query, dialect)
+
+
+class RowPlan:
+    """A row by its key."""
+
+    def __init__(self, exposed: Exposed, asked: str, dialect: Dialect) -> None:
+        self._spelled = _at_hand(exposed, (dialect.name, BY_KEY))
+        self._names = tuple(exposed.columns)
+        self._converters = json_readers(
+            tuple(exposed.columns.values()), self._spelled.readers_by([None] * len(self._names), dialect)
+        )
+        names = parse_select(exposed, asked).names
+        self._shown = None if names == self._names else names
+
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+        """Return the answer, as ReadPlan."""
+        key = Reader(read, exposed).key_values(key_of(scope, exposed))
+        values = {f"key_{number}": value for number, value in enumerate(key)}
+        row = read.first(self._spelled.sql, self._spelled.listed(values))
+        if row is None:
+            raise NotShort
+        whole = row_of(self._names, row, self._converters)
+        body = orjson.dumps(whole)
+        tag = tag_of_json(body)
+        if wanted is not None and names_tag(wanted.decode("latin-1"), tag):
+            return ReadyAnswer(304, [(b"etag", tag.encode())], b"")
+        if self._shown is not None:
+            body = orjson.dumps({name: whole[name] for name in self._shown})
+        return ReadyAnswer(200, [(b"etag", tag.encode()), _length(body), _JSON], body)
+
+
+class PagePlan:
+    """The first rows of a table, as SQLite writes them."""
+
+    def __init__(self, exposed: Exposed, query: ListQuery, dialect: Dialect) -> None:
+        self._query, self._dialect = query, dialect
+        self._page, self._end = (_at_hand(exposed, (dialect.name, part, query)) for part in ("page", "end"))
+        self._places = self._end.readers_by([None] * len(self._end.types), dialect)[len(query.select.fields) :]
+
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+        """Return the answer, as ReadPlan."""
+        driver = read.driver
+        driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_PAGE)
+        items, number = driver.execute(self._page.sql, self._page.parameters({})).fetchone()
+        body = b"[" + (items or "").encode() + b"]"
+        if number < self._query.limit:
+            return ReadyAnswer(200, [_length(body), _JSON], body)
+        last, *behind = driver.execute(self._end.sql, self._end.parameters({})).fetchmany(2)
+        if not behind:
+            return ReadyAnswer(200, [_length(body), _JSON], body)
+        values = last[len(self._query.select.fields) :]
+        places = [reader(value) if reader else value for value, reader in zip(values, self._places, strict=True)]
+        link = next_link(Request(scope), token_after(exposed, self._query, places, self._dialect.name))["Link"]
+        return ReadyAnswer(200, [(b"link", link.encode("latin-1")), _length(body), _JSON], body)
+
+
+def _at_hand(exposed: Exposed, key: Hashable) -> Spelled:
+    """The statement of that key, which a thread has compiled. Raises NotShort."""
+    known = exposed.statements.known(key)
+    if known is None:
+        raise NotShort
+    return known
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", str(len(body)).encode()

@@ -1,0 +1,110 @@
+"""The package files that an engine holds, each visible by one rename, and the unpacked static files of what is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tenantry.model.facts import Download
+from tenantry.model.verdicts import NotFound
+from tenantry.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
+from tenantry.rest.disk import make_durable, writing_to_disk
+
+SUFFIX = ".tapp"
+
+
+class PackageFolder:
+    """Files below one folder. Blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._packages = folder / "packages"
+        self._content = folder / "content"
+        self._symbols = folder / "symbols"
+
+    def path(self, sha256: str) -> Path:
+        """Return the path of the package with those bytes."""
+        return self._packages / f"{sha256}{SUFFIX}"
+
+    def put(self, package: Path, sha256: str) -> None:
+        """Takes a checked file in. Idempotent; replaces a file that was cut short."""
+        target = self.path(sha256)
+        if target.exists() and target.stat().st_size == package.stat().st_size:
+            return
+        with writing_to_disk():
+            self._packages.mkdir(parents=True, exist_ok=True)
+            scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
+            try:
+                # No link: whoever still writes to that file must not change what is stored.
+                shutil.copyfile(package, scratch)
+                make_durable(scratch)
+                scratch.replace(target)
+                make_durable(self._packages)
+            finally:
+                scratch.unlink(missing_ok=True)
+
+    def keep_only(self, packages: Iterable[str], installed: Iterable[str]) -> None:
+        """Removes what no record names: leftovers of interrupted uploads, installs and deletions."""
+        wanted = {f"{sha256}{SUFFIX}" for sha256 in packages}
+        for path in _entries(self._packages):
+            if path.name not in wanted:
+                path.unlink(missing_ok=True)
+        unpacked = set(installed)
+        for path in _entries(self._content):
+            if path.name not in unpacked:
+                shutil.rmtree(path, ignore_errors=True)
+        symbols = {Path(name).stem for name in wanted}
+        for path in _entries(self._symbols):
+            if path.stem not in symbols:
+                path.unlink(missing_ok=True)
+
+    def unpack(self, sha256: str) -> None:
+        """Unpacks the static files, by one rename. Idempotent."""
+        target = self._content / sha256
+        if target.exists():
+            return
+        scratch = self._content / f".{sha256}.{os.getpid()}.part"
+        shutil.rmtree(scratch, ignore_errors=True)
+        with writing_to_disk(), open_checked(self.path(sha256)) as package:
+            try:
+                scratch.mkdir(parents=True)
+                for name in package.content():
+                    path = scratch / name.removeprefix(CONTENT)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with package.archive.open(name) as source, path.open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                scratch.replace(target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+    def content(self, sha256: str) -> Path | None:
+        """The folder of the static files, or None where there are none."""
+        folder = self._content / sha256
+        return folder if folder.is_dir() else None
+
+    def download(self, sha256: str, filename: str) -> Download:
+        """The package file to serve."""
+        path = self.path(sha256)
+        return Download(path, filename, path.stat().st_size, sha256)
+
+    def symbols(self, sha256: str, filename: str) -> Download:
+        """The symbol file to serve, unpacked on its first use. Raises NotFound."""
+        path = self._symbols / f"{sha256}.sym"
+        if not path.exists():
+            scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
+            with writing_to_disk(), open_checked(self.path(sha256)) as package:
+                if not package.has_symbols:
+                    raise NotFound("this version has no symbol file")
+                self._symbols.mkdir(parents=True, exist_ok=True)
+                try:
+                    with package.archive.open(SYMBOLS) as source, scratch.open("wb") as out:
+                        shutil.copyfileobj(source, out)
+                    scratch.replace(path)
+                finally:
+                    scratch.unlink(missing_ok=True)
+        return Download(path, filename, path.stat().st_size, sha256_of(path))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []

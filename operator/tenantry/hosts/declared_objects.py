@@ -1,0 +1,82 @@
+"""The Kubernetes adapters' view of declared objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenantry.adapters.kubernetes.engines.workload import address_of
+from tenantry.adapters.kubernetes.tenancy.guard import Granted
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.namespace import Namespace
+from tenantry.kinds.region.pools import pool_refs
+from tenantry.kinds.region.spec import Region
+from tenantry.model.facts import EngineEndpoint, EngineRef
+from tenantry.model.resource import ACCESS_MARK, RESTORING, Ref
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations.attribution import bound_tenant
+
+
+@dataclass(frozen=True)
+class DeclaredObjects:
+    """The Kubernetes adapters' view of declared objects: regions, environments and tenants."""
+
+    cache: Cache
+
+    def named(self, name: str) -> Region | None:
+        """The Region, or None."""
+        found = self.cache.resource(Ref(Region.KIND, "", name))
+        return found if isinstance(found, Region) else None
+
+    def of(self, ref: EngineRef) -> str:
+        """The name of the region of an environment or of a pool, `""` when there is no such environment."""
+        if ref.is_pool:
+            return ref.name
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        return found.spec.region if isinstance(found, Environment) else ""
+
+    def pools_of(self, ref: EngineRef) -> tuple[str, ...]:
+        """The ids of the pools that may hold the engine of an environment: that of its status, or all of its region."""
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        engine = found.status.engine if isinstance(found, Environment) else None
+        if engine is not None and (engine.pool or engine.id):
+            return (engine.pool,) if engine.pool else ()
+        region = self.named(found.spec.region) if isinstance(found, Environment) else None
+        return tuple(each.id for each in pool_refs(region)) if region is not None else ()
+
+    def pools(self) -> frozenset[str]:
+        """The ids of all pools that exist."""
+        found = self.cache.resources(Region.KIND)
+        return frozenset(pool.id for one in found if isinstance(one, Region) for pool in one.status.pools)
+
+    def address_of(self, endpoint: EngineEndpoint) -> str:
+        """Return the Service of an engine in this cluster; the public URL of any other engine."""
+        environment = self._environment(endpoint.environment_id)
+        region = self.named(environment.spec.region) if environment else None
+        remote = region is not None and region.spec.kubernetes is not None and region.spec.kubernetes.kubeconfig_secret_ref
+        if endpoint.admin_secret is not None or remote:
+            return endpoint.url
+        engine = environment.status.engine if environment else None
+        return address_of(endpoint.environment_id, (engine.pool or "") if engine else "")
+
+    def granted_in(self, namespace: str) -> Granted | None:
+        """The tenant that is bound to a namespace, and the access that this is marked to have; None while it has none."""
+        found = self.cache.resource(Ref(Namespace.KIND, "", namespace))
+        mark = "" if found is None or found.deleting else found.metadata.annotations.get(ACCESS_MARK, "")
+        tenant = bound_tenant(namespace, self.cache) if mark else None
+        if tenant is None or tenant.deleting or tenant.spec.access.facts.mark != mark:
+            return None
+        return Granted(tenant.metadata.name, tenant.spec.access.facts, tuple(each.facts for each in tenant.status.regions))
+
+    def restoring(self) -> frozenset[str]:
+        """The ids of the environments whose restore has not ended."""
+        found = self.cache.resources(Environment.KIND)
+        return frozenset(one.id for one in found if isinstance(one, Environment) and RESTORING in one.metadata.annotations)
+
+    def has_engine(self, id_: str) -> bool:
+        """Return True if the environment of that id has an engine that once answered."""
+        environment = self._environment(id_)
+        return environment is not None and environment.status.phase == "READY"
+
+    def _environment(self, id_: str) -> Environment | None:
+        found = (self.cache.resource(Ref(Environment.KIND, *name)) for name in self.cache.names(Environment.KIND, by=f"id={id_}"))
+        return next((one for one in found if isinstance(one, Environment)), None)

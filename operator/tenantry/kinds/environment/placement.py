@@ -1,0 +1,111 @@
+"""Placement of an engine on a cluster: in a pool of the region, or in a pod of its own. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenantry.kinds.environment.spec import DeclaredEngine, Environment
+from tenantry.model.facts import EngineFacts
+from tenantry.model.resource import RESTORING
+from tenantry.model.verdicts import Stalled
+
+SMALL = "small"
+"""The size of engines that a pool takes by default."""
+
+
+@dataclass(frozen=True)
+class RegionPlacement:
+    """allowed: `Pooled`, `Dedicated`, or `""` for both. pools: the ids of the region's pools by name, the first one first.
+
+    offered: False for engines on the machine of the platform, which are all in one process.
+    """
+
+    allowed: str = ""
+    pools: tuple[tuple[str, str], ...] = ()
+    offered: bool = False
+
+
+NOWHERE = RegionPlacement()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """pool: the id of the engine's pool, `""` for a pod of its own. refusal: why it cannot be placed as declared."""
+
+    pool: str = ""
+    refusal: Stalled | None = None
+
+
+def placed(environment: Environment, engine: EngineFacts | None, region: RegionPlacement) -> Placed:
+    """Return where the engine runs or is to run. An engine stays where it is."""
+    declared = environment.spec.engine
+    if declared.external is not None or not region.offered:
+        return Placed()
+    held = _held(environment, engine)
+    if held is not None:
+        return Placed(held, _moves(declared, held, region) or _lacking(declared, held))
+    return _chosen(environment, region)
+
+
+def _held(environment: Environment, engine: EngineFacts | None) -> str | None:
+    """Return the pool of an engine that exists or once ran, `""` for a pod of its own; None where there was none yet."""
+    if engine is not None:
+        return engine.pool
+    status = environment.status.engine
+    if status is not None and status.pool:
+        return status.pool
+    return "" if environment.status.phase == "READY" else None
+
+
+def _moves(declared: DeclaredEngine, held: str, region: RegionPlacement) -> Stalled | None:
+    wanted = dict(region.pools).get(declared.pool or "", held) if held else held
+    is_pooled = declared.placement == "Pooled" or declared.pool is not None
+    if (declared.placement == "Dedicated" and held) or (is_pooled and not held) or wanted != held:
+        told = "its engine runs in a pool" if held else "its engine runs in a pod of its own"
+        ways = "declare it as it is" + ("; or back it up, delete it, and restore it into a pod of its own" if held else "")
+        return Stalled("PlacementFixed", f"spec.engine.placement: {told}, and engines are not moved: {ways}")
+    return None
+
+
+def _lacking(declared: DeclaredEngine, pool: str) -> Stalled | None:
+    """Return the refusal of an engine that needs something that a pool does not have."""
+    field = _needs(declared) if pool else ""
+    if not field:
+        return None
+    ways = "leave it out, or declare `placement: Dedicated` for a new environment"
+    return Stalled("PoolLacks", f"spec.engine.{field}: an engine in a pool has none of its own; {ways}")
+
+
+def _needs(declared: DeclaredEngine) -> str:
+    if declared.size not in (None, SMALL):
+        return "size"
+    own = {"version": declared.version, "storage": declared.storage, "database": declared.database}
+    return next((name for name, value in own.items() if value is not None), "")
+
+
+def _chosen(environment: Environment, region: RegionPlacement) -> Placed:
+    declared, restoring = environment.spec.engine, RESTORING in environment.metadata.annotations
+    asks = declared.placement == "Pooled" or declared.pool is not None
+    if declared.placement is not None and region.allowed not in ("", declared.placement):
+        told = f"{declared.placement!r} is not allowed: the region places engines {region.allowed}"
+        return Placed(refusal=Stalled("PlacementNotAllowed", f"spec.engine.placement: {told}"))
+    if asks and region.allowed == "Dedicated":
+        return Placed(refusal=Stalled("PlacementNotAllowed", "spec.engine.pool: the region places engines Dedicated"))
+    if declared.placement == "Dedicated" or region.allowed == "Dedicated":
+        return Placed()
+    if not asks and region.allowed != "Pooled" and (not region.pools or restoring or _needs(declared)):
+        return Placed()
+    if restoring:
+        told = "a backup is restored into a pod of its own only: remove placement and pool from the declaration first"
+        return Placed(refusal=Stalled("RestoreIntoPool", f"spec.engine.placement: {told}"))
+    return _in_pool(declared, region)
+
+
+def _in_pool(declared: DeclaredEngine, region: RegionPlacement) -> Placed:
+    names = ", ".join(name for name, _ in region.pools)
+    if not region.pools:
+        return Placed(refusal=Stalled("PoolNotFound", "spec.engine.placement: the region has no pool"))
+    pool = dict(region.pools).get(declared.pool or region.pools[0][0])
+    if pool is None:
+        return Placed(refusal=Stalled("PoolNotFound", f"spec.engine.pool: {declared.pool!r} is none of {names}"))
+    return Placed(pool, _lacking(declared, pool))

@@ -1,0 +1,49 @@
+"""Documents: objects as JSON. Needs no library, so that a command that only reads starts quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+GROUP = "tenantry.dev"
+CREDENTIAL_LABEL = f"{GROUP}/credential"
+SUSPENDED = "Suspended"
+"""Condition of what is suspended."""
+
+Document = Mapping[str, Any]
+"""The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""
+
+
+class Ref(NamedTuple):
+    """Names one object. `namespace` is `""` for cluster-scoped kinds."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with `Z`, whole microseconds only when there are any."""
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat().removesuffix("+00:00") + "Z"
+
+
+def parse_time(text: str) -> datetime:
+    """The reverse of `format_time`. Raises ValueError."""
+    return datetime.fromisoformat(text)
+
+
+def ref_of(document: Document) -> Ref:
+    """The reference of a document. Raises KeyError when kind or metadata.name is missing."""
+    metadata = document["metadata"]
+    return Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
+
+
+def namespace_of(tenant: Document) -> str:
+    """Return the namespace that a Tenant's document is bound to, or else the one that it wants."""
+    bound = ((tenant.get("status") or {}).get("namespace") or {}).get("name")
+    return str(bound or tenant["spec"].get("namespace") or f"tenant-{tenant['metadata']['name']}")

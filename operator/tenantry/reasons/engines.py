@@ -1,0 +1,144 @@
+"""Reasons of engines: their processes, databases, apps and foreign engines."""
+
+from __future__ import annotations
+
+from tenantry.reasons.entries import Explanation, Explanations
+
+ENGINES: Explanations = {
+    "EngineAnswer": Explanation(
+        "The engine's answer does not follow the interface of engines.", "Check the URL of a foreign engine, or its version"
+    ),
+    "EngineBusy": Explanation("The engine has too much to do at this moment. Tenantry tries again.", "Wait"),
+    "EngineFailed": Explanation("The engine does not run. The message is its provider's.", "Look at its pod or its log"),
+    "EngineFailing": Explanation("The engine answers with an error of its own.", "Look at the log of the engine, if this lasts"),
+    "EngineMissing": Explanation("The engine is being created.", "Wait"),
+    "EngineNamespaceDeleting": Explanation("The engine's namespace is still being deleted.", "Wait"),
+    "EngineNamespaceTaken": Explanation(
+        "A foreign namespace has the name that the engine needs. It stays as it is.", "Delete or rename the foreign namespace"
+    ),
+    "EngineNotRunning": Explanation("The engine of the environment does not run yet.", "Wait, or look at the environment"),
+    "EngineRefused": Explanation(
+        "The cluster refuses an object of the engine. The message names it and the field.",
+        "Correct the size or the storage, or the policy of the cluster",
+    ),
+    "EngineRefusesPassword": Explanation(
+        "The foreign engine refuses the password of its `admin`.", "Set the right password in the Secret of `engine.external`"
+    ),
+    "EngineSlow": Explanation(
+        "The engine did not carry out the change within 30 s. The Operation continues.",
+        "Run `tenantry logs OPERATION -f`, or read the object later",
+    ),
+    "EngineStarting": Explanation("The engine was created, and starts.", "Wait"),
+    "EngineTaken": Explanation(
+        "The engine in this place belongs to another environment. It stays as it is.",
+        "Remove `spec.id`, or delete the other environment",
+    ),
+    "EngineTimeout": Explanation("The engine did not answer in time. Tenantry tries again.", "Look at its load, if this lasts"),
+    "EngineUnreachable": Explanation("The engine cannot be reached. Tenantry tries again.", "Check its pod and the network"),
+    "ExternalNotAllowed": Explanation(
+        "The region permits no foreign engines.", "Name another region, or set `Region.spec.engine.external`"
+    ),
+    "InvalidId": Explanation("The id of the environment cannot name a folder.", "Remove `spec.id`, or write a UUID"),
+    "KubeconfigRefused": Explanation(
+        "The kubeconfig of the region cannot be used. The message names the field.", "Correct the Secret of the region"
+    ),
+    "NotAnEngine": Explanation("The URL of the foreign engine leads to another server.", "Correct `spec.engine.external.url`"),
+    "ObjectTaken": Explanation(
+        "A foreign object has the name that Tenantry needs. It stays as it is.", "Delete or rename the foreign object"
+    ),
+    "PlacementFixed": Explanation(
+        "The engine runs in a pool and is declared in a pod of its own, or the other way round. Engines are not moved.",
+        "Declare it where it is. A backup of an engine in a pool is restored into a pod of its own",
+    ),
+    "PlacementNotAllowed": Explanation(
+        "The region does not place engines as the environment asks.", "Remove `spec.engine.placement`, or name another region"
+    ),
+    "PoolAnswer": Explanation("The pool's answer is none of a pool. Tenantry tries again.", "Look at the log of the pool"),
+    "PoolClosing": Explanation("The pool is being removed and takes no engine.", "Wait, or name another pool"),
+    "PoolFailed": Explanation("The pod of a pool does not run. The message is the cluster's.", "Look at its pod or its log"),
+    "PoolFull": Explanation(
+        "The pool holds as many engines as it may. Tenantry tries again every minute.",
+        "Raise `enginesPerReplica` of the pool, or add another pool to the Region",
+    ),
+    "PoolInUse": Explanation(
+        "The pool is to be removed and still holds engines, or archives of removed environments.",
+        "Delete the environments, and copy the archives away",
+    ),
+    "PoolLacks": Explanation(
+        "An engine in a pool has no version, size, volume or database of its own.",
+        "Remove the field that the message names, or declare `placement: Dedicated` for a new environment",
+    ),
+    "PoolNotFound": Explanation("The region does not have the pool.", "Name a pool of the region, or remove `spec.engine.pool`"),
+    "PoolStarting": Explanation("The pod of a pool was created, and starts.", "Wait"),
+    "PoolUnreachable": Explanation("The pool does not answer. Tenantry tries again.", "Look at its pod, if this lasts"),
+    "RestoreIntoPool": Explanation(
+        "A backup is restored into a pod of its own only.",
+        "Remove `placement` and `pool` from `spec.engine` of the Environment",
+    ),
+    "OrphanedAtProvider": Explanation(
+        "The object was released without being removed from a foreign engine, because its password is gone.",
+        "Remove it in the foreign engine by hand, if it should go",
+    ),
+    "CredentialMissing": Explanation(
+        "A deletion needs the password of the foreign engine, which is missing. After ten minutes it goes on without.",
+        "Put the Secret back, if the engine should be tidied up",
+    ),
+    "QuotaExceeded": Explanation(
+        "A ResourceQuota of the cluster is full. Tenantry tries again.", "Raise the ResourceQuota of the engine's namespace"
+    ),
+    "SizeNotAllowed": Explanation("The region does not offer this size.", "Choose one of `Region.spec.engine.sizes`"),
+    "SizeUnknown": Explanation("The chart does not define this size.", "Add it to `engines.sizes` of the chart"),
+    "VersionNotAllowed": Explanation("The region does not offer this version.", "Choose one of `Region.spec.engine.images`"),
+}
+DATA: Explanations = {
+    "DatabaseDamaged": Explanation(
+        "The database file of the engine is damaged.", "Put it back from a copy, or run `tenantry restore` with a backup"
+    ),
+    "DatabaseNotDeclared": Explanation(
+        "The engine's data is in the database that `engine.database` named, but the field was removed.", "Put the field back"
+    ),
+    "DatabaseNotUsed": Explanation(
+        "The engine already has its data in SQLite, and does not move it to the declared database.",
+        "Follow one of the ways that the message names",
+    ),
+    "DatabaseTaken": Explanation(
+        "The database belongs to another engine, or holds the data of one.",
+        "Declare an empty database, or run `tenantry engine release` if the other engine is gone",
+    ),
+    "DatabaseUnavailable": Explanation(
+        "The database does not answer, or its lock is held. Tenantry tries again.", "Check the server"
+    ),
+    "DatabaseUrlRefused": Explanation(
+        "The URL does not name a server over TCP, or has a forbidden option.",
+        "Correct the URL in the Secret of `engine.database`",
+    ),
+    "DataMissing": Explanation(
+        "The engine was Ready, and its data is gone. Tenantry deploys nothing over it.",
+        "Put the data back, restore a backup, or accept an empty engine with `tenantry accept-empty NAMESPACE/NAME`",
+    ),
+    "DropsRefused": Explanation(
+        "The install would lose the data that the message lists.",
+        "Allow it, as the page of the App says, or declare another version",
+    ),
+    "RowsDoNotFit": Explanation(
+        "Existing rows make a step of the install impossible. No approval helps.", "Change the rows, or declare another version"
+    ),
+}
+BACKUPS: Explanations = {
+    "KeptVolumeGone": Explanation("The volume of the restore no longer exists.", "Restore another backup"),
+    "KeptVolumeTaken": Explanation(
+        "The volume of the restore is kept for another environment.", "Name the right id; see `tenantry backups`"
+    ),
+    "KeptVolumeUnreadable": Explanation("The Secret that describes a kept volume is damaged.", "Restore another backup"),
+    "RestoreUnfinished": Explanation("A restore was interrupted.", "Run the same `tenantry restore` again; it continues"),
+    "Restoring": Explanation(
+        "The engine waits for the backup of `tenantry restore`.", "Wait; if it was interrupted, run it again"
+    ),
+    "TooMuchDeclared": Explanation(
+        "The declarations of the environment are too large to be kept with its volume.",
+        "Back the environment up to a file, then set `deletionPolicy: Delete`",
+    ),
+    "VolumeGone": Explanation(
+        "The environment is to be kept when it is deleted, but has no volume.", "Set `deletionPolicy: Delete` to go on"
+    ),
+}

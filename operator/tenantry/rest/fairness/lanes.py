@@ -1,0 +1,221 @@
+"""Threads that many engines share fairly: each tenant and each engine has a bounded part of them, and waits in its own line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tenantry.model.verdicts import Halt, Transient
+
+T = TypeVar("T")
+IDLE_S = 5.0
+"""The time that a thread waits for a call before it ends."""
+LOWEST = 19
+"""The lowest priority of a thread, as nice."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """threads: in all. of_tenant, of_lane: how many of them one tenant, and one lane, may use at once.
+
+    of_bulk: how many of a lane's threads its bulk work may use, so that a sign-in never waits behind queries.
+    nice: by how much the threads give way to the process's others on a busy processor.
+    waiting: how many calls of one lane may wait; more are refused.
+    """
+
+    threads: int
+    of_tenant: int
+    of_lane: int
+    of_bulk: int
+    waiting: int = 256
+    nice: int = 0
+
+
+def engine_sharing(cores: int | None = None) -> Sharing:
+    """For the databases of engines, whose threads wait for disks more than they compute. The event loop goes before them."""
+    threads = max(8, 4 * (cores or os.cpu_count() or 1))
+    part = threads // 2
+    return Sharing(threads, of_tenant=part, of_lane=part - 1, of_bulk=part - 2, nice=5)
+
+
+PASSWORD_SHARING = Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, waiting=64, nice=5)
+"""For hashing passwords, which takes a core and 19 MiB each: no engine's sign-ins take both threads."""
+
+
+class Overloaded(Halt):
+    """Too many calls of one lane wait already."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(Transient("TooManyRequests", f"{waiting} requests of this environment wait already; try again later"))
+
+
+@dataclass
+class _Job:
+    work: Callable[[], Any]
+    future: Future[Any]
+    bulk: bool
+
+
+@dataclass
+class _Line:
+    """The calls of one lane that wait, urgent ones first."""
+
+    urgent: deque[_Job] = field(default_factory=deque)
+    bulk: deque[_Job] = field(default_factory=deque)
+    running: int = 0
+    bulk_running: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self.urgent) + len(self.bulk)
+
+
+@dataclass
+class _Tenant:
+    lines: OrderedDict[str, _Line] = field(default_factory=OrderedDict)
+    running: int = 0
+
+
+class Lanes:
+    """The threads, and the lines before them. Turns go round the tenants, and within a tenant round its engines."""
+
+    def __init__(self, sharing: Sharing, name: str) -> None:
+        self._sharing = sharing
+        self._name = name
+        self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
+        self._changed = threading.Condition()
+        self._threads = 0
+        self._idle = 0
+        self._waiting = 0
+
+    def lane(self, tenant: str, engine: str) -> Lane:
+        """The lane of one engine of a tenant."""
+        return Lane(self, tenant, engine)
+
+    def submit(self, tenant: str, engine: str, work: Callable[[], T], bulk: bool) -> Future[T]:
+        """Puts a call into its line. Raises Overloaded."""
+        job = _Job(work, Future(), bulk)
+        with self._changed:
+            line = self._tenants.setdefault(tenant, _Tenant()).lines.setdefault(engine, _Line())
+            if line.waiting >= self._sharing.waiting:
+                raise Overloaded(line.waiting)
+            (line.bulk if bulk else line.urgent).append(job)
+            self._waiting += 1
+            if self._waiting > self._idle and self._threads < self._sharing.threads:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=f"{self._name}-{self._threads}", daemon=True).start()
+            if self._idle:
+                self._changed.notify()
+        return job.future
+
+    def _serve(self) -> None:
+        if self._sharing.nice:
+            with suppress(OSError):  # a thread has a priority of its own on Linux alone
+                # The process's, and not that of the thread which started this one: it may be one of these.
+                nice = os.getpriority(os.PRIO_PROCESS, os.getpid()) + self._sharing.nice
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, LOWEST))
+        while (turn := self._turn()) is not None:
+            key, job = turn
+            try:
+                if job.future.set_running_or_notify_cancel():
+                    _carry_out(job)
+            finally:
+                # Nobody is woken: this thread itself makes the call that may be made now.
+                with self._changed:
+                    self._release(key, job)
+
+    def _turn(self) -> tuple[tuple[str, str], _Job] | None:
+        """Waits for a call that this thread may make. None when none came for IDLE_S: the thread then ends."""
+        with self._changed:
+            while (turn := self._next()) is None:
+                self._idle += 1
+                called = self._changed.wait(IDLE_S)
+                self._idle -= 1
+                if not called:
+                    if (turn := self._next()) is None:
+                        self._threads -= 1
+                    return turn
+            return turn
+
+    def _next(self) -> tuple[tuple[str, str], _Job] | None:
+        """The next call whose tenant and lane have a thread left. Its tenant and its lane go to the end of the round."""
+        for tenant, held in self._tenants.items():
+            if held.running >= self._sharing.of_tenant:
+                continue
+            for engine, line in held.lines.items():
+                job = self._of_line(line)
+                if job is not None:
+                    held.running += 1
+                    self._waiting -= 1
+                    self._tenants.move_to_end(tenant)
+                    held.lines.move_to_end(engine)
+                    return (tenant, engine), job
+        return None
+
+    def _of_line(self, line: _Line) -> _Job | None:
+        if line.running >= self._sharing.of_lane:
+            return None
+        bulk_may = line.bulk_running < self._sharing.of_bulk
+        queue = line.urgent or (line.bulk if bulk_may else None)
+        if not queue:
+            return None
+        job = queue.popleft()
+        line.running += 1
+        line.bulk_running += job.bulk
+        return job
+
+    def _release(self, key: tuple[str, str], job: _Job) -> None:
+        tenant, engine = key
+        held = self._tenants[tenant]
+        line = held.lines[engine]
+        held.running -= 1
+        line.running -= 1
+        line.bulk_running -= job.bulk
+        if not line.running and not line.waiting:
+            del held.lines[engine]
+        if not held.lines:
+            del self._tenants[tenant]
+
+
+class Lane:
+    """One engine's part of the threads."""
+
+    def __init__(self, lanes: Lanes, tenant: str, engine: str) -> None:
+        self._lanes, self._tenant, self._engine = lanes, tenant, engine
+
+    @property
+    def name(self) -> str:
+        """Return the owner of the lane."""
+        return f"{self._tenant}/{self._engine}"
+
+    @property
+    def tenant(self) -> str:
+        """Return the tenant whose lane it is."""
+        return self._tenant
+
+    async def run(self, work: Callable[[], T], *, bulk: bool = False) -> T:
+        """Return the result of `work`, from a thread. A call that is cancelled while it waits is not made. Raises
+        Overloaded."""
+        return await asyncio.wrap_future(self.submit(work, bulk=bulk))
+
+    def submit(self, work: Callable[[], T], *, bulk: bool = False) -> Future[T]:
+        """Puts the call into the line. Raises Overloaded."""
+        context = copy_context()
+        return self._lanes.submit(self._tenant, self._engine, lambda: context.run(work), bulk)
+
+
+def _carry_out(job: _Job) -> None:
+    try:
+        result = job.work()
+    except BaseException as error:  # noqa: BLE001 - it is the caller's, as an executor hands it over
+        job.future.set_exception(error)
+    else:
+        job.future.set_result(result)

@@ -1,0 +1,170 @@
+"""Plans of edits, of sources and of bundles: each is made once, here, for every door that asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from tenantry.kinds.registry import FINALIZED, FOLLOWED, KINDS
+from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.facts import Caller
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.model.tree import Tree
+from tenantry.ports import Packages
+from tenantry.rest.plan_bundle import read_bundle
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations.attribution import bound_tenant
+from tenantry.runtime.planning.bundles import Admit, admitted, keep_packages
+from tenantry.runtime.planning.plan import Edit, Remarks, Settle, WhatIf, plan
+from tenantry.runtime.planning.planned import Planned, declared_digest
+from tenantry.runtime.sources.applied import applied_by, source_of_name
+from tenantry.runtime.sources.inventory import CacheLists
+from tenantry.runtime.sources.pruning import Budget
+from tenantry.runtime.sources.sync import Syncer
+
+Bodies = Sequence[tuple[Ref, bytes]]
+"""Objects as the cache holds them: JSON."""
+
+
+class PlannedPackages(NamedTuple):
+    """Packages of which nothing stays. incoming: where new ones may be built."""
+
+    packages: Packages
+    incoming: Path
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The copies that a plan works on. packages: for the time of one plan; what_if: the ports over a copy of the cache, these
+    packages and a store of those objects, at that version."""
+
+    packages: Callable[[], AbstractAsyncContextManager[PlannedPackages]]
+    what_if: Callable[[Cache, Packages, Bodies, int], WhatIf]
+
+
+class _AsWhom(NamedTuple):
+    """A tenant's caller, and its tenant's namespace."""
+
+    caller: Caller
+    namespace: str
+
+
+Read = Callable[[PlannedPackages, str], Awaitable[Tree]]
+"""Reads a source, its packages stored there. The text: the commit that was applied last, `""` if none."""
+
+
+async def nothing_to_read(tenant: str) -> None:
+    """Of a host whose cache follows everything."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans over what the cache holds."""
+
+    cache: Cache
+    scene: Scene
+    admit: Admit
+    now: Callable[[], datetime]
+    refresh: Callable[[str], Awaitable[None]] = nothing_to_read
+    """Reads what the cache does not follow, of that Tenant or (`""`) of all."""
+
+    async def edit(self, edit: Edit, tenant: str) -> Planned:
+        """Return what an edit of declared objects would come to. Nothing is done.
+
+        tenant: the Tenant whose member asks, and which is all that the plan covers; `""` for a caller who may read everything.
+        """
+        async with self.scene.packages() as made:
+            return await self._plan(made.packages, edit, tenant=tenant)
+
+    async def source(self, read: Read, name: str, budget: Budget) -> Planned:
+        """Return the effects of applying a source under that name. Changes nothing."""
+        async with self.scene.packages() as made:
+            tree = await read(made, applied_by(self.cache, name))
+            return await self._applied(made.packages, tree, name, self._budget(name, budget))
+
+    async def bundle(self, file: Path, caller: Caller, namespace: str, budget: Budget) -> Planned:
+        """Return the effects of applying a source that a client has read, with its caller's rights; see rest.plan_bundle.
+
+        namespace: the only one that a tenant's caller sees; `""` for a caller of the platform. Raises Invalid.
+        """
+        async with self.scene.packages() as made:
+            bundle = await asyncio.to_thread(read_bundle, file)
+            applied = self._applied_by(bundle.name, namespace)
+            tree = await asyncio.to_thread(admitted, bundle, namespace, applied, self.admit)
+            await keep_packages(made.packages, file, bundle, tree, made.incoming, self.cache)
+            as_whom = _AsWhom(caller, namespace) if namespace else None
+            return await self._applied(made.packages, tree, bundle.name, self._budget(bundle.name, budget), as_whom)
+
+    def _budget(self, name: str, others: Budget) -> Budget:
+        """Return what a sync of the source of that name may prune. others: of all that are no Source's."""
+        source = source_of_name(self.cache, name)
+        return Budget(source.spec.prune.objects, source.spec.prune.percent / 100) if source else others
+
+    def _applied_by(self, name: str, namespace: str) -> str:
+        """Return the commit that was applied last by that name. A tenant's caller hears of no other tenant's Source."""
+        source = source_of_name(self.cache, name)
+        foreign = source is not None and source.metadata.namespace not in (namespace, SYSTEM_NAMESPACE)
+        return "" if namespace and foreign else applied_by(self.cache, name)
+
+    async def _applied(
+        self, packages: Packages, tree: Tree, name: str, budget: Budget, as_whom: _AsWhom | None = None
+    ) -> Planned:
+        async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
+            store = what_if.store.as_(as_whom.caller) if as_whom else what_if.store
+            lists = CacheLists(what_if.cache, as_whom.namespace) if as_whom else what_if.lists
+            syncer = Syncer(store=store, lists=lists, source=name, finalized=FINALIZED, budget=budget, holding=what_if.holding)
+            synced = await syncer.sync(tree)
+            while synced.waiting:
+                await settle()
+                synced = await syncer.sync(tree)
+                if not (synced.created or synced.changed or synced.pruned):
+                    break
+            return Remarks(tuple(map(str, synced.problems)), synced.kept, synced.waiting)
+
+        tenant = as_whom.caller.tenant if as_whom else ""
+        return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
+
+    async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
+        await self.refresh(tenant)
+        # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop.
+        what_if, bodies = await asyncio.to_thread(self._copied, self.cache.snapshot(), packages)
+        covers = _tenants_own(what_if.cache, tenant) if tenant else _everything
+        planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
+        concerns = planned.concerns
+        found = {ref: orjson.loads(bodies[ref]) for ref in sorted(concerns) if ref in bodies}
+        owners = {ref.namespace: bound_tenant(ref.namespace, self.cache) for ref in concerns}
+        planned = planned.of(declared, found, {name: each.metadata.uid for name, each in owners.items() if each is not None})
+        return planned.within(_namespace_of(what_if.cache, tenant)) if tenant else planned
+
+    def _copied(self, made: Callable[[], Cache], packages: Packages) -> tuple[WhatIf, dict[Ref, bytes]]:
+        """The ports of a plan, and the objects as they were. made: a copy of the cache. Blocks."""
+        cache = made()
+        followed = {ref: entry for kind in FOLLOWED for ref, entry in cache.entries(kind)}
+        bodies = {ref: entry.raw for ref, entry in followed.items()}
+        version = max((entry.version for entry in followed.values()), default=0)
+        return self.scene.what_if(cache, packages, tuple(bodies.items()), version), bodies
+
+
+def _everything(ref: Ref) -> bool:
+    return True
+
+
+def _tenants_own(cache: Cache, tenant: str) -> Callable[[Ref], bool]:
+    """Return a check that an object is the Tenant or in its namespace. A tenant's plan must not reconcile the objects of
+    others."""
+    own, namespace = Ref(Tenant.KIND, "", tenant), _namespace_of(cache, tenant)
+    return lambda ref: ref == own or (namespace != "" and ref.namespace == namespace)
+
+
+def _namespace_of(cache: Cache, tenant: str) -> str:
+    found = cache.resource(Ref(Tenant.KIND, "", tenant))
+    bound = found.status.namespace if isinstance(found, Tenant) else None
+    return bound.name if bound else ""

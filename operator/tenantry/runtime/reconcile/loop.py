@@ -1,0 +1,232 @@
+"""The loop around passes: changes of the cache wake keys, workers take them, verdicts set the time of the next pass."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from tenantry.kinds.operation.spec import Operation
+from tenantry.model.measures import LoopMeasures
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Ready, Stalled, Transient, Verdict, Waiting, unforeseen
+from tenantry.ports import Kind
+from tenantry.runtime.cache import Cache, Entry, Seen
+from tenantry.runtime.pace import Pace
+from tenantry.runtime.reconcile.claiming import Claiming
+from tenantry.runtime.reconcile.cycle import Cycle, Ended
+from tenantry.runtime.reconcile.following import Followed, Following, TrackedView
+from tenantry.runtime.reconcile.queue import Queue
+
+FIRST_RETRY = 0.25
+LAST_RETRY = 60.0
+# A conflict or two is nobody's business; what goes on failing, with a full disk not even in its status, must be told.
+TOLD_AFTER = 4
+# A list changes in bursts: those who read it look once, shortly after.
+LIST_SETTLES = 0.02
+
+log = structlog.get_logger(__name__)
+
+
+class Runtime:
+    """Keeps every object converging. One per event loop.
+
+    `time` is monotonic, in seconds; `now` is UTC; `told` hears how every pass ended.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind[Any, Any]],
+        cache: Cache,
+        cycle: Cycle,
+        *,
+        time: Callable[[], float],
+        now: Callable[[], datetime],
+        workers: int = 32,
+        told: Callable[[Ref, Ended], None] = lambda key, ended: None,
+        timers: bool = True,
+    ) -> None:
+        """timers: do passes come again by themselves, after a failure or at a time? Else only changes wake them."""
+        self._kinds = kinds
+        self._cache = cache
+        self._cycle = cycle
+        self._now = now
+        self.measures = LoopMeasures(time, workers)
+        self._queue = Queue(time, self.measures)
+        self._following = Following()
+        self._claiming = Claiming()
+        self._failures: dict[Ref, int] = {}
+        self._asked: set[Ref] = set()
+        """The objects whose next pass was asked for by a change of their own, an engine, a person or the resync."""
+        self._workers = workers
+        self._told = told
+        self._timers = timers
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unlisten: Callable[[], None] = _nothing
+        self._unseen: set[Ref] = set()
+        """The objects from the start that have had no pass yet."""
+        self._idle = asyncio.Event()
+        self._pace = Pace()
+
+    def start(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
+        """Starts the workers, and a pass over every object that is there. covers: only over those."""
+        self._unlisten = self._cache.listen(self._seen)
+        self._unseen = {key for kind in self._kinds for name in self._cache.names(kind) if covers(key := Ref(kind, *name))}
+        self.resync(covers)
+        self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
+
+    async def stop(self) -> None:
+        """Ends the workers where they are: a pass that is cut off is a crash that the next start mends.
+
+        It holds neither its workers nor its cache's attention then: all that belongs to a plan is freed with it.
+        """
+        self._unlisten()
+        self._unlisten = _nothing
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def resync(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
+        """A pass over every object that is covered."""
+        for kind in self._kinds:
+            for name in tuple(self._cache.names(kind)):
+                if covers(key := Ref(kind, *name)):
+                    self._asked.add(key)
+                    self._queue.add(key)
+
+    def wake(self, key: Ref) -> None:
+        """A pass over one object, now."""
+        self._failures.pop(key, None)
+        self._asked.add(key)
+        self._queue.add(key)
+
+    def look(self, key: Ref) -> None:
+        """The same for one whose outside has moved: how often it failed so far still counts."""
+        if self._cache.entry(key) is not None:
+            self._queue.add(key)
+
+    @property
+    def busy(self) -> bool:
+        """Return True if a pass runs, waits, or comes within the longest pause between retries."""
+        return self._queue.busy(LAST_RETRY)
+
+    async def idle(self, within: float = LAST_RETRY) -> None:
+        """Returns when no pass runs, waits, or is due within so many seconds."""
+        while self._queue.busy(within):
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _seen(self, seen: Seen) -> None:
+        if seen.ref.kind in self._kinds and seen.origin != seen.ref:
+            if seen.after is None:
+                self._forget(seen.ref)
+            else:
+                self.wake(seen.ref)
+        if seen.ref.kind == Operation.KIND and seen.before is None and seen.after is not None and seen.origin is None:
+            # Opened by somebody else, perhaps after the pass that it is about: that object's next pass settles it.
+            self._wake_target(seen.after)
+        if not seen.matters:
+            return
+        for follower, by_list in self._following.woken_by(seen):
+            if by_list:
+                self._queue.add_after(follower, LIST_SETTLES)
+            else:
+                self._queue.add(follower)
+
+    def _wake_target(self, operation: Entry) -> None:
+        target = operation.document()["spec"]["target"]
+        key = Ref(target["kind"], target.get("namespace", ""), target["name"])
+        if self._cache.entry(key) is not None:
+            self._queue.add(key)
+
+    def _forget(self, key: Ref) -> None:
+        self._following.follow(key, set())
+        self._unseen.discard(key)
+        self._asked.discard(key)
+        self._failures.pop(key, None)
+        self._queue.forget(key)
+        self._idle.set()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.take()
+            await self._pace.breathe()
+            try:
+                await self._in_turn(key)
+            except Exception as bug:
+                log.exception("a pass could not be ended", object=str(key))
+                self._again(key, Ended(unforeseen(bug)))
+            finally:
+                self._queue.done(key)
+                self._idle.set()
+
+    async def _in_turn(self, key: Ref) -> None:
+        """A pass, unless one over a rival runs: then it comes when that has ended, and no worker waits for it."""
+        resource = self._cache.resource(key)
+        claims = resource.claims if resource is not None else frozenset[str]()
+        if not self._claiming.begin(key, claims):
+            return
+        try:
+            await self._pass(key)
+        finally:
+            for rival in self._claiming.end(key, claims):
+                self._queue.add(rival)
+
+    async def _pass(self, key: Ref) -> None:
+        def reads(what: Followed) -> None:
+            self._following.also(key, what)
+
+        view = TrackedView(self._cache, reads, lambda: not self._unseen)
+        asked = key in self._asked
+        self._asked.discard(key)
+        try:
+            ended = await self._cycle.run(key, view, asked=asked)
+        except Exception as bug:
+            log.exception("pass failed", object=str(key))
+            ended = Ended(unforeseen(bug))
+        self._told(key, ended)
+        self._measure(key, ended.verdict)
+        if not isinstance(ended.verdict, Transient):
+            self._unseen.discard(key)
+        if self._cache.entry(key) is None:
+            self._forget(key)
+            return
+        self._following.follow(key, view.followed)
+        for due in ended.due:
+            self.look(due)
+        if self._timers:
+            self._again(key, ended)
+
+    def _measure(self, key: Ref, verdict: Verdict | None) -> None:
+        match verdict:
+            case Transient():
+                self.measures.ended(key, "error")
+            case Stalled():
+                self.measures.ended(key, "error", terminal=True)
+            case Waiting(_, _, until) | Ready(_, _, until) if until is not None:
+                self.measures.ended(key, "requeue_after")
+            case _:
+                self.measures.ended(key, "success")
+
+    def _again(self, key: Ref, ended: Ended) -> None:
+        match ended.verdict:
+            case Transient(reason, message):
+                failures = self._failures[key] = self._failures.get(key, 0) + 1
+                if failures == TOLD_AFTER:
+                    log.warning("goes on failing", object=str(key), reason=reason, message=message)
+                self.measures.retried(key)
+                pause = min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures - 1, 20))
+                self._queue.add_after(key, pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+            case Waiting(_, _, until) | Ready(_, _, until) if until is not None:
+                self._queue.add_after(key, max(0.0, (until - self._now()).total_seconds()))
+            case _:
+                self._failures.pop(key, None)
+
+
+def _nothing() -> None:
+    """Of a runtime that was not started."""

@@ -1,0 +1,128 @@
+"""The work queue: a lane per tenant namespace, served in turn; a key is never in two passes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+
+from tenantry.model.measures import LoopMeasures
+from tenantry.model.resource import Ref
+
+
+class Queue:
+    """Keys that want a pass, now or later. Adding a waiting key again changes nothing, save that it may come sooner."""
+
+    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None) -> None:
+        self._time = time
+        self._measures = measures or LoopMeasures(time)
+        self._lanes: dict[str, deque[Ref]] = {}
+        self._turn: deque[str] = deque()
+        self._waiting: set[Ref] = set()
+        self._running: set[Ref] = set()
+        self._again: set[Ref] = set()
+        self._later: list[tuple[float, int, Ref]] = []
+        self._due: dict[Ref, float] = {}
+        self._order = itertools.count()
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def add(self, key: Ref) -> None:
+        """Wants a pass now; after the present one, when there is one."""
+        if key in self._running:
+            self._again.add(key)
+            return
+        if key in self._waiting:
+            return
+        self._due.pop(key, None)
+        self._waiting.add(key)
+        lane = self._lanes.get(key.namespace)
+        if lane is None:
+            lane = self._lanes[key.namespace] = deque()
+            self._turn.append(key.namespace)
+        lane.append(key)
+        self._measures.added(key)
+        self._call_one()
+
+    def add_after(self, key: Ref, seconds: float) -> None:
+        """Wants a pass in so many seconds, or sooner when it is due sooner already."""
+        if key in self._waiting:
+            return
+        due = self._time() + seconds
+        if due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        heapq.heappush(self._later, (due, next(self._order), key))
+        if self._later[0][2] == key:
+            self._set_alarm()
+
+    async def take(self) -> Ref:
+        """The next key, of the lane whose turn it is. `done` must follow."""
+        while not self._turn:
+            taker = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                if taker.done() and not taker.cancelled():
+                    self._call_one()  # it was called for a key that another must take now
+                raise
+        return self._pop()
+
+    def done(self, key: Ref) -> None:
+        """The pass of a taken key has ended."""
+        self._running.discard(key)
+        self._measures.done(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def forget(self, key: Ref) -> None:
+        """No later pass is wanted."""
+        self._due.pop(key, None)
+
+    def busy(self, within: float = 0.0) -> bool:
+        """Return True if a key is running, waiting, or due within so many seconds."""
+        if self._running or self._waiting:
+            return True
+        horizon = self._time() + within
+        return any(due <= horizon for due in self._due.values())
+
+    def _pop(self) -> Ref:
+        namespace = self._turn.popleft()
+        lane = self._lanes[namespace]
+        key = lane.popleft()
+        if lane:
+            self._turn.append(namespace)
+        else:
+            del self._lanes[namespace]
+        self._waiting.discard(key)
+        self._running.add(key)
+        self._measures.taken(key)
+        return key
+
+    def _call_one(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        pause = max(0.0, self._later[0][0] - self._time())
+        self._alarm = asyncio.get_running_loop().call_later(pause, self._promote)
+
+    def _promote(self) -> None:
+        self._alarm = None
+        now = self._time()
+        while self._later and self._later[0][0] <= now:
+            due, _, key = heapq.heappop(self._later)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
+        if self._later:
+            self._set_alarm()

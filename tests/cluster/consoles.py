@@ -1,0 +1,29 @@
+"""A browser in the console of a platform on a cluster."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Page
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.running import Kube, Platform
+from tests.scenario.console.browser_place import browsing, sign_in
+
+LIVE_MS = 90_000
+"""Milliseconds for what a page shows by itself."""
+
+
+@asynccontextmanager
+async def signed_in(platform: Platform, kube: Kube, path: str) -> AsyncIterator[Page]:
+    """A browser with a page of the console, as the bootstrap SUPERUSER."""
+    password = base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
+    async with browsing() as page:
+        await sign_in(page, f"{console(platform)}{path}", password)
+        yield page
+
+
+def console(platform: Platform) -> str:
+    return f"{platform.api_url.replace('127.0.0.1', 'localhost')}/console/"

@@ -1,0 +1,153 @@
+"""Pools on a real API server: many environments in one pod, each as it would be in a pod of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.running import Kube, Operator, Platform, condition, engines, object_, until
+from tests.support.pushing import push
+
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
+POOLS = {"pools": [{"name": "small", "enginesPerReplica": 2}]}
+PUBLISHED = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
+CLAIMS = "persistentvolumeclaims"
+ALICE = {"environment": "dev", "username": "alice", "passwordSecretRef": {"name": "alice", "key": "password"}}
+
+
+class World(NamedTuple):
+    """A Region with a pool for two engines. home: a tenant's namespace. space: the pool's namespace."""
+
+    kube: Kube
+    platform: Platform
+    operator: Operator
+    home: str
+    space: str
+
+    def environment(self, name: str, **engine: Any) -> dict[str, Any]:
+        return object_("Environment", name, self.home, region="pooled", deletionPolicy="Delete", engine=engine)
+
+    def reason(self, name: str) -> str:
+        return str(condition(self.kube.get("environment", name, self.home))["reason"])
+
+    def remove(self, name: str) -> None:
+        self.kube("delete", "environment", name, "-n", self.home, "--wait=false")
+        until(lambda: name not in self.kube.names("environment", self.home), f"{name} is gone", explained=self.operator.told)
+
+    def sign_in(self, host: str, username: str, password: str) -> int:
+        form = {"username": username, "password": password}
+        url = f"http://engine.{self.space}.svc:8080/api/v1/auth/token"
+        with httpx.Client(proxy=self.platform.proxy, trust_env=False, timeout=30) as client:
+            return client.post(url, data=form, headers={"Host": host}).status_code
+
+
+@pytest.fixture
+def pooled(platform: Platform, kube: Kube, home: str) -> Iterator[World]:
+    with platform.leader() as operator:
+        kube.apply(object_("Region", "pooled", engine=POOLS, **PUBLISHED))
+        kube.ready("region/pooled", within=300)
+        (pool,) = kube.get("region", "pooled")["status"]["pools"]
+        kube.ready(f"tenant/{home.removeprefix('tenant-')}")
+        yield World(kube, platform, operator, home, f"env-{pool['id']}")
+        kube("delete", "environments", "--all", "-n", home, "--wait=false")
+        until(lambda: not kube.names("environment", home), "no environment is left", explained=operator.told)
+        kube("delete", "region", "pooled", "--wait=false")
+        until(lambda: "pooled" not in kube.names("region"), "the region is gone", explained=operator.told)
+        until(lambda: f"env-{pool['id']}" not in kube.names("namespaces"), "the pool is gone", explained=operator.told)
+
+
+def test_environments_share_a_pod_and_each_has_its_own_apps_people_and_host(pooled: World, tmp_path: Path) -> None:
+    kube, home = pooled.kube, pooled.home
+    sha256 = push(pooled.platform, kube, tmp_path)
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "alice", "namespace": home, "labels": {"tenantry.dev/credential": "identity"}},
+        "stringData": {"password": "correct horse"},
+    }
+    kube.apply(
+        object_("Package", "pooled-shop", NAMESPACE, app="shop", version="1.0.0", shared=True, sha256=sha256),
+        secret,
+        pooled.environment("dev"),
+        pooled.environment("live"),
+        object_("App", "dev.shop", home, environment="dev", app="shop", version="1.0.0"),
+        object_("Identity", "alice", home, **ALICE, roles=[]),
+    )
+    for what in ("environment/dev", "environment/live", "app/dev.shop", "identity/alice"):
+        kube.ready(what, home, within=300)
+    assert [space for space in engines(kube, home) if space != pooled.space] == []
+    assert kube.names("pods", pooled.space) == ["engine-0"]
+    assert kube.names(CLAIMS, pooled.space) == ["engine"]
+    slug = home.removeprefix("tenant-")
+    hosts = {f"{name}--{slug}.eu.example.com" for name in ("dev", "live")}
+    assert {rule["host"] for each in kube.get("ingress", namespace=pooled.space) for rule in each["spec"]["rules"]} == hosts
+    dev, live = sorted(hosts)
+    assert (pooled.sign_in(dev, "alice", "correct horse"), pooled.sign_in(live, "alice", "correct horse")) == (200, 401)
+    assert {each["status"]["url"] for each in kube.get("environment", namespace=home)} == {f"https://{host}" for host in hosts}
+    kube("delete", "package", "pooled-shop", "-n", NAMESPACE, "--wait=false")
+
+
+def test_a_full_pool_says_so_and_takes_the_next_once_there_is_room(pooled: World) -> None:
+    kube, home = pooled.kube, pooled.home
+    kube.apply(pooled.environment("one"), pooled.environment("two"))
+    for name in ("one", "two"):
+        kube.ready(f"environment/{name}", home, within=300)
+    kube.apply(pooled.environment("three"))
+    until(lambda: pooled.reason("three") == "PoolFull", "full", explained=lambda: pooled.reason("three"))
+    pooled.remove("one")
+    kube("annotate", "environment", "three", "-n", home, "tenantry.dev/reconcile-requested-at=now")
+    kube.ready("environment/three", home, within=300)
+    assert kube.get("environment", "two", home)["status"]["engine"]["pool"] == pooled.space.removeprefix("env-")
+
+
+def test_what_is_removed_by_hand_comes_back(pooled: World) -> None:
+    kube, home = pooled.kube, pooled.home
+    kube.apply(pooled.environment("dev"))
+    kube.ready("environment/dev", home, within=300)
+    (ingress,) = kube.names("ingress", pooled.space)
+    kube("delete", "ingress", ingress, "-n", pooled.space)
+    until(lambda: kube.names("ingress", pooled.space) == [ingress], "its Ingress is back", explained=pooled.operator.told)
+    kube("delete", "service", "engine", "-n", pooled.space)
+    until(lambda: kube.names("service", pooled.space) == ["engine"], "the pool's Service is back", explained=pooled.operator.told)
+
+
+def test_what_ran_before_there_was_a_pool_stays_where_it_is(pooled: World) -> None:
+    kube, home = pooled.kube, pooled.home
+    kube.apply(pooled.environment("own", placement="Dedicated"))
+    kube.ready("environment/own", home, within=300)
+    (space,) = engines(kube, home)
+    before = kube.get("pod", "engine-0", space)["metadata"]["uid"]
+    kube.apply(pooled.environment("own"))
+    generation = kube.get("environment", "own", home)["metadata"]["generation"]
+    until(lambda: kube.get("environment", "own", home)["status"]["observedGeneration"] == generation, "seen")
+    kube.ready("environment/own", home)
+    assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
+    kube.apply(pooled.environment("own", placement="Pooled"))
+    until(lambda: pooled.reason("own") == "PlacementFixed", "refused", explained=lambda: pooled.reason("own"))
+    assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
+
+
+def test_the_platforms_default_pool_takes_new_environments_and_restarts_none(platform: Platform, kube: Kube, home: str) -> None:
+    with platform.leader():
+        kube.apply(object_("Region", "plain"), _in_plain("old", home))
+        kube.ready("environment/old", home, within=300)
+    (space,) = engines(kube, home)
+    before = kube.get("pod", "engine-0", space)["metadata"]["uid"]
+    with platform.leader(TENANTRY_CLUSTER__DEFAULT_POOL="true") as operator:
+        until(lambda: kube.get("region", "plain")["status"].get("pools"), "it has a pool", explained=operator.told)
+        (pool,) = kube.get("region", "plain")["status"]["pools"]
+        kube.apply(_in_plain("new", home))
+        kube.ready("environment/new", home, within=300)
+        assert (pool["name"], kube.get("environment", "new", home)["status"]["engine"]["pool"]) == ("default", pool["id"])
+        kube.ready("environment/old", home)
+        assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
+    kube("delete", "environments", "--all", "-n", home, "--wait=false")  # the next operator removes the pool, too
+
+
+def _in_plain(name: str, home: str) -> dict[str, Any]:
+    return object_("Environment", name, home, region="plain", deletionPolicy="Delete")

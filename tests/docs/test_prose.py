@@ -1,0 +1,99 @@
+"""Pages and docstrings are plain English, as far as a program can say."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.docs import prose
+from tests.support.parsed_code import text_of, tree_of
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "operator").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+LONG = " ".join(["word"] * 41)
+
+
+@pytest.mark.parametrize(
+    ("page", "rules"),
+    [
+        ("Tenantry applies a file.", []),
+        (f"{'x' * 100}", []),
+        (f"{'x' * 101}", ["over 100 characters"]),
+        (f"[a page](https://{'x' * 101})", []),
+        (f"| {'x' * 101} |", []),
+        (f"```sh\n{'x' * 101} told\n```", []),
+        (f"Run:\n\n    {'x' * 101}", []),
+        ("It tells why.", ["shows or says, not tells"]),
+        (f"A.\n\n{LONG[:60]}\n{LONG[60:120]}\n{LONG[120:]}.", ["41 words in a sentence"]),
+        (f"{LONG[:60]}\n\n{LONG[60:]}", ["over 100 characters"]),
+        (f"- {LONG[:60]}\n- {LONG[60:120]}\n- {LONG[120:]}", []),
+        (f"| {LONG[5:]} | word |", []),
+        (f"| {LONG} |", ["41 words in a sentence"]),
+    ],
+)
+def test_a_page_is_checked_by_paragraph(page: str, rules: list[str]) -> None:
+    assert [found.rule for found in prose.in_markdown(page)] == rules
+
+
+@pytest.mark.parametrize(
+    ("docstring", "rules"),
+    [
+        ("Return the tenant that owns a namespace.", []),
+        ("What-if results of a source.", []),
+        ("What a source holds.", ["opens with a clause"]),
+        ("Whether it is Ready.", ["opens with a clause"]),
+        ("Does it exist?", ["opens with a clause"]),
+        ("The log, which tells why.", ["shows or says, not tells"]),
+        (f"{LONG}.", ["41 words in a sentence"]),
+        (f"{LONG[:60]}.\n\n{LONG[60:]}.", []),
+    ],
+)
+def test_a_docstring_opens_with_a_noun_or_a_verb(docstring: str, rules: list[str]) -> None:
+    assert [found.rule for found in prose.in_docstrings(ast.parse(f'def one():\n    """{docstring}"""'))] == rules
+
+
+def test_every_docstring_is_found() -> None:
+    module = """'''Whether it is one.'''
+class Kind:
+    '''Whether it is one.'''
+    name = 1
+    '''Whether it is one.'''
+
+    async def of(self):
+        '''Whether it is one.'''
+        self.name = 2
+        '''Whether it is one.'''
+"""
+    assert [(found.line, found.rule) for found in prose.in_docstrings(ast.parse(module))] == [
+        (line, "opens with a clause") for line in (1, 3, 5, 8, 10)
+    ]
+
+
+@pytest.mark.parametrize("path", [*prose.pages(ROOT), *MODULES, *TESTS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_is_plain_english(path: Path) -> None:
+    found = prose.in_markdown(text_of(path)) if path.suffix == ".md" else prose.in_docstrings(tree_of(path))
+    assert not found, "\n".join(f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in found)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ('raise Failure("the source has changed meanwhile")', ["meanwhile"]),
+        ('help = f"{name} is another User\'s"', ["another User's"]),
+        ('"""It is alone."""', []),
+        ('name = "alone"', []),
+        ('raise Failure("ada is no Secret")', ["is no Secret"]),
+        ('raise Failure("there is no Secret ada; it is no longer declared")', []),
+        ('raise Failure("only one of branch and tag may be set")', []),
+    ],
+)
+def test_a_message_says_what_an_engineer_would_say(module: str, words: list[str]) -> None:
+    assert [found.rule for found in prose.in_messages(ast.parse(module))] == [f"not {word!r}" for word in words]
+
+
+def test_every_message_is_plain_english() -> None:
+    found = {path: prose.in_messages(tree_of(path)) for path in MODULES}
+    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for path in found for each in found[path]] == []

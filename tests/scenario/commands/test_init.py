@@ -1,0 +1,36 @@
+"""`tenantry init` writes a platform that is valid, and runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scenario.cli import called, tenantry
+
+
+def test_the_first_platform_is_valid_and_becomes_ready(tmp_path: Path) -> None:
+    made = called("init", "first", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.splitlines()[-1] == "  tenantry up first"
+    checked = called("validate", "first", cwd=tmp_path)
+    assert (checked.stdout, checked.stderr, checked.returncode) == ("first: 6 documents are valid\n", "", 0)
+    ran = tenantry("up", "first", "--once", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "App/tenant-first/dev.notes" in ran.stdout
+
+
+def test_the_folder_where_one_is_will_do_when_it_is_empty(tmp_path: Path) -> None:
+    assert called("init", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "platform.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["full", "file"])
+def test_what_is_there_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    refused = called("init", name, cwd=tmp_path)
+    assert (refused.stderr, refused.returncode) == (f"{name} is not an empty folder; name a new one\n", 2)
+    assert sorted(tmp_path.rglob("*")) == before

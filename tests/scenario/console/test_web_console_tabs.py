@@ -1,0 +1,191 @@
+"""C13 and C11: many tabs, streams that end with the platform, the keyboard, and a focus that survives updates."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tenantry.adapters.store.state_folder import password_file
+from tenantry.console.routes.live import STREAMS as PER_SESSION
+from tests.scenario.console.browser_place import Place, place_in
+from tests.scenario.hosts import object_
+from tests.support.patience import BUSY
+
+TABS = 12
+STREAMS = 50
+SWAPS = 1_000
+OPENS_S, ENDS_S = 1.0, 5.0
+"""The gates of the design."""
+LIVE_MS = 90_000
+SWAPPING = """async ([address, count]) => {
+  for (let n = 0; n < count; n++) {
+    await htmx.ajax("GET", address, {target: "#page", swap: "innerMorph"});
+    if (document.activeElement !== document.getElementById("q")) return n;
+  }
+  return count;
+}"""
+pytestmark = pytest.mark.slow
+
+
+async def test_many_tabs_the_keyboard_and_the_end(tmp_path: Path) -> None:
+    async with place_in(tmp_path, source_in(tmp_path / "declared")) as place:
+        await place.enter()
+        await place.page.get_by_role("heading", name="Everything is Ready").wait_for(timeout=LIVE_MS)
+        await opens_a_page_beside_many(place)
+        await keeps_the_focus(place)
+        await works_by_keyboard(place)
+        assert place.faults == []
+        await ends_its_streams(place)
+
+
+def source_in(folder: Path) -> Path:
+    folder.mkdir()
+    declared = [
+        object_("Region", "", "here"),
+        object_("Tenant", "", "acme", displayName="Acme"),
+        object_("Environment", "tenant-acme", "dev", region="here", displayName="Development"),
+    ]
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(declared))
+    return folder
+
+
+async def opens_a_page_beside_many(place: Place) -> None:
+    tabs = [await place.page.context.new_page() for _ in range(TABS)]
+    for tab in tabs:
+        await tab.goto(f"{place.base}/console/environments")
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        await place.page.goto(f"{place.base}/console/regions")
+        await place.page.locator("td.name a").first.wait_for(timeout=LIVE_MS)
+        took.append(time.monotonic() - began)
+    print(f"a page beside {TABS} tabs: {min(took):.2f} s")
+    assert min(took) <= OPENS_S * BUSY
+    for tab in tabs:
+        await tab.close()
+
+
+async def keeps_the_focus(place: Place) -> None:
+    page = place.page
+    await page.goto(f"{place.base}/console/environments")
+    await page.focus("#q")
+    await page.keyboard.type("deve")
+    await page.evaluate("document.getElementById('q').setSelectionRange(1, 3)")
+    address = f"{place.base}/console/live?of=/environments&once=1&seen=none"
+    assert await page.evaluate(SWAPPING, [address, SWAPS]) == SWAPS
+    kept = "(q => [q.value, q.selectionStart, q.selectionEnd])(document.getElementById('q'))"
+    assert await page.evaluate(kept) == ["deve", 1, 3]
+
+
+async def tab_to(place: Place, words: str) -> None:
+    """Move the focus by the keyboard to what has these words."""
+    passed: list[str] = []
+    for _ in range(80):
+        await place.page.keyboard.press("Tab")
+        focused = "(e => (e.textContent || '').trim() + '|' + e.id)(document.activeElement)"
+        passed.append(await place.page.evaluate(focused))
+        if words in passed[-1].split("|"):
+            return
+    raise AssertionError(f"the keyboard does not reach {words!r} on {place.page.url}, only {passed}")
+
+
+async def follow(place: Place, words: str, leads: str) -> None:
+    await tab_to(place, words)
+    await place.page.keyboard.press("Enter")
+    await place.page.wait_for_url(f"**{leads}", timeout=LIVE_MS)
+
+
+async def works_by_keyboard(place: Place) -> None:
+    """Twelve tasks."""
+    page, console = place.page, f"{place.base}/console"
+    await page.goto(f"{console}/")
+    await tab_to(place, "Skip to the content")  # 1: skip the navigation
+    await page.keyboard.press("Enter")
+    assert page.url.endswith("#page")
+    await page.keyboard.press("/")  # 2: search
+    await page.keyboard.type("develop")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/search?q=develop", timeout=LIVE_MS)
+    await follow(place, "Development", "/environments/*")  # 3: open what was found
+    environment = page.url
+    await tab_to(place, "YAML")  # 4: unfold the declaration
+    await page.keyboard.press("Enter")
+    assert await page.locator("#yaml[open]").count() == 1
+    await page.goto(environment)
+    await follow(place, "Reconcile", "/reconcile")  # 5: see the plan of an action
+    await follow(place, "Leave it as it is", "/environments/*")  # 6: leave it
+    await follow(place, "Reconcile", "/reconcile")
+    await follow(place, "Reconcile", environment.removeprefix(place.base))  # 7: carry an action out
+    await page.goto(f"{console}/environments")
+    await tab_to(place, "state")  # 8: filter a list
+    await page.keyboard.press("R")
+    await tab_to(place, "Apply")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**state=ready*", timeout=LIVE_MS)
+    await follow(place, "Clear", "/environments")  # 9: clear the filter
+    await follow(place, "New Environment", "/environments/new")  # 10: make an environment, as far as its plan
+    for field, value in (("tenantId", "acme"), ("name", "Second"), ("slug", "second"), ("region", "here")):
+        await tab_to(place, field)
+        await page.keyboard.type(value)
+    await tab_to(place, "Show the plan")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("This would happen").wait_for(timeout=LIVE_MS)
+    await page.goto(f"{console}/plan")  # 11: plan a text
+    await tab_to(place, "text")
+    await page.keyboard.type("kind: Tenant")
+    await tab_to(place, "Show the plan")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("YAML:1").first.wait_for(timeout=LIVE_MS)
+    place.faults.clear()  # the refused text is a 400, which the browser logs
+    await page.goto(f"{console}/operations")  # 12: read the log of an Operation
+    await tab_to(place, "CREATE_ENVIRONMENT dev")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/operations/op-*", timeout=LIVE_MS)
+    assert await page.locator("pre[tabindex='0']").count() >= 1
+
+
+async def sessions(place: Place, count: int) -> list[str]:
+    """Cookies of as many sessions."""
+    password = password_file(place.source.parent / ".tenantry")
+    port = place.base.rpartition(":")[2]
+    async with httpx.AsyncClient(base_url=place.base, timeout=60) as client:
+        form = {"username": "admin", "password": password}
+        answers = [await client.post("/api/v1/auth/token", data=form) for _ in range(count)]
+    return [f"tenantry-console-{port}={answer.json()['access_token']}" for answer in answers]
+
+
+async def ends_its_streams(place: Place) -> None:
+    cookies = [cookie for cookie in await sessions(place, -(-STREAMS // PER_SESSION)) for _ in range(PER_SESSION)][:STREAMS]
+    opened, entered = asyncio.Event(), 0
+    async with httpx.AsyncClient(base_url=place.base, timeout=60, limits=httpx.Limits(max_connections=STREAMS)) as client:
+
+        async def follow_one(cookie: str) -> None:
+            nonlocal entered
+            request = {"params": {"of": "/environments"}, "headers": {"Cookie": cookie}}
+            with suppress(httpx.TransportError):
+                async with client.stream("GET", "/console/live", **request) as answer:  # type: ignore[arg-type]
+                    parts = answer.aiter_text()
+                    while "Development" not in await anext(parts):
+                        pass
+                    entered += 1
+                    if entered == STREAMS:
+                        opened.set()
+                    async for _ in parts:
+                        pass
+
+        streams = [asyncio.create_task(follow_one(cookie)) for cookie in cookies]
+        await asyncio.wait_for(opened.wait(), 60)
+        began = time.monotonic()
+        place.running.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(place.running.process.wait, 120)
+        took = time.monotonic() - began
+        await asyncio.gather(*streams)
+    print(f"the platform ended {took:.1f} s after SIGTERM, with {STREAMS} streams")
+    assert took <= ENDS_S * BUSY

@@ -1,0 +1,325 @@
+"""Frequent reads of rows are answered before the framework: with the same status, headers and bytes as after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from starlette.types import ASGIApp, Message, Scope
+
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord
+from tenantry.adapters.local.hosting import LocalHosting, OpenEngine
+from tenantry.console.http.origins import SANDBOX, Sandboxed
+from tenantry.engine.access import Served
+from tenantry.engine.data.fast_reads import FastReads
+from tenantry.engine.data.row_access import RowAccess
+from tenantry.engine.quota import EngineQuota, Limits
+from tenantry.engine.server import engine_app
+from tenantry.engine.service import Engine
+from tenantry.engine.sql import short_reads
+from tenantry.engine.transactions import Transactions
+from tenantry.model.facts import Password
+from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.cross_origin import CrossOrigin
+from tenantry.rest.uploads import Uploads
+from tests.scenario.data.plain_rows import PLAIN, ROWS
+from tests.scenario.data_world import PASSWORD, engine_with_app
+from tests.support.local_engines import SECRET, SPEC
+
+DATA = "/api/v1/data/crm"
+ORIGIN = "https://app.example.com"
+Way = Callable[[Served, Path], ASGIApp]
+
+
+def alone(served: Served, folder: Path) -> ASGIApp:
+    """As `tenantry engine` serves it."""
+    return engine_app(lambda request: served, Uploads(folder))
+
+
+def hosted(served: Served, folder: Path) -> ASGIApp:
+    """As `tenantry up` serves it, to pages of a listed origin."""
+
+    async def opened(record: EngineRecord, made: Path) -> OpenEngine:
+        return OpenEngine(served, nothing, lambda: None)
+
+    async def nothing() -> None:
+        return
+
+    folders = EngineFolders(folder)
+    folders.save([EngineRecord(SPEC, SECRET, datetime.now(UTC))])
+    hosting = LocalHosting(folders, opened, 1 << 20)
+    return CrossOrigin(Sandboxed(hosting, hosting.answer_now), [ORIGIN])
+
+
+WAYS: Mapping[str, tuple[Way, str]] = {"alone": (alone, ""), "hosted": (hosted, "/e/acme/dev")}
+
+
+@dataclass
+class World:
+    """An engine, its application, and the answers that were given before the framework."""
+
+    engine: Engine
+    served: Served
+    app: ASGIApp
+    root: str
+    tokens: dict[str, str]
+    fast: list[ReadyAnswer] = field(default_factory=list)
+
+    async def ask(self, asked: str, user: str = "ed", **headers: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Status, headers and body of the answer. asked: method, path and query."""
+        method, _, target = asked.partition(" ")
+        path, _, query = target.partition("?")
+        raw = f"{self.root}{path}".encode()
+        given = {"host": "engine.example.com", **({"authorization": self.tokens[user]} if user else {}), **headers}
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": raw.decode().replace("%2C", ",").replace("%C3%A4", "ä"),
+            "raw_path": raw,
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()],
+            "client": ("127.0.0.1", 5000),
+            "server": ("127.0.0.1", 80),
+            "state": {},
+        }
+        sent: list[Message] = []
+
+        incoming: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive() -> Message:
+            if not incoming:  # the client stays
+                await asyncio.Future()
+            return incoming.pop()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        body = b"".join(message.get("body", b"") for message in sent[1:])
+        return sent[0]["status"], list(sent[0]["headers"]), body
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notes the answers that are given before the framework."""
+        answer = FastReads.answer
+
+        def noted(reads: FastReads, scope: Scope, path: str, engine: Served) -> ReadyAnswer | None:
+            found = answer(reads, scope, path, engine)
+            if found is not None:
+                self.fast.append(found)
+            return found
+
+        with patch.object(FastReads, "answer", noted):
+            yield
+
+    async def same(self, asked: str, user: str = "ed", **headers: str) -> tuple[int, bool]:
+        """Ask both ways and compare the answers. Return the status, and whether the fast way was gone."""
+        with patch.object(FastReads, "answer", return_value=None):
+            slow = await self.ask(asked, user, **headers)
+        before = len(self.fast)
+        with self.watched():
+            fast = await self.ask(asked, user, **headers)
+        assert fast == slow
+        return fast[0], len(self.fast) > before
+
+
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer than a read may."""
+    monkeypatch.setattr(short_reads, "LONGEST_S", 30.0)
+    monkeypatch.setattr(short_reads, "COMPUTED_S", 30.0)
+
+
+@pytest.fixture(params=WAYS)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    way, root = WAYS[request.param]
+    async with engine_with_app(tmp_path, manifest=PLAIN, seeds={"plain": ROWS}) as (engine, _):
+        served = Served(engine, tmp_path / "data" / "token-key.jwk")
+        (tmp_path / "host").mkdir()
+        app = way(served, tmp_path / "host")
+        tokens = {user: f"Bearer {await served.issue(await engine.authenticate(user, PASSWORD))}" for user in USERS}
+        world = World(engine, served, app, root, tokens)
+        for user in USERS:  # from now on the token is known, and the statements are compiled
+            for path in (f"{DATA}/plain?limit=100", f"{DATA}/plain/003", f"{DATA}/contacts?limit=100", f"{DATA}/contacts/1"):
+                await world.ask(f"GET {path}", user)
+        yield world
+
+
+USERS = ("ed", "rea", "none")
+FAST = [
+    f"GET {DATA}/plain?limit=100",
+    f"GET {DATA}/plain?limit=3",
+    f"GET {DATA}/plain?limit=3&select=note,code",
+    f"GET {DATA}/plain?limit=100&select=code,extra",
+    f"GET {DATA}/plain?select=%2A&limit={len(ROWS)}",
+    f"GET {DATA}/plain?limit={len(ROWS) - 1}",
+    f"GET {DATA}/plain/003",
+    f"GET {DATA}/plain/none",
+    f"GET {DATA}/plain/00%34",
+    f"GET {DATA}/plain/003?select=n,code",
+    f"GET {DATA}/contacts?limit=5",
+]
+OTHERS = [
+    f"GET {DATA}/plain",
+    f"GET {DATA}/plain?limit=0",
+    f"GET {DATA}/plain?limit=101",
+    f"GET {DATA}/plain?limit=3&limit=4",
+    f"GET {DATA}/plain?limit=3&n=gt.1",
+    f"GET {DATA}/plain?limit=3&order=n.desc",
+    f"GET {DATA}/plain?limit=3&continue=x",
+    f"GET {DATA}/plain?limit=3&select=nothing",
+    f"GET {DATA}/plain?limit=3&select=note,contacts(email)",
+    f"GET {DATA}/plain?limit=3&{'x' * 600}=1",
+    f"GET {DATA}/plain/gone",
+    f"GET {DATA}/plain/0,3",
+    f"GET {DATA}/plain/%FF",
+    f"GET {DATA}/plain/003?select=nothing",
+    f"GET {DATA}/plain/003?unknown=1",
+    f"GET {DATA}/plain/003?select=contacts(email)",
+    f"GET {DATA}/plain/",
+    f"GET {DATA}/plain/003/more",
+    f"GET {DATA}/contacts/x",
+    f"GET {DATA}/kinds?limit=3",
+    f"GET {DATA}/nothing?limit=3",
+    f"GET {DATA}/nothing/1",
+    "GET /api/v1/data/other/plain/003",
+    "GET /api/v1/data//plain",
+    f"GET {DATA}/openapi.json",
+    f"HEAD {DATA}/plain/003",
+    f"OPTIONS {DATA}/plain/003",
+    f"DELETE {DATA}/plain/gone",
+]
+HEADERS: list[tuple[dict[str, str], bool, bool]] = [
+    ({"accept": "*/*"}, True, True),
+    ({"accept": "application/json, text/plain, */*"}, True, True),
+    ({"accept": "text/csv"}, False, True),
+    ({"accept": "application/x-ndjson"}, False, True),
+    ({"prefer": "count=exact"}, False, True),
+    ({"origin": ORIGIN}, True, True),
+    ({"origin": "https://evil.example.com"}, True, True),
+    ({"host": "127.0.0.1:8080"}, True, True),
+    ({"host": "localhost:8080"}, True, True),
+    ({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, False, False),
+    ({"authorization": "Bearer x.y.z"}, False, False),
+    ({"authorization": "Basic ZWQ6bG9uZyBlbm91Z2g="}, False, False),
+    ({"cookie": "session=1"}, True, True),
+]
+
+
+async def test_frequent_reads_are_answered_alike_before_the_framework_and_all_others_after_it(world: World) -> None:
+    for asked in FAST:
+        await world.same(asked)  # compiles a statement
+    assert {asked: await world.same(asked) for asked in FAST} == dict.fromkeys(FAST, (200, True))
+    found = {asked: (await world.same(asked))[1] for asked in OTHERS}
+    assert not [asked for asked, fast in found.items() if fast]
+
+
+async def test_headers_change_both_ways_alike(world: World) -> None:
+    for headers, listed, one in HEADERS:
+        found = [(await world.same(f"GET {DATA}/plain{rest}", **headers))[1] for rest in ("?limit=3", "/003")]
+        await world.same(f"GET {DATA}/plain?limit=3", **headers)
+        assert (found[1], (await world.same(f"GET {DATA}/plain?limit=3", **headers))[1]) == (one, listed), headers
+
+
+async def test_a_tag_that_the_client_has_is_answered_with_304(world: World) -> None:
+    _, headers, _ = await world.ask(f"GET {DATA}/plain/003")
+    tag = dict(headers)[b"etag"].decode()
+    for wanted, status in ((tag, 304), (f"W/{tag}", 304), (f'"x", {tag}', 304), ("*", 304), ('"x"', 200), ("", 200)):
+        assert await world.same(f"GET {DATA}/plain/003", if_none_match=wanted) == (status, True)
+
+
+async def test_rights_are_those_of_the_moment(world: World) -> None:
+    """Each right is taken away while the caller is known."""
+    rows = [f"GET {DATA}/plain?limit=3", f"GET {DATA}/plain/003"]
+
+    async def statuses(user: str) -> set[int]:
+        return {(await world.same(asked, user))[0] for asked in rows}
+
+    assert await statuses("ed") == {200}
+    assert await statuses("rea") == await statuses("none") == {403}
+    assert await statuses("") == {401}
+    await world.engine.set_roles("ed", [])
+    assert await statuses("ed") == {403}
+    await world.engine.set_roles("ed", [("crm", "editor")])
+    assert await statuses("ed") == {200}
+    await world.engine.set_password("ed", Password("another password"))
+    assert await statuses("ed") == {401}
+    world.tokens["ed"] = f"Bearer {await world.served.issue(await world.engine.authenticate('ed', 'another password'))}"
+    assert await statuses("ed") == {200}
+    with patch("time.time", return_value=datetime.now(UTC).timestamp() + 7200):
+        assert world.served.remembered(world.tokens["ed"].encode()) is None
+    await world.engine.uninstall("crm")
+    assert await statuses("ed") == {404}
+    await world.engine.delete_identity("ed")
+    assert await statuses("ed") == {401}
+
+
+async def test_rights_are_read_with_the_row_in_one_statement(world: World) -> None:
+    """The rights of the last read are compared with the real ones, and read by themselves if they have moved."""
+    serve, joined = Transactions.serve_now, []
+
+    def noted(transactions: Transactions, work: Any, about: Any, question: Any = None) -> Any:
+        joined.append(question is not None)
+        return serve(transactions, work, about, question)
+
+    async def ways() -> list[bool]:
+        joined.clear()
+        assert (await world.ask(f"GET {DATA}/plain/003"))[0] == 200
+        return joined.copy()
+
+    await world.ask(f"GET {DATA}/plain/003")
+    with patch.object(Transactions, "serve_now", noted):
+        assert await ways() == [True]
+        await world.engine.set_roles("ed", [("crm", "editor"), ("other", "reader")])
+        assert await ways() == [True, False]
+        assert await ways() == [True]
+
+
+async def test_a_request_counts_once_against_its_quota(world: World) -> None:
+    refused: list[str] = []
+    asked = (f"GET {DATA}/plain/003", f"GET {DATA}/plain/gone", f"GET {DATA}/plain?limit=3&n=gt.1")
+    world.served.quota = EngineQuota(lambda: Limits(requests=len(asked)), refused.append)
+    world.served.quota.rates._clock = lambda: 1000.0
+    assert [(await world.ask(one))[0] for one in asked] == [200, 404, 200]
+    assert [(await world.ask(one))[0] for one in asked] == [429, 429, 429]
+    assert len(refused) == len(asked)
+
+
+async def test_a_page_of_an_app_stays_in_its_sandbox(world: World) -> None:
+    """The header is there unless the engine has an origin of its own."""
+    if not world.root:
+        pytest.skip("only engines of `up` share an origin with the console")
+    for host, there in (("127.0.0.1:80", False), ("localhost", True), ("engine.example.com", True), ("[::1]:80", False)):
+        _, headers, _ = await world.ask(f"GET {DATA}/plain/003", host=host)
+        assert (SANDBOX in headers) == there
+
+
+async def test_requests_wait_for_their_turn_while_another_tenant_asks(world: World) -> None:
+    """With many at once some have to wait; all are answered alike."""
+    answers = await asyncio.gather(*(world.ask(f"GET {DATA}/plain/003") for _ in range(30)))
+    assert {answer[0] for answer in answers} == {200} and len({answer[2] for answer in answers}) == 1
+
+
+async def test_rows_on_a_server_are_not_tried(world: World) -> None:
+    """It is known from the start that they are not served here. No request finds it out again."""
+    with patch.object(RowAccess, "reads_now", False), patch.object(FastReads, "_answer") as tried, world.watched():
+        for asked in FAST:
+            assert (await world.ask(asked))[0] == 200
+    assert not tried.called and not world.fast
+
+
+async def test_a_bug_is_answered_with_500(world: World) -> None:
+    with patch("tenantry.engine.data.fast_reads.plan_of", side_effect=KeyError("bug")):
+        status, _, body = await world.ask(f"GET {DATA}/plain/003?select=code,n,note")
+    assert status == 500 and b"log" in body

@@ -1,0 +1,93 @@
+"""A Kubernetes node with the chart installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.charting import NAMESPACE
+from tests.cluster.running import Kube
+from tests.support.ports import free_port
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT.parent / "shared" / "tools" / "cluster"
+"""Starts a node without docker; its README says what it needs."""
+NAME = "tenantry-node"
+READY_S = 180.0
+"""For what several pods must do on two cores."""
+VALUES = {
+    "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
+    "blobs": {"volume": {"size": "1Gi"}},
+}
+
+
+class Node:
+    """The tools of the node, and its kubectl and helm."""
+
+    def __init__(self) -> None:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        self.folder = Path(os.environ.get("KNODE_DIR") or caches / "knode")
+        kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
+        self._environment = kept | {"KNODE_NAME": NAME, "KNODE_PORT": str(free_port())}
+
+    def tool(self, name: str, *arguments: str | Path) -> None:
+        """Runs one of its scripts."""
+        done = self._run(TOOLS / name, *arguments, within=600)
+        assert done.returncode == 0, f"{name}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def kubectl(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        return self._run(*self.command("kubectl"), *arguments, given=None if given is None else json.dumps(given))
+
+    def helm(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
+        command = (*self.command("helm"), *arguments, "--namespace", NAMESPACE)
+        return self._run(*command, given=None if given is None else json.dumps(given), within=300)
+
+    def command(self, program: str) -> tuple[str, str, str]:
+        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / NAME / "kubeconfig")
+
+    def _run(self, *command: str | Path, given: str | None = None, within: float = 90) -> subprocess.CompletedProcess[str]:
+        full = list(map(str, command))
+        return subprocess.run(
+            full, input=given, env=self._environment, capture_output=True, text=True, timeout=within, check=False
+        )
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """A node that runs, with volumes and the image of this tree. What cannot be is said, and skipped."""
+    if not TOOLS.exists():
+        pytest.skip(f"there is no {TOOLS} to start a node with")
+    if os.geteuid() != 0:
+        pytest.skip("a node needs root")
+    own = Node()
+    if not (own.folder / "bin" / "kubelet").exists():
+        for step in ("prereq.sh", "build.sh", "images.sh"):
+            own.tool(step)
+    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
+    try:
+        own.tool("up.sh")
+        own.tool("volumes.sh", "12", "2Gi")
+        yield own
+    finally:
+        own.tool("down.sh")
+        (own.folder / "img" / "tenantry-node.tar").unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def kube(node: Node) -> Kube:
+    return Kube(node.kubectl)
+
+
+def told(kube: Kube) -> str:
+    """The objects that a person would look at."""
+    return kube.run("get", "tenantry", "-A").stdout + kube.run("get", "pods", "-A").stdout
+
+
+def engine_of(kube: Kube, name: str, namespace: str) -> str:
+    return str(kube.get("environment", name, namespace)["status"]["externalId"].rpartition("/")[2])

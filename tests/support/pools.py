@@ -1,0 +1,83 @@
+"""A pool in this process, with real engines, and the operator's side of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.local.folders import SentFacts
+from tenantry.adapters.pools.client import Pools
+from tenantry.cli.processes.pools.pool_process import OpenedPool, open_pool
+from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, Password
+from tenantry.packages.check import inspect
+from tenantry.ports import EngineAdmin
+from tenantry.rest.auth.passwords import hash_password
+from tenantry.settings import ManagedEngineSettings, Settings
+from tests.contract.engine_admins import AdminSecret
+
+POOL = "pool-0123456789ab"
+URL = f"http://engine.env-{POOL}.svc:8080"
+HOST = "dev--acme.apps.example.com"
+REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev", "uid-acme")
+SPEC = EngineSpec(REF, "eu", "Kubernetes", pool=POOL)
+OTHER = EngineRef("tenant-globex", "dev", "e2", "globex", "dev", "uid-globex")
+OTHER_SPEC = EngineSpec(OTHER, "eu", "Kubernetes", pool=POOL)
+
+
+@dataclass
+class PoolKit:
+    """opened: the pool; pools: the operator's client; people: a client that names hosts as browsers do."""
+
+    folder: Path
+    keys: KeyRing
+    opened: OpenedPool
+    pools: Pools
+    engines: HttpEngines
+    people: httpx.AsyncClient
+
+    def admin(self, ref: EngineRef = REF) -> EngineAdmin:
+        return self.engines.at(EngineEndpoint(ref.id, f"{URL}/e/{ref.id}"))
+
+    async def signs_in(self, password: str, host: str = HOST) -> int:
+        form = {"username": "admin", "password": password}
+        answer = await self.people.post("/api/v1/auth/token", data=form, headers={"Host": host})
+        return answer.status_code
+
+
+async def sent(password: str = "correct horse", url: str = f"https://{HOST}") -> SentFacts:
+    hashed = await hash_password(Password(clear=password))
+    return SentFacts(hashed, f"mark of {password}", url)
+
+
+def opened_pool(folder: Path, keys: KeyRing, capacity: int) -> OpenedPool:
+    jwks = folder / "jwks.json"
+    jwks.write_text(json.dumps(keys.jwks()))
+    (folder / "scratch").mkdir(exist_ok=True)
+    settings = Settings(
+        managed=ManagedEngineSettings(pool=POOL, capacity=capacity, facade_url="https://api.example.com", jwks=jwks)
+    )
+    return open_pool(folder / "data", settings)
+
+
+@asynccontextmanager
+async def pool_of(folder: Path, capacity: int = 300) -> AsyncIterator[PoolKit]:
+    keys, scratch = KeyRing(folder / "keys", "tenantry"), folder / "scratch"
+    opened = opened_pool(folder, keys, capacity)
+    transport = httpx.ASGITransport(opened.server)
+    pools = Pools(keys, lambda pool: URL, lambda url: transport)
+    engines = HttpEngines(keys, AdminSecret(), inspect, scratch, lambda url: transport)
+    people = httpx.AsyncClient(transport=transport, base_url="http://pool")
+    try:
+        yield PoolKit(folder, keys, opened, pools, engines, people)
+    finally:
+        await people.aclose()
+        await engines.aclose()
+        await pools.aclose()
+        await opened.close()

@@ -1,0 +1,88 @@
+"""The facts that are shown of a kept volume."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolume, bytes_of, document_of, kept_of
+from tenantry.adapters.local.archives import joined
+from tenantry.model.facts import Backup, EngineRef, volume_of
+from tenantry.model.verdicts import Halt
+
+TAKEN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+UNTIL = datetime(2026, 12, 21, 10, tzinfo=UTC)
+
+
+def declared(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "tenant-acme"}
+    return {"apiVersion": "tenantry.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+BACKUP = Backup(EngineRef("tenant-acme", "dev", "an-id"), TAKEN, (declared("Environment", "dev", region="eu"),))
+KEPT = KeptVolume("kept-1", BACKUP, "pv-1", "a-uid", "eu", 1 << 30, UNTIL)
+
+
+def test_all_that_is_told_is_read_again() -> None:
+    assert kept_of(document_of(KEPT)) == KEPT
+
+
+def test_its_mark_names_what_tells_of_it() -> None:
+    assert KEPT.mark == "an-id@2026-11-21T10:00:00Z@kept-1"
+    assert volume_of(KEPT.mark) == "kept-1"
+
+
+def test_it_is_listed_like_an_archive() -> None:
+    facts = KEPT.facts()
+    assert (facts.id, facts.namespace, facts.name, facts.size) == ("an-id", "tenant-acme", "dev", 1 << 30)
+    assert (facts.kept_until, facts.path) == ("2026-12-21T10:00:00Z", "persistentvolume/pv-1")
+
+
+def test_5000_identities_are_remembered_and_more_than_a_secret_takes_is_refused() -> None:
+    names = random.Random(1)
+    many = tuple(declared("Identity", f"i{each}", id=names.randbytes(16).hex()) for each in range(5000))
+    assert kept_of(document_of(replace(KEPT, backup=replace(BACKUP, documents=many)))).backup.documents == many
+    large = tuple(declared("Identity", f"i{each}", displayName=names.randbytes(500).hex()) for each in range(2500))
+    with pytest.raises(Halt) as refused:
+        document_of(replace(KEPT, backup=replace(BACKUP, documents=large)))
+    assert (refused.value.verdict.reason, "tenant-acme/dev" in refused.value.verdict.message) == ("TooMuchDeclared", True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"about.json": "e30="}, {"about.json": "!"}, {"about.json": "e30=", "resources.json.gz": "YQ=="}],
+    ids=["nothing", "no declarations", "no base64", "not compressed"],
+)
+def test_what_does_not_tell_of_one_is_named(data: dict[str, str]) -> None:
+    with pytest.raises(Halt) as refused:
+        kept_of({**document_of(KEPT), "data": data})
+    assert "Secret kept-1 does not describe a kept volume" in refused.value.verdict.message
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"),
+    [
+        ("1Gi", 1 << 30),
+        ("512Mi", 512 << 20),
+        ("5368709120", 5 << 30),
+        ("2G", 2 * 10**9),
+        ("1.5Ti", 3 << 39),
+        ("100k", 10**5),
+        ("1Ei", 1 << 60),
+        ("2E", 2 * 10**18),
+    ],
+)
+def test_a_quantity_in_bytes(quantity: str, size: int) -> None:
+    assert bytes_of(quantity) == size
+
+
+def test_what_is_remembered_has_what_went_meanwhile_and_of_the_rest_what_is_now() -> None:
+    earlier = (declared("Environment", "dev", region="old"), declared("App", "dev.crm"))
+    assert joined((declared("Environment", "dev", region="new"),), earlier) == (
+        declared("Environment", "dev", region="new"),
+        declared("App", "dev.crm"),
+    )

@@ -1,0 +1,139 @@
+"""Placement of engines: in a pool, in a pod of their own, or refused with the field and the way out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tenantry.kinds.environment.decide import Observed, SeenRegion, SeenTenant, decide
+from tenantry.kinds.environment.placement import Placed, RegionPlacement, placed
+from tenantry.kinds.environment.spec import Environment
+from tenantry.model.changes import DeployEngine
+from tenantry.model.facts import EngineFacts
+from tenantry.model.resource import RESTORING
+from tests.unit.kinds.factories import NOW, PRESENT, Outcome, environment, outcome, running_environment, table, uid_of
+
+BOTH = RegionPlacement("", (("first", "pool-1"), ("second", "pool-2")), offered=True)
+NONE = RegionPlacement("", (), offered=True)
+POOLED, DEDICATED = RegionPlacement("Pooled", BOTH.pools, True), RegionPlacement("Dedicated", BOTH.pools, True)
+LOCAL = RegionPlacement("", BOTH.pools, offered=False)
+DATABASE = {"secretRef": {"name": "s", "key": "k"}}
+RESTORED = environment(spec={"engine": {"placement": "Pooled"}}, annotations={RESTORING: "e@1"})
+
+
+class Case(NamedTuple):
+    """The inputs of a placement."""
+
+    declared: Environment
+    there: EngineFacts | None
+    region: RegionPlacement
+
+
+def engine(pool: str) -> EngineFacts:
+    return EngineFacts("e", "engine-dev", "RUNNING", "http://dev", "", "", pool=pool)
+
+
+def wants(**spec: Any) -> Environment:
+    return environment(spec={"engine": spec})
+
+
+def had(**spec: Any) -> Environment:
+    """One that was Ready before there were pools."""
+    return running_environment(spec={"engine": spec})
+
+
+def was_in(pool: str) -> Environment:
+    return running_environment(status={"engine": {"id": "e", "name": "engine-dev", "pool": pool}})
+
+
+@table(
+    {
+        "in the first pool by default": (Case(wants(), None, BOTH), "pool-1"),
+        "in the pool that is named": (Case(wants(pool="second"), None, BOTH), "pool-2"),
+        "in a pool where that is asked for": (Case(wants(placement="Pooled"), None, BOTH), "pool-1"),
+        "in a pool where it is small": (Case(wants(size="small"), None, BOTH), "pool-1"),
+        "in a pod of its own where that is asked for": (Case(wants(placement="Dedicated"), None, BOTH), ""),
+        "in a pod of its own where the region has no pool": (Case(wants(), None, NONE), ""),
+        "in a pod of its own where it is larger": (Case(wants(size="large"), None, BOTH), ""),
+        "in a pod of its own where it has a database": (
+            Case(wants(database=DATABASE), None, BOTH),
+            "",
+        ),
+        "in a pod of its own where it has a volume's size": (Case(wants(storage="5Gi"), None, BOTH), ""),
+        "in a pod of its own where it has a version": (Case(wants(version="1.2.0"), None, BOTH), ""),
+        "in a pod of its own where the region wants that": (Case(wants(), None, DEDICATED), ""),
+        "in a pod of its own while a backup is restored": (Case(environment(annotations={RESTORING: "e@1"}), None, BOTH), ""),
+        "where it is, after pools were declared": (Case(had(), engine(""), BOTH), ""),
+        "where it is, when the region wants pools": (Case(had(), engine(""), POOLED), ""),
+        "where it is, when the region wants pods": (Case(was_in("pool-1"), engine("pool-1"), DEDICATED), "pool-1"),
+        "where it is, when its pool is not declared any more": (Case(was_in("pool-0"), engine("pool-0"), BOTH), "pool-0"),
+        "where it was, when its pool lost it": (Case(was_in("pool-2"), None, BOTH), "pool-2"),
+        "where it was, when its pod is gone": (Case(had(), None, BOTH), ""),
+        "where a crash left it": (Case(wants(), engine("pool-2"), BOTH), "pool-2"),
+        "in the process of the platform": (Case(wants(), None, LOCAL), ""),
+        "in the process of the platform, whatever is declared": (Case(wants(placement="Dedicated"), None, LOCAL), ""),
+    }
+)
+def test_an_engine_is_placed(seen: Case, expected: str) -> None:
+    assert placed(*seen) == Placed(expected)
+
+
+@table(
+    {
+        "a pool that the region does not have": (Case(wants(pool="third"), None, BOTH), ("PoolNotFound", "first, second")),
+        "a pool in a region without any": (Case(wants(placement="Pooled"), None, NONE), ("PoolNotFound", "has no pool")),
+        "a pod in a region of pools": (Case(wants(placement="Dedicated"), None, POOLED), ("PlacementNotAllowed", "Pooled")),
+        "a pool in a region of pods": (Case(wants(pool="first"), None, DEDICATED), ("PlacementNotAllowed", "Dedicated")),
+        "a large engine in a region of pools": (Case(wants(size="large"), None, POOLED), ("PoolLacks", "spec.engine.size")),
+        "a large one in a pool": (
+            Case(wants(size="large", placement="Pooled"), None, BOTH),
+            ("PoolLacks", "spec.engine.size"),
+        ),
+        "a version in a pool": (Case(wants(version="1.2.0", pool="first"), None, BOTH), ("PoolLacks", "spec.engine.version")),
+        "a move into a pool": (Case(had(placement="Pooled"), engine(""), BOTH), ("PlacementFixed", "pod of its own")),
+        "a move out of a pool": (Case(had(placement="Dedicated"), engine("pool-1"), BOTH), ("PlacementFixed", "in a pool")),
+        "a move to another pool": (Case(had(pool="second"), engine("pool-1"), BOTH), ("PlacementFixed", "not moved")),
+        "a volume for one in a pool": (
+            Case(had(storage="5Gi"), engine("pool-1"), BOTH),
+            ("PoolLacks", "spec.engine.storage"),
+        ),
+        "a restore into a pool": (
+            Case(RESTORED, None, BOTH),
+            ("RestoreIntoPool", "remove placement"),
+        ),
+    }
+)
+def test_a_refusal_names_the_field_and_the_way_out(seen: Case, expected: tuple[str, str]) -> None:
+    refusal, (reason, told) = placed(*seen).refusal, expected
+    assert refusal is not None
+    assert (refusal.reason, told in refusal.message) == (reason, True), refusal.message
+
+
+def observed(declared: Environment, there: EngineFacts | None = None) -> Observed:
+    acme = SeenTenant("acme", uid_of("Tenant//acme"), "acme", deleting=False)
+    region = SeenRegion("Kubernetes", allowed=True, placement=BOTH)
+    return Observed(declared, acme, region, (), there, PRESENT, "http://dev")
+
+
+def test_a_new_environment_is_deployed_into_its_pool() -> None:
+    (change,) = decide(observed(wants()), NOW).changes
+    assert isinstance(change, DeployEngine)
+    assert (change.spec.pool, change.spec.capacity) == ("pool-1", 0)
+
+
+def test_the_status_binds_an_environment_to_its_pool() -> None:
+    status = decide(observed(wants(), engine("pool-1")), NOW).status
+    assert status.engine is not None
+    assert status.engine.pool == "pool-1"
+    assert "pool=pool-1" in was_in("pool-1").index_keys()
+
+
+def test_a_refused_placement_changes_nothing() -> None:
+    assert outcome(decide(observed(wants(pool="third")), NOW)) == Outcome("Stalled PoolNotFound", (), "CREATE_ENVIRONMENT")
+
+
+def test_data_that_a_pool_lost_is_not_covered_up_by_an_empty_engine() -> None:
+    decision = decide(observed(was_in("pool-2")), NOW)
+    assert decision.verdict.reason == "DataMissing"
+    assert decision.changes == ()
+    assert decision.status.engine is not None
+    assert decision.status.engine.pool == "pool-2"

@@ -1,0 +1,70 @@
+"""The Operations that are kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tenantry.kinds.operation.spec import Operation
+from tenantry.runtime.operations.retention import Keep, surplus
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def operation(
+    name: str,
+    *,
+    age: float = 1,
+    target: str = "t",
+    tenant: str = "acme",
+    action: str = "UPDATE_ENVIRONMENT",
+    status: str = "COMPLETED",
+) -> Operation:
+    """An Operation of so many days."""
+    return Operation.model_validate(
+        {
+            "metadata": {"name": name, "uid": name, "creationTimestamp": (NOW - timedelta(days=age)).isoformat()},
+            "spec": {
+                "action": action,
+                "target": {"kind": "Environment", "name": target, "uid": target},
+                "cause": "1",
+                "tenant": "acme",
+                "tenantUid": tenant,
+            },
+            "status": {"status": status, "result": "SUCCESS"},
+        }
+    )
+
+
+CASES = {
+    "nothing while there is room": ([operation("a"), operation("b", age=2)], set(), Keep(), []),
+    "what is too old": ([operation("a"), operation("b", age=31)], set(), Keep(), ["b"]),
+    "what exceeds its target's number, the oldest first": (
+        [operation(f"a{age}", age=age) for age in range(1, 5)], set(), Keep(per_target=2), ["a3", "a4"],
+    ),
+    "no young one for its target's sake": (
+        [operation(f"a{n}", age=n / 24 / 60) for n in (10, 20, 30, 59, 61, 62)], set(), Keep(per_target=4), ["a61", "a62"],
+    ),
+    "a young one that exceeds its tenant's number": (
+        [operation(f"a{n}", age=n / 24 / 60) for n in (10, 20, 30)], set(), Keep(per_target=1, per_tenant=2), ["a30"],
+    ),
+    "what exceeds its tenant's number": (
+        [operation(f"a{age}", age=age, target=str(age)) for age in range(1, 4)], set(), Keep(per_tenant=2), ["a3"],
+    ),
+    "what exceeds the number of all": (
+        [operation(f"a{age}", age=age, target=str(age), tenant=str(age)) for age in range(1, 4)],
+        set(), Keep(total=1), ["a2", "a3"],
+    ),
+    "never an unfinished one": ([operation("a", age=99, status="RUNNING")], set(), Keep(total=0), []),
+    "a deletion goes last": (
+        [operation("a", age=1, target="x"), operation("b", age=40, action="DELETE_ENVIRONMENT")], set(), Keep(total=1), ["a"],
+    ),
+    "the last of a living object outlives its age": ([operation("a", age=40), operation("b", age=41)], {"t"}, Keep(), ["b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_is_removed(case: tuple[list[Operation], set[str], Keep, list[str]]) -> None:
+    operations, living, limits, removed = case
+    assert [one.metadata.name for one in surplus(operations, living, limits, NOW)] == removed

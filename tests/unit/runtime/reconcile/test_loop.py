@@ -1,0 +1,133 @@
+"""The times of passes, and what they may know of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from tenantry.kinds.registry import KINDS, TYPES
+from tenantry.model.resource import API_VERSION, Ref
+from tenantry.model.verdicts import Ready, Transient, Verdict
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.reconcile.cycle import Cycle, Ended
+from tenantry.runtime.reconcile.following import TrackedView
+from tenantry.runtime.reconcile.loop import Runtime
+from tests.support.patience import DEADLINE_S
+
+EU, US = (Ref("Region", "", name) for name in ("eu", "us"))
+
+
+class Passes:
+    """A Cycle that only notes its passes. ends: by what the nth pass of an object ends; long: others may begin meanwhile."""
+
+    def __init__(self, ends: Callable[[Ref, int], Verdict], long: bool = False) -> None:
+        self._ends = ends
+        self._long = long
+        self.running: list[Ref] = []
+        self.together: list[set[Ref]] = []
+        """The passes that were seen to run at the same time."""
+        self.seen: list[tuple[Ref, bool]] = []
+        """Each pass, and whether every object had had one before."""
+        self.more = asyncio.Event()
+
+    async def run(self, key: Ref, view: TrackedView, *, asked: bool = True) -> Ended:
+        self.seen.append((key, view.complete()))
+        self.more.set()
+        self.running.append(key)
+        for _ in range(5 if self._long else 0):
+            await asyncio.sleep(0)
+        self.together.append(set(self.running))
+        self.running.remove(key)
+        return Ended(self._ends(key, sum(1 for each, _ in self.seen if each == key)))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not holds():
+                self.more.clear()
+                await self.more.wait()
+
+
+@asynccontextmanager
+async def running(ends: Callable[[Ref, int], Verdict]) -> AsyncIterator[Passes]:
+    """A runtime with one worker over two regions."""
+    cache = Cache(TYPES)
+    for name in ("eu", "us"):
+        metadata = {"name": name, "uid": name, "resourceVersion": "1", "generation": 1}
+        cache.absorb({"apiVersion": API_VERSION, "kind": "Region", "metadata": metadata, "spec": {}, "status": {}})
+    passes = Passes(ends)
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
+    runtime.start()
+    try:
+        yield passes
+    finally:
+        await runtime.stop()
+
+
+async def test_what_is_ready_until_a_time_is_looked_at_again_then() -> None:
+    def ends(key: Ref, nth: int) -> Verdict:
+        return Ready(until=datetime.now(UTC) + timedelta(milliseconds=20)) if key == EU and nth < 3 else Ready()
+
+    async with running(ends) as passes:
+        await passes.until(lambda: [key for key, _ in passes.seen].count(EU) == 3)
+        assert [key for key, _ in passes.seen].count(US) == 1
+
+
+async def test_a_pass_knows_whether_every_object_had_one() -> None:
+    """One that failed in passing has not been looked at."""
+
+    def ends(key: Ref, nth: int) -> Verdict:
+        if key == US:
+            return Transient("Away", "not now") if nth == 1 else Ready()
+        return Ready(until=datetime.now(UTC) + timedelta(milliseconds=20))
+
+    async with running(ends) as passes:
+        await passes.until(lambda: (EU, True) in passes.seen)
+        told = [complete for key, complete in passes.seen if key == EU]
+        assert told == sorted(told)
+        assert [key for key, complete in passes.seen if not complete].count(US) == 2
+
+
+def tenants(cache: Cache, *slugs: str) -> list[Ref]:
+    """So many tenants in the cache, each wanting that slug."""
+    refs = [Ref("Tenant", "", f"t{number}") for number in range(len(slugs))]
+    for ref, slug in zip(refs, slugs, strict=True):
+        metadata = {"name": ref.name, "uid": ref.name, "resourceVersion": "1", "generation": 1}
+        cache.absorb({"apiVersion": API_VERSION, "kind": "Tenant", "metadata": metadata, "spec": {"slug": slug}, "status": {}})
+    return refs
+
+
+async def test_passes_of_rivals_for_a_name_come_after_each_other_and_hold_up_no_worker() -> None:
+    cache = Cache(TYPES)
+    *rivals, other = tenants(cache, *["prize"] * 5, "own")
+    passes = Passes(lambda key, nth: Ready(), long=True)
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=2)
+    runtime.start()
+    try:
+        await passes.until(lambda: {key for key, _ in passes.seen} == {*rivals, other})
+        await runtime.idle()
+    finally:
+        await runtime.stop()
+    assert sorted(key for key, _ in passes.seen) == sorted([*rivals, other])
+    assert max(len(each & set(rivals)) for each in passes.together) == 1
+    assert any(other in each and len(each) == 2 for each in passes.together), "the worker was free for another"
+
+
+async def test_a_pass_that_is_cut_off_keeps_no_claim() -> None:
+    def ends(key: Ref, nth: int) -> Verdict:
+        if nth == 1:
+            raise OSError("a bug")
+        return Ready()
+
+    cache = Cache(TYPES)
+    rivals = tenants(cache, "prize", "prize")
+    passes = Passes(ends)
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=2)
+    runtime.start()
+    try:
+        await passes.until(lambda: all([key for key, _ in passes.seen].count(each) >= 2 for each in rivals))
+    finally:
+        await runtime.stop()

@@ -1,0 +1,154 @@
+"""The order of turns."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tenantry.model.resource import Ref
+from tenantry.runtime.reconcile.queue import Queue
+from tests.support.patience import DEADLINE_S
+
+
+class Clock:
+    """Monotonic time that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> Queue:
+    return Queue(clock)
+
+
+def key(name: str, lane: str = "tenant-acme") -> Ref:
+    return Ref("Environment", lane, name)
+
+
+async def taken(queue: Queue, count: int) -> list[str]:
+    """The names of the next keys, each done before the next is taken."""
+    names = []
+    for _ in range(count):
+        one = await asyncio.wait_for(queue.take(), DEADLINE_S)
+        queue.done(one)
+        names.append(one.name)
+    return names
+
+
+async def test_a_lane_is_served_in_order(queue: Queue) -> None:
+    for name in "abc":
+        queue.add(key(name))
+    assert await taken(queue, 3) == ["a", "b", "c"]
+
+
+async def test_lanes_are_served_in_turn(queue: Queue) -> None:
+    for name in ("a1", "a2", "a3"):
+        queue.add(key(name))
+    queue.add(key("b1", "tenant-umbra"))
+    queue.add(Ref("Tenant", "", "c1"))
+    assert await taken(queue, 5) == ["a1", "b1", "c1", "a2", "a3"]
+
+
+async def test_one_behind_two_thousand_of_another_tenant_is_served_next(queue: Queue) -> None:
+    for number in range(2000):
+        queue.add(key(f"e{number}"))
+    queue.add(key("late", "tenant-umbra"))
+    assert "late" in await taken(queue, 2)
+
+
+async def test_a_key_that_waits_already_is_served_once(queue: Queue) -> None:
+    for _ in range(3):
+        queue.add(key("a"))
+    assert await taken(queue, 1) == ["a"]
+    assert not queue.busy()
+
+
+async def test_a_key_is_never_in_two_passes_at_once(queue: Queue) -> None:
+    queue.add(key("a"))
+    running = await queue.take()
+    queue.add(key("a"))
+    queue.add(key("b"))
+    assert (await queue.take()).name == "b"
+    queue.done(running)
+    assert await taken(queue, 1) == ["a"]
+
+
+async def test_what_was_added_often_during_its_pass_is_served_once_more(queue: Queue) -> None:
+    queue.add(key("a"))
+    running = await queue.take()
+    for _ in range(3):
+        queue.add(key("a"))
+    queue.done(running)
+    assert await taken(queue, 1) == ["a"]
+    assert not queue.busy()
+
+
+async def test_a_taker_waits_for_a_key(queue: Queue) -> None:
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    queue.add(key("a"))
+    assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "a"
+
+
+async def test_a_taker_that_is_cancelled_as_it_is_called_leaves_the_key_to_another(queue: Queue) -> None:
+    first, second = asyncio.create_task(queue.take()), asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.add(key("a"))
+    first.cancel()
+    assert (await asyncio.wait_for(second, DEADLINE_S)).name == "a"
+    assert first.cancelled()
+
+
+async def test_a_later_key_comes_when_its_time_is_there() -> None:
+    queue = Queue(asyncio.get_running_loop().time)
+    queue.add_after(key("late"), 0.02)
+    queue.add_after(key("early"), 0.01)
+    assert await taken(queue, 2) == ["early", "late"]
+
+
+async def test_the_sooner_of_two_times_holds() -> None:
+    queue = Queue(asyncio.get_running_loop().time)
+    queue.add_after(key("a"), 60.0)
+    queue.add_after(key("a"), 0.01)
+    queue.add_after(key("a"), 60.0)
+    assert await taken(queue, 1) == ["a"]
+    assert not queue.busy(60.0)
+
+
+async def test_now_holds_before_later(queue: Queue) -> None:
+    queue.add_after(key("a"), 60.0)
+    queue.add(key("a"))
+    assert await taken(queue, 1) == ["a"]
+    assert not queue.busy(60.0)
+
+
+async def test_it_is_busy_with_what_runs_waits_or_is_due(queue: Queue, clock: Clock) -> None:
+    assert not queue.busy(60.0)
+    queue.add(key("a"))
+    assert queue.busy()
+    running = await queue.take()
+    assert queue.busy()
+    queue.done(running)
+    assert not queue.busy()
+    queue.add_after(key("a"), 10.0)
+    assert queue.busy(10.0)
+    assert not queue.busy(9.0)
+    clock.seconds = 1.0
+    assert queue.busy(9.0)
+
+
+async def test_what_is_forgotten_comes_no_more(queue: Queue) -> None:
+    queue.add_after(key("a"), 10.0)
+    queue.forget(key("a"))
+    assert not queue.busy(60.0)
