@@ -1,6 +1,7 @@
 """Conversions of a column's values to another type: kept values, cut values, and values in the way.
 
-Each element is compiled for the database: on SQLite a call of migration/rules.py, on PostgreSQL the same rule in SQL.
+Each element is compiled for the database: on SQLite a call of migration/rules.py, except where migration/shortcuts.py knows the
+same in SQL; on PostgreSQL the same rule in SQL.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from tenantry.engine.database import ExactNumber
 from tenantry.engine.migration import rules
+from tenantry.engine.migration.shortcuts import in_sqlite
 from tenantry.engine.migration.types import LARGEST_WHOLE, NUMBER_TEXT, WHOLE_TEXT, ColumnType, parse_type
 
 Value = sa.ColumnElement[Any]
@@ -56,7 +58,7 @@ class _ByRule(FunctionElement[Any]):
 
 @compiles(_ByRule, "sqlite")
 def _by_rule_sqlite(element: _ByRule, compiler: Any, **options: Any) -> str:
-    return f"{element.rule}({compiler.process(element.clauses, **options)}, '{element.was}', '{element.now}')"
+    return in_sqlite(element.rule, compiler.process(element.clauses, **options), element.was, element.now)
 
 
 @compiles(_ByRule, "postgresql")
