@@ -54,7 +54,7 @@ async def transactions(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
 
 
 async def leave(transactions: Transactions, moment: Moment) -> bool:
-    """Whether the statement ended soon after its caller had left."""
+    """Return True if the statement ended soon after its caller had left."""
     loop, began, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def work(connection: sa.Connection) -> None:

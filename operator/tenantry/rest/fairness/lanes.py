@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tenantry.model.verdicts import Halt, Transient
@@ -29,6 +29,7 @@ class Sharing:
     of_bulk: how many of a lane's threads its bulk work may use, so that a sign-in never waits behind queries.
     nice: by how much the threads give way to the process's others on a busy processor.
     waiting: how many calls of one lane may wait; more are refused.
+    lends: may a tenant also use threads that no other may use now? Only for calls so short that another can wait for one.
     """
 
     threads: int
@@ -37,6 +38,7 @@ class Sharing:
     of_bulk: int
     waiting: int = 256
     nice: int = 0
+    lends: bool = False
 
 
 def engine_sharing(cores: int | None = None) -> Sharing:
@@ -46,8 +48,8 @@ def engine_sharing(cores: int | None = None) -> Sharing:
     return Sharing(threads, of_tenant=part, of_lane=part - 1, of_bulk=part - 2, nice=5)
 
 
-PASSWORD_SHARING = Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, waiting=64, nice=5)
-"""For hashing passwords, which takes a core and 19 MiB each: no engine's sign-ins take both threads."""
+PASSWORD_SHARING = Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, waiting=64, nice=5, lends=True)
+"""For hashing passwords, which takes a core and 19 MiB each: an engine's sign-ins take both threads only while no other waits."""
 
 
 class Overloaded(Halt):
@@ -89,6 +91,7 @@ class Lanes:
 
     def __init__(self, sharing: Sharing, name: str) -> None:
         self._sharing = sharing
+        self._lent = replace(sharing, of_tenant=sharing.threads, of_lane=sharing.threads, of_bulk=sharing.threads)
         self._name = name
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
         self._changed = threading.Condition()
@@ -146,12 +149,16 @@ class Lanes:
             return turn
 
     def _next(self) -> tuple[tuple[str, str], _Job] | None:
-        """The next call whose tenant and lane have a thread left. Its tenant and its lane go to the end of the round."""
+        """The next call whose tenant and lane have a thread left, or one that is lent. Its tenant and its lane go to the end of
+        the round."""
+        return self._within(self._sharing) or (self._within(self._lent) if self._sharing.lends else None)
+
+    def _within(self, parts: Sharing) -> tuple[tuple[str, str], _Job] | None:
         for tenant, held in self._tenants.items():
-            if held.running >= self._sharing.of_tenant:
+            if held.running >= parts.of_tenant:
                 continue
             for engine, line in held.lines.items():
-                job = self._of_line(line)
+                job = _of_line(line, parts)
                 if job is not None:
                     held.running += 1
                     self._waiting -= 1
@@ -159,18 +166,6 @@ class Lanes:
                     held.lines.move_to_end(engine)
                     return (tenant, engine), job
         return None
-
-    def _of_line(self, line: _Line) -> _Job | None:
-        if line.running >= self._sharing.of_lane:
-            return None
-        bulk_may = line.bulk_running < self._sharing.of_bulk
-        queue = line.urgent or (line.bulk if bulk_may else None)
-        if not queue:
-            return None
-        job = queue.popleft()
-        line.running += 1
-        line.bulk_running += job.bulk
-        return job
 
     def _release(self, key: tuple[str, str], job: _Job) -> None:
         tenant, engine = key
@@ -183,6 +178,20 @@ class Lanes:
             del held.lines[engine]
         if not held.lines:
             del self._tenants[tenant]
+
+
+def _of_line(line: _Line, parts: Sharing) -> _Job | None:
+    """The call of a line that may be made within these parts of the threads."""
+    if line.running >= parts.of_lane:
+        return None
+    bulk_may = line.bulk_running < parts.of_bulk
+    queue = line.urgent or (line.bulk if bulk_may else None)
+    if not queue:
+        return None
+    job = queue.popleft()
+    line.running += 1
+    line.bulk_running += job.bulk
+    return job
 
 
 class Lane:

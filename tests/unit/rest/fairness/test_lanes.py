@@ -53,6 +53,20 @@ async def test_a_lane_and_a_tenant_use_their_part_of_the_threads_at_most() -> No
     assert sorted(await asyncio.gather(*calls)) == ["a1"] * 4 + ["a2"] * 4
 
 
+async def test_threads_that_nobody_waits_for_are_lent_and_come_back_after_one_call() -> None:
+    lanes = Lanes(Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, lends=True), "t")
+    gates = [Gate(), Gate(), Gate()]
+    alone = [asyncio.ensure_future(lanes.lane("a", "1").run(gate.work("a"))) for gate in gates]
+    await until(lambda: gates[0].standing + gates[1].standing == 2)
+    other = asyncio.ensure_future(lanes.lane("b", "1").run(lambda: gates[2].standing))
+    await asyncio.sleep(0)
+    gates[0].open.set()
+    assert await other == 0, "a third call of the tenant that has both threads began before the first of another"
+    for gate in gates:
+        gate.open.set()
+    assert await asyncio.gather(*alone) == ["a"] * 3
+
+
 async def test_bulk_work_leaves_a_thread_of_its_lane_to_the_rest() -> None:
     lanes, gate = Lanes(SHARING, "t"), Gate()
     lane = lanes.lane("a", "1")
