@@ -35,7 +35,7 @@ class Run:
     not_run: str = ""
 
 
-TIERS = (Tier("lint", 10, tests=False), Tier("test", 25), Tier("slow", 50), Tier("cluster", 25), Tier("node", 25))
+TIERS = (Tier("lint", 15, tests=False), Tier("test", 40), Tier("slow", 60), Tier("cluster", 40), Tier("node", 30))
 
 
 def run(tier: Tier, out: Path, seconds: float, name: str = "", arguments: Sequence[str] = ()) -> Run:
