@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 
+from tenantry.kinds.cel.rule import ABSENT, EACH, Path, Rule, Schema, rules_of
 from tenantry.model.verdicts import Problem
 from tenantry.model.wording import broken_rule, did_you_mean
 
-if TYPE_CHECKING:
-    import cel
-
-Schema = Mapping[str, Any]
-Path = tuple[str | int, ...]
-
-EACH = -1
-"""In a rule's path: every item of a list."""
-_ABSENT = object()
-_READ = re.compile(r"\b(?:self|oldSelf)\.(\w+)")
-_NAMES = ("name", "generateName")
 _SHOWN = 80
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FREE_MAPS = {("metadata", "labels"), ("metadata", "annotations")}
@@ -52,42 +39,6 @@ class Finding(NamedTuple):
 
     def problem(self) -> Problem:
         return Problem(field_name(self.path), self.reason, self.wanted)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A CEL rule at a place of the schema. field: where its failure is reported, below that place.
-
-    said: makes the message from the value, where the rule has a messageExpression.
-    reads: of a rule over the whole object, the parts that its text names; it gets no others, because each is converted.
-    """
-
-    path: Path
-    program: cel.Program
-    message: str
-    field: Path
-    transition: bool
-    reads: frozenset[str]
-    said: cel.Program | None = None
-
-    def given(self, value: Any) -> Any:
-        """The value, or the parts of a whole object that it reads; as in the API server, of the metadata the names alone."""
-        if self.path or value is _ABSENT:
-            return value
-        parts = {name: value[name] for name in self.reads if name in value}
-        if "metadata" in parts:
-            parts["metadata"] = {name: parts["metadata"][name] for name in _NAMES if name in parts["metadata"]}
-        return parts
-
-    def judge(self, value: Any, before: Any) -> str:
-        """Return the reason why it refuses the value, or `""`. A rule that fails to run refuses, as in the API server."""
-        context = {"self": value, "oldSelf": before} if self.transition else {"self": value}
-        try:
-            if self.program.execute(context) is True:
-                return ""
-            return self.message if self.said is None else str(self.said.execute(context))
-        except (KeyError, RuntimeError, TypeError, ValueError):
-            return f"{self.message} (the rule could not be checked on this value)"
 
 
 def field_name(path: Path) -> str:
@@ -120,7 +71,8 @@ class Structural:
 
     def compile_rules(self) -> None:
         """Compile the rules now. Blocks."""
-        assert self._rules is not None
+        for rule in self._rules:
+            rule.compile()
 
     @cached_property
     def _rules(self) -> tuple[Rule, ...]:
@@ -191,17 +143,17 @@ class Structural:
         for rule in self._rules:
             if old is not None and rule.path and document.get(str(rule.path[0])) is old.get(str(rule.path[0])):
                 continue
-            for path, value in _places(document, rule.path, ()):
+            for path, value in _places_of(document, rule.path):
                 given = rule.given(value)
-                before = _ABSENT if old is None or EACH in rule.path else rule.given(_lookup(old, path))
+                before = ABSENT if old is None or EACH in rule.path else rule.given(_lookup(old, path))
                 # No rule of ours refuses a transition to the same.
-                skipped = rule.transition if before is _ABSENT else before == given
+                skipped = rule.transition if before is ABSENT else before == given
                 reason = "" if skipped else rule.judge(given, before)
                 if reason:
                     yield Finding((*path, *rule.field), self._invalid(_lookup(document, (*path, *rule.field)), reason))
 
     def _invalid(self, value: Any, reason: str) -> str:
-        if self._secret or value is _ABSENT or isinstance(value, Mapping | list):
+        if self._secret or value is ABSENT or isinstance(value, Mapping | list):
             return f"Invalid value: {reason}"
         return f"Invalid value: {_show(value)}: {reason}"
 
@@ -276,36 +228,20 @@ def _as_declared(pattern: str) -> str:
     return pattern.replace(_ASCII_SPACE, r"[^\s]")
 
 
-@cache
-def _cel() -> Any:
-    """The library, without its command line: that would import three console libraries, of 9 MiB and 0.1 s."""
-    sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
-    import cel
-
-    return cel
-
-
-def rules_of(schema: Schema, path: Path = ()) -> Iterator[Rule]:
-    """Compile the rules of a schema, those of its fields and items included."""
-    for rule in schema.get("x-kubernetes-validations", ()):
-        program = _cel().compile(rule["rule"])
-        field = tuple(rule.get("fieldPath", "").split(".")[1:])
-        text = rule.get("messageExpression", "")
-        reads = frozenset(_READ.findall(f"{rule['rule']} {text}"))
-        said = _cel().compile(text) if text else None
-        yield Rule(path, program, rule.get("message", rule["rule"]), field, "oldSelf" in program.variables(), reads, said)
-    for name, each in schema.get("properties", {}).items():
-        yield from rules_of(each, (*path, name))
-    if "items" in schema:
-        yield from rules_of(schema["items"], (*path, EACH))
-
-
 def fields_at(schema: Schema, path: Path) -> tuple[str, ...]:
     """The fields that an object at this path of a document may have."""
     for step in path:
         inner = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step)
         schema = inner if inner is not None else schema.get("additionalProperties") or {}
     return tuple(schema.get("properties", ()))
+
+
+def _places_of(document: Mapping[str, Any], path: Path) -> Iterable[tuple[Path, Any]]:
+    """Every value that a rule's path names, with its own path. Most paths name one value at most."""
+    if EACH in path:
+        return _places(document, path, ())
+    value = _lookup(document, path)
+    return () if value is ABSENT else ((path, value),)
 
 
 def _places(value: Any, path: Path, walked: Path) -> Iterator[tuple[Path, Any]]:
@@ -324,16 +260,16 @@ def _lookup(document: Any, path: Path) -> Any:
         try:
             document = document[step]
         except (KeyError, IndexError, TypeError):
-            return _ABSENT
+            return ABSENT
     return document
 
 
 def _unchanged(path: Path, document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Return True if the same was wrong before. The parent of a missing or unknown field counts for it."""
     now, before = _lookup(document, path), _lookup(old, path)
-    if now is _ABSENT:
+    if now is ABSENT:
         now, before = _lookup(document, path[:-1]), _lookup(old, path[:-1])
-    return before is not _ABSENT and bool(now == before)
+    return before is not ABSENT and bool(now == before)
 
 
 def _show(value: Any) -> str:

@@ -7,7 +7,8 @@ import re
 from dataclasses import replace
 
 from tenantry.kinds import core, crds
-from tenantry.kinds.structural import Path, Schema, fields_at
+from tenantry.kinds.cel.rule import Path, Schema
+from tenantry.kinds.structural import fields_at
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.model.wording import did_you_mean
 

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, Phase, assume, find, given, settings
 from hypothesis import strategies as st
 
 from tenantry.kinds import core, crds
-from tenantry.kinds.structural import Rule, Structural, closed, field_name, rules_of
+from tenantry.kinds.cel.rule import Rule, rules_of
+from tenantry.kinds.structural import Structural, closed, field_name
 from tests.campaigns.scale import at_full
 
 Schema = Mapping[str, Any]
