@@ -17,8 +17,8 @@ from tenantry.model.fields import AppId, AppVersion
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.model.wording import did_you_mean, fields_at, reason_of, type_wanted, worded
 from tenantry.packages.defaults import check_default
+from tenantry.packages.yaml_depth import deep_line_before
 from tenantry.packages.yaml_text import Lines, fault_of, quoting
-from tenantry.rest.yaml_depth import deep_line_before
 
 LARGEST = 1 << 20
 """Bytes of an app.yaml at most."""

@@ -16,13 +16,10 @@ from tenantry.engine.service import Engine
 from tenantry.model.verdicts import Invalid
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
+from tests.support.endless import forever
 from tests.support.patience import DEADLINE_S
 
 __all__ = ["server"]
-FOREVER = {
-    "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-    "postgresql": "SELECT pg_sleep(600)",
-}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -30,10 +27,6 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     url = database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
     async with engine_with_app(tmp_path, url) as world:
         yield world
-
-
-def forever(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(FOREVER[connection.dialect.name])
 
 
 async def test_a_statement_ends_by_its_deadline(world: tuple[Engine, str]) -> None:

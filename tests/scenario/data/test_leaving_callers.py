@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from tenantry.engine.database import Database
 from tenantry.engine.transactions import Transactions
 from tenantry.rest.fairness.lanes import Lanes, Sharing
-from tests.scenario.data.test_bounded_statements import forever
 from tests.scenario.postgres import database_url, server
+from tests.support.endless import forever
 
 __all__ = ["server"]
 pytestmark = pytest.mark.slow

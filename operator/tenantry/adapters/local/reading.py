@@ -33,8 +33,8 @@ from tenantry.kinds.registry import CONTENTS
 from tenantry.model.facts import Backup, EngineRef, Trust
 from tenantry.model.resource import Document, parse_time
 from tenantry.model.verdicts import Invalid, Problem
+from tenantry.packages.yaml_depth import deep_line
 from tenantry.rest.disk import make_durable
-from tenantry.rest.yaml_depth import deep_line
 
 LARGEST_TEXT = 16 << 20
 """Bytes of what is parsed of an archive."""

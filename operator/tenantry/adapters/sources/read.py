@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from tenantry.adapters.sources.scalars import resolve
+from tenantry.packages.yaml_depth import deep_line_before
 from tenantry.packages.yaml_text import fault_of
-from tenantry.rest.yaml_depth import deep_line_before
 
 LARGEST_FILE = 16 * 2**20
 DEEPEST = 64

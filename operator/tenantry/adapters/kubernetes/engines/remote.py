@@ -19,7 +19,7 @@ from tenantry.adapters.kubernetes.client.credentials import Credentials, ServerA
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.model.facts import Password
 from tenantry.model.verdicts import Halt, Stalled
-from tenantry.rest.yaml_depth import deep_line
+from tenantry.packages.yaml_depth import deep_line
 
 DEEPEST = 64
 _USER_FIELDS = frozenset({"token", "client-certificate-data", "client-key-data"})
