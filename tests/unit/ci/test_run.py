@@ -31,6 +31,8 @@ def test_once() -> None:
         seen.touch()
         assert not "seen before"
 """
+PLUGINS = "xdist.plugin,pytest_reportlog.plugin,pytest_timeout,pytest_asyncio.plugin"
+"""Of the installed ones, those that the Makefile and pyproject.toml name: the others take seconds of each start."""
 pytestmark = pytest.mark.slow
 
 
@@ -66,7 +68,14 @@ class Tree:
     def run(self, *tiers: str) -> tuple[int, list[str]]:
         """The exit code, and the last 60 lines."""
         given = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "PYTEST_"))}
-        own = {**given, "REPORT": "", "TESTS": "tests", "WORKERS": "0"}
+        own = {
+            **given,
+            "REPORT": "",
+            "TESTS": "tests",
+            "WORKERS": "0",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": PLUGINS,
+        }
         command = ["bash", ".ci/run", *tiers]
         done = subprocess.run(
             command, cwd=self.folder, env=own, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600
