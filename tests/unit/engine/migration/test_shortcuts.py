@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry.engine.migration import rules
@@ -107,6 +107,7 @@ def test_a_value_becomes_what_the_rules_say(asked: Rules, was: str, now: str) ->
     if was == now:
         return
 
+    @settings(deadline=None)
     @given(st.one_of(st.none(), STORED[was.partition("(")[0]]))
     def holds(value: Any) -> None:
         assert asked.applied(value, was, now) == of_rules(value, was, now)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry.kinds import core, crds
@@ -55,6 +55,7 @@ def outcome(judged: Any) -> Any:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.text[:60])
 def test_a_rule_holds_for_the_values_for_which_cel_says_so(rule: Rule) -> None:
+    @settings(deadline=None)
     @given(values(rule), values(rule))
     def agrees(value: Any, before: Any) -> None:
         context = {"self": value, "oldSelf": before}
