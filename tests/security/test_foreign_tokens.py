@@ -44,6 +44,7 @@ __all__ = ["world"]
 async def test_tokens_of_the_issuer_are_accepted(world: World) -> None:
     for name, make in GOOD.items():
         assert await world.status(make(world)) == 200, name
+    assert world.other.asked == [], "what a header names is not asked"
 
 
 async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world: World, tried: Tried) -> None:
@@ -114,11 +115,16 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "keys at a metadata server": {"jwks_uri": "https://169.254.169.254/latest"},
     "keys at a private address": {"jwks_uri": "https://10.0.0.1/jwks"},
     "keys at IPv6 loopback": {"jwks_uri": "https://[::1]/jwks"},
+}
+NO_SIGN_IN: dict[str, dict[str, Any]] = {
+    "no pages for people": {"authorization_endpoint": None, "token_endpoint": None},
+    "a cluster's words": {"authorization_endpoint": "urn:kubernetes:programmatic_authorization", "token_endpoint": None},
     "a sign-in page that is a script": {"authorization_endpoint": "javascript:alert(1)"},
     "a sign-in page with a user": {"authorization_endpoint": "https://a@b.example/"},
     "tokens from a private address": {"token_endpoint": "https://192.168.1.1/token"},
     "tokens from nowhere": {"token_endpoint": 5},
 }
+"""Discovery documents of issuers that vouch for tokens and sign nobody in, such as those of clusters and CI systems."""
 
 
 async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: World, tried: Tried) -> None:
@@ -130,6 +136,49 @@ async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: Worl
         begun = await world.client.get(f"/auth/login/{world.providers[0].id}")
         assert begun.status_code == 503, name
         tried()
+
+
+async def test_an_issuer_without_a_sign_in_still_vouches_for_its_tokens(world: World, tried: Tried) -> None:
+    for name, document in NO_SIGN_IN.items():
+        world.later(PAUSE_S * 100)
+        world.issuer.document = document
+        assert await world.status(token_of(world)) == 200, name
+        begun = await world.client.get(f"/auth/login/{world.providers[0].id}")
+        assert begun.status_code == 400, name
+        assert "signs nobody in by a browser, it only vouches for tokens: " in begun.json()["error"]
+        assert next(field for field in ("authorization_endpoint", "token_endpoint") if field in document) in begun.json()["error"]
+        tried()
+
+
+PARTIES: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
+    ({}, (), False, True),
+    ({"azp": "portal"}, (), False, True),
+    ({"azp": "portal"}, ("portal",), False, True),
+    ({"azp": "other"}, ("portal",), False, False),
+    ({}, ("portal",), False, False),
+    ({"aud": [CLIENT, "api"], "azp": CLIENT}, (), False, True),
+    ({"aud": [CLIENT, "api"], "azp": "portal"}, (), False, False),
+    ({"aud": [CLIENT, "api"], "azp": "portal"}, ("portal",), False, True),
+    ({"aud": [CLIENT, "api"]}, (), False, False),
+    ({}, (), True, True),
+    ({"azp": CLIENT}, ("portal",), True, True),
+    ({"azp": "portal"}, (), True, False),
+    ({"azp": "portal"}, ("portal",), True, False),
+]
+
+
+@pytest.mark.parametrize(("changes", "parties", "of_id", "accepted"), PARTIES)
+async def test_a_token_counts_for_the_parties_it_may_be_given_to(
+    world: World, changes: dict[str, Any], parties: tuple[str, ...], of_id: bool, accepted: bool
+) -> None:
+    tokens = ForeignTokens(Issuers(Outbound(LOOPBACK)))
+    token = token_of(world, nonce="n", **changes)
+    verified = tokens.verify(token, world.issuer.url, CLIENT, "n" if of_id else None, parties)
+    if accepted:
+        assert (await verified)["sub"] == "ada"
+    else:
+        with pytest.raises(Unauthorized, match="given to another party"):
+            await verified
 
 
 KEY_SETS: dict[str, Any] = {

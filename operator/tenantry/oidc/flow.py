@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from tenantry.model.verdicts import Unauthorized
+from tenantry.model.verdicts import Invalid, Problem, Unauthorized
 from tenantry.oidc.issuers import Issuer
 from tenantry.rest.outbound import Outbound
 
@@ -49,7 +49,10 @@ class OidcClient:
 
 
 def authorization_url(issuer: Issuer, client: OidcClient, attempt: Attempt) -> str:
-    """Return the URL at which the browser signs in. scopes are sent as declared."""
+    """Return the URL at which the browser signs in. scopes are sent as declared. Raises Invalid for an issuer without one."""
+    if issuer.no_sign_in:
+        reason = f"{client.name} signs nobody in by a browser, it only vouches for tokens: {issuer.no_sign_in}"
+        raise Invalid((Problem("issuer_url", reason),))
     query = {
         "response_type": "code",
         "client_id": client.id,

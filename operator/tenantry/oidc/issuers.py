@@ -14,7 +14,7 @@ import structlog
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Halt, Invalid
 from tenantry.rest.outbound import Outbound, Unreachable, checked_url
 
 log = structlog.get_logger(__name__)
@@ -50,13 +50,17 @@ class VerifyingKey:
 
 @dataclass(frozen=True)
 class Issuer:
-    """An issuer as it describes itself. name: the exact `iss` of its tokens. basic: does its token endpoint take HTTP Basic?"""
+    """An issuer as it describes itself. name: the exact `iss` of its tokens. basic: does its token endpoint take HTTP Basic?
+
+    no_sign_in: why nobody can sign in by it in a browser, or `""`. Issuers of workloads have no pages for people.
+    """
 
     name: str
-    authorization_endpoint: str
-    token_endpoint: str
     jwks_uri: str
+    authorization_endpoint: str = ""
+    token_endpoint: str = ""
     basic: bool = True
+    no_sign_in: str = ""
 
 
 @dataclass
@@ -140,15 +144,26 @@ class Issuers:
 
 
 def issuer_of(url: str, document: Mapping[str, Any], outbound: Outbound) -> Issuer:
-    """A discovery document as an Issuer. Raises Unreachable naming the field that is wrong, Invalid for a URL that is refused."""
+    """A discovery document as an Issuer. Raises Unreachable for a wrong name or address of keys, Invalid for a URL that is refused.
+
+    Only a sign-in in a browser needs the other two addresses: without good ones the issuer still vouches for its tokens.
+    """
     name = _text(document, "issuer")
     if name.rstrip("/") != url.rstrip("/"):
         raise Unreachable(f"issuer: the document at {url} is another issuer's")
-    endpoints = {each: _text(document, each) for each in ("authorization_endpoint", "token_endpoint", "jwks_uri")}
-    for each, endpoint in endpoints.items():
-        checked_url(endpoint, outbound.rules, each)
+    jwks_uri = _address(document, "jwks_uri", outbound)
+    try:
+        endpoints = [_address(document, each, outbound) for each in ("authorization_endpoint", "token_endpoint")]
+    except (Unreachable, Invalid) as halt:
+        return Issuer(name, jwks_uri, no_sign_in=halt.verdict.message)
     methods = document.get("token_endpoint_auth_methods_supported")
-    return Issuer(name=name, **endpoints, basic=not isinstance(methods, list) or "client_secret_basic" in methods)
+    return Issuer(name, jwks_uri, *endpoints, basic=not isinstance(methods, list) or "client_secret_basic" in methods)
+
+
+def _address(document: Mapping[str, Any], field: str, outbound: Outbound) -> str:
+    address = _text(document, field)
+    checked_url(address, outbound.rules, field)
+    return address
 
 
 def keys_of(document: Mapping[str, Any]) -> dict[str, VerifyingKey]:

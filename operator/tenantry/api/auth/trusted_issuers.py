@@ -27,7 +27,8 @@ class ConsoleClient:
 
 @dataclass(frozen=True)
 class TrustedIssuer:
-    """url: its `iss`. audience: which of its tokens are meant for us. The claims are names, or paths by dots.
+    """url: its `iss`. audience: which of its tokens are meant for us. parties: the only clients (`azp`) whose tokens are taken; all
+    where it is empty. The claims are names, or paths by dots.
 
     client: by which people sign in to the console, None if nobody does.
     """
@@ -37,6 +38,7 @@ class TrustedIssuer:
     role_claim: str = "role"
     tenant_claim: str = "tenantId"
     client: ConsoleClient | None = None
+    parties: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -80,7 +82,7 @@ class Trusted:
         refusal = Unauthorized("no trusted issuer signs such tokens")
         for issuer in self._of(token):
             try:
-                claims = await self._tokens.verify(token, issuer.url, issuer.audience)
+                claims = await self._tokens.verify(token, issuer.url, issuer.audience, parties=issuer.parties)
             except Unauthorized as error:
                 refusal = error
             else:
