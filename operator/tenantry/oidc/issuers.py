@@ -144,7 +144,7 @@ class Issuers:
 
 
 def issuer_of(url: str, document: Mapping[str, Any], outbound: Outbound) -> Issuer:
-    """A discovery document as an Issuer. Raises Unreachable for a wrong name or address of keys, Invalid for a URL that is refused.
+    """A discovery document as an Issuer. Raises Unreachable for a wrong name or address of keys, Invalid for a refused URL.
 
     Only a sign-in in a browser needs the other two addresses: without good ones the issuer still vouches for its tokens.
     """

@@ -50,8 +50,8 @@ class ForeignTokens:
     ) -> Claims:
         """The claims of a token of that issuer for that audience. Raises Unauthorized, and Unreachable for an issuer that is.
 
-        nonce: what an ID token must carry. parties: the only clients whose access tokens are taken; any where it is empty. Nothing
-        that the token itself names is ever fetched.
+        nonce: what an ID token must carry. parties: the only clients whose access tokens are taken; any where it is empty.
+        Nothing that the token itself names is ever fetched.
         """
         if not token.isascii() or len(token) > LONGEST_TOKEN or token.count(".") != 2:
             raise Unauthorized("the token is malformed")
@@ -101,11 +101,16 @@ def _decoded(token: str, key: VerifyingKey | None, algorithm: str) -> Claims:
     if algorithm not in key.algorithms:
         raise Unauthorized("the token is signed by an algorithm that is not allowed for its key")
     try:
-        # RFC 7515, section 4: members of a header that are not understood are ignored. `crit` was refused before.
-        registry = jws.JWSRegistry(algorithms=list(key.algorithms), strict_check_header=False)
-        return jwt.decode(token, key.key, registry=registry).claims
+        return jwt.decode(token, key.key, registry=_tolerant(key.algorithms)).claims
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise _refused(error) from None
+
+
+def _tolerant(algorithms: Collection[str]) -> jws.JWSRegistry:
+    """RFC 7515, section 4: members of a header that are not understood are ignored. `crit` is refused by `_header`."""
+    registry = jws.JWSRegistry(algorithms=list(algorithms), strict_check_header=False)
+    registry.max_header_length = LONGEST_TOKEN  # a chain of certificates takes more than the library's 512 bytes
+    return registry
 
 
 def _refused(error: Exception) -> Unauthorized:
@@ -118,7 +123,7 @@ def _header(token: str) -> tuple[str | None, str]:
     A key in the header, or the address of one, is ignored like every other member.
     """
     try:
-        header = jws.extract_compact(token.encode()).headers()
+        header = jws.extract_compact(token.encode(), registry=_tolerant(())).headers()
     except (JoseError, ValueError, TypeError, AttributeError, RecursionError):
         raise Unauthorized("the token is malformed") from None
     if "crit" in header:

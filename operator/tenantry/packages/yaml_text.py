@@ -38,10 +38,19 @@ class Lines:
         _, node, whole = self._found(number, item, path)
         return node if whole and isinstance(node, yaml.ScalarNode) else None
 
+    def _composed(self) -> list[Any]:
+        """The nodes; none of JSON with escapes that YAML does not know: its fields then have the line of the file."""
+        try:
+            return list(yaml.compose_all(self._data, Loader=yaml.CSafeLoader))
+        except yaml.YAMLError:
+            return []
+
     def _found(self, number: int, item: int, path: str) -> tuple[int, yaml.Node, bool]:
         """The line, from 0, and the node of a field. False: they are those of the nearest parent."""
         if self._nodes is None:
-            self._nodes = list(yaml.compose_all(self._data, Loader=yaml.CSafeLoader))
+            self._nodes = self._composed()
+        if number >= len(self._nodes):
+            return 0, yaml.ScalarNode("", ""), False
         place, line = self._nodes[number], _line(self._nodes[number])
         steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
         for step in (["items", str(item)] if item >= 0 else []) + steps:

@@ -1,4 +1,4 @@
-"""YAML files into documents: strict, bounded, and as fast as libyaml's events allow.
+"""YAML and JSON files into documents: strict, bounded, and as fast as libyaml's events allow.
 
 The values are built from events with an own stack: composing nodes recurses in C and dies on deep input. A document's first line
 is kept; those of fields are found by composing the file again (packages/yaml_text), once there is an error to report.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tenantry.adapters.sources.json_documents import DuplicateKey, NotJson, begins_as_json, depth_and_size, json_documents
 from tenantry.adapters.sources.scalars import resolve
 from tenantry.packages.yaml_depth import deep_line_before
 from tenantry.packages.yaml_text import fault_of
@@ -53,11 +54,34 @@ def read(data: bytes) -> list[Raw]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unreadable(data.count(b"\n", 0, error.start) + 1, "the file is not UTF-8") from error
+    fault: NotJson | None = None
+    if begins_as_json(text):
+        try:
+            return list(_of_json(text))
+        except DuplicateKey as twice:
+            raise Unreadable(twice.line, twice.reason) from None
+        except NotJson as error:
+            fault = error  # YAML in flow style begins alike
     try:
         return list(_documents(text))
     except yaml.YAMLError as error:
         line = deep_line_before(error, text, DEEPEST)
-        raise Unreadable(*((line, _TOO_DEEP) if line else fault_of(error))) from error
+        reason = (line, _TOO_DEEP) if line else (fault.line, fault.reason) if fault else fault_of(error)
+        raise Unreadable(*reason) from error
+
+
+def _of_json(text: str) -> Iterator[Raw]:
+    count = 0
+    for number, (line, value) in enumerate(json_documents(text)):
+        deepest, size = depth_and_size(value)
+        count += size
+        if deepest > DEEPEST:
+            raise Unreadable(line, _TOO_DEEP)
+        if count > MOST_VALUES:
+            raise Unreadable(line, f"the file holds more than {MOST_VALUES:,} values")
+        if number >= MOST_DOCUMENTS:
+            raise Unreadable(line, f"the file holds more than {MOST_DOCUMENTS:,} documents")
+        yield Raw(line, number, value)
 
 
 def _documents(text: str) -> Iterator[Raw]:

@@ -27,8 +27,8 @@ class ConsoleClient:
 
 @dataclass(frozen=True)
 class TrustedIssuer:
-    """url: its `iss`. audience: which of its tokens are meant for us. parties: the only clients (`azp`) whose tokens are taken; all
-    where it is empty. The claims are names, or paths by dots.
+    """url: its `iss`. audience: which of its tokens are meant for us. parties: the only clients (`azp`) whose tokens are taken;
+    all where it is empty. The claims are names, or paths by dots.
 
     client: by which people sign in to the console, None if nobody does.
     """
