@@ -70,6 +70,7 @@ STATUSES: dict[int, Explanation] = {
         "Read or plan again, and repeat the request if it still holds",
     ),
     413: Explanation("The body, or what would be stored, is too large.", "Send less; the header `Tenantry-Quota` names a quota"),
+    415: Explanation("The body is compressed, and no compression is accepted.", "Send it without the header `Content-Encoding`"),
     416: Explanation("The header `Range` lies outside the file.", "Ask for a part that exists"),
     429: Explanation("Too many requests or sign-ins.", "Wait as long as the header `Retry-After` says"),
     500: Explanation("The platform failed. Its log has the cause.", "Repeat the request once; report it if it fails again"),

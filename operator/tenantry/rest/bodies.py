@@ -69,8 +69,10 @@ def too_large(field: str, limit: int) -> HTTPException:
 async def body_chunks(request: Request, limit: int, field: str = "body", allowance: int = 0) -> AsyncIterator[bytes]:
     """The body as it arrives, of at most `limit` bytes for `field` and `allowance` beside it.
 
-    Answers 413 above that, and 400 for a sender that after its first 10 s is slower than 16 KiB/s, or stops for 10 s.
+    Answers 413 above that, 415 for a body that is compressed, and 400 for a sender that after its first 10 s is slower than
+    16 KiB/s, or stops for 10 s.
     """
+    _refuse_encoded(request, field)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit + allowance:
         raise too_large(field, limit)
@@ -90,6 +92,14 @@ async def body_chunks(request: Request, limit: int, field: str = "body", allowan
         if received > limit + allowance:
             raise too_large(field, limit)
         yield chunk
+
+
+def _refuse_encoded(request: Request, field: str) -> None:
+    """A small compressed body can become a large one. Answers 415, as RFC 9110, 15.5.16."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        reason = f"{field}: the encoding {encoding[:40]!r} is not accepted; send the body as it is, without Content-Encoding"
+        raise HTTPException(415, reason, {"Accept-Encoding": "identity"})
 
 
 async def read_bytes(request: Request, limit: int = JSON_LIMIT) -> bytes:
