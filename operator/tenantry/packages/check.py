@@ -25,6 +25,8 @@ MANIFEST = "app.yaml"
 SYMBOLS = "symbols.sym"
 CONTENT = "content/"
 SEED = "seed/"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+"""The first bytes of a file that Git LFS keeps elsewhere."""
 CHUNK = 1 << 18
 LONGEST_LINE = 16 << 20
 """Bytes of a seed's line at most: a row is held in memory."""
@@ -172,6 +174,8 @@ def check_end(path: Path, limits: PackageLimits) -> None:
     """Looks at the directory before the library reads it whole: there is one only, with no more entries than allowed."""
     size = path.stat().st_size
     with path.open("rb") as stream:
+        if stream.read(len(LFS_POINTER)) == LFS_POINTER:
+            raise _refused("", "is a Git LFS pointer, not a package; `git lfs pull` brings the package")
         stream.seek(max(0, size - END.size - LOCATOR_SIZE))
         tail = stream.read()
         end = tail[-END.size :]

@@ -135,6 +135,7 @@ def huge_directory(path: Path) -> Path:
 HOSTILE = {
     "an empty file": (raw(b""), "not a zip file"),
     "text": (raw(b"apiVersion: tenantry.dev/app/v1"), "not a zip file"),
+    "a pointer of Git LFS": (raw(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"), "a Git LFS pointer"),
     "an archive cut short": (cut, "not a zip file"),
     "a path upwards": (named("../evil"), "../evil: is not a plain path"),
     "a path upwards in the middle": (named("content/../../evil"), "is not a plain path"),

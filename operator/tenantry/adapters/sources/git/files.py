@@ -16,8 +16,7 @@ from tenantry.adapters.sources.read import Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree, gathered
-
-_POINTER = b"version https://git-lfs.github.com/spec/"
+from tenantry.packages.check import LFS_POINTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class SourceFiles:
 
 def _read(contents: Mapping[str, bytes], admit: Admit, sops: Sops) -> dict[str, _File]:
     """Parses, decrypts and admits files. Blocks."""
-    problems = [whole(name, "is a Git LFS pointer, not YAML") for name, data in contents.items() if data.startswith(_POINTER)]
+    problems = [whole(name, "is a Git LFS pointer, not YAML") for name, data in contents.items() if data.startswith(LFS_POINTER)]
     pointers = {problem.file for problem in problems}
     documents = declare(((name, data) for name, data in contents.items() if name not in pointers), admit, sops, problems)
     of: dict[str, list[Declared]] = {name: [] for name in contents}
