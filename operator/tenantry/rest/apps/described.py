@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.model.verdicts import Invalid
+from tenantry.rest.apps.methods import EveryMethod
 from tenantry.rest.docs.api_page import serve_api_page
 from tenantry.rest.docs.document import ERROR_CONTENT, path_parameter
 from tenantry.rest.docs.site import serve_site
@@ -64,7 +65,7 @@ class RestApp(FastAPI):
         self.add_exception_handler(RequestValidationError, _on_validation)
 
     def build_middleware_stack(self) -> ASGIApp:
-        return traced_requests(self._outer(super().build_middleware_stack()))
+        return traced_requests(self._outer(EveryMethod(super().build_middleware_stack(), self.router.routes)))
 
 
 class LeanRoute(APIRoute):

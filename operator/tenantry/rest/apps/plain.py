@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tenantry.rest.apps.methods import EveryMethod
 from tenantry.rest.problems import answer_problems
 from tenantry.rest.routes import Endpoint, RouteTable, strict, truth
 from tenantry.rest.traces.requests import traced_requests
@@ -54,7 +55,7 @@ class PlainApp(Starlette):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the application with all that is around it."""
-        return traced_requests(self._outer(super().build_middleware_stack()))
+        return traced_requests(self._outer(EveryMethod(super().build_middleware_stack(), self.router.routes)))
 
     def description(self) -> FastAPI:
         """Return the application that answers DESCRIPTIONS. Blocks for 0.3 s at the first call."""
