@@ -153,11 +153,12 @@ def issuer_of(url: str, document: Mapping[str, Any], outbound: Outbound) -> Issu
         raise Unreachable(f"issuer: the document at {url} is another issuer's")
     jwks_uri = _address(document, "jwks_uri", outbound)
     try:
-        endpoints = [_address(document, each, outbound) for each in ("authorization_endpoint", "token_endpoint")]
+        authorization = _address(document, "authorization_endpoint", outbound)
+        token = _address(document, "token_endpoint", outbound)
     except (Unreachable, Invalid) as halt:
         return Issuer(name, jwks_uri, no_sign_in=halt.verdict.message)
     methods = document.get("token_endpoint_auth_methods_supported")
-    return Issuer(name, jwks_uri, *endpoints, basic=not isinstance(methods, list) or "client_secret_basic" in methods)
+    return Issuer(name, jwks_uri, authorization, token, basic=not isinstance(methods, list) or "client_secret_basic" in methods)
 
 
 def _address(document: Mapping[str, Any], field: str, outbound: Outbound) -> str:
