@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
+import io
 import os
 import sys
 from typing import Any
@@ -19,6 +21,7 @@ def main() -> None:
     """Runs the command of this process's arguments, and ends the process. Its files are for the owner's eyes only."""
     os.umask(PRIVATE)
     gc.set_threshold(COLLECTED)
+    escape_unknown_characters()
     try:
         if answered(sys.argv[1:]):
             sys.exit(0)
@@ -40,6 +43,20 @@ def main() -> None:
         if sys.stderr.isatty() and (explanation := explanation_of(error)):
             say(explanation)
         sys.exit(told[1])
+
+
+def escape_unknown_characters() -> None:
+    """Write characters that the encoding of the output lacks as escapes of JSON, so that JSON stays JSON."""
+    codecs.register_error("tenantry", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="tenantry")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)), error.end
 
 
 def _leave_quietly() -> Any:
