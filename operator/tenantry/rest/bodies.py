@@ -28,6 +28,8 @@ DEEPEST_JSON = 1024
 PATIENCE_SECONDS = 10.0
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
 _JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_LONG = re.compile(rb"[0-9]{19}")
+_WHOLE = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{19,}+(?![0-9.eE])")
 _JSON_LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_LEVEL = bytes({*range(256)} - {*_JSON_LEVEL})
 
@@ -142,10 +144,19 @@ def _misspelt(location: tuple[str | int, ...], value: Any, model: type[Body]) ->
 def load_json(raw: bytes, field: str = "body") -> Any:
     """Return the value of a JSON body, or of a part of it. Raises Invalid."""
     try:
-        return orjson.loads(raw)
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         deep = _levels(raw) > DEEPEST_JSON
         raise invalid(field, f"is nested deeper than {DEEPEST_JSON} levels" if deep else f"is not JSON: {error}") from None
+    if _LONG.search(raw) and _beyond_64_bits(raw):
+        raise invalid(field, "holds a whole number beyond 64 bits; send it as a text")
+    return value
+
+
+def _beyond_64_bits(raw: bytes) -> bool:
+    """orjson reads such a number as a double, without a word: it would be stored rounded."""
+    whole = _WHOLE.findall(_JSON_TEXT.sub(b"", raw))
+    return any(len(number) > 21 or not -(2**63) <= int(number) < 2**64 for number in whole)
 
 
 def _levels(raw: bytes) -> int:

@@ -28,7 +28,7 @@ def run(settings: dict[str, str], *arguments: str) -> subprocess.CompletedProces
 @pytest.mark.parametrize("settings", POOR.values(), ids=POOR)
 def test_json_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
     code = "from tenantry.cli.main import escape_unknown_characters; escape_unknown_characters()\n"
-    code += f"import json; print(json.dumps({ascii(NAMES)}, ensure_ascii=False))"
+    code += f"import json; print(json.dumps({NAMES!a}, ensure_ascii=False))"
     done = run(settings, "-c", code)
     assert json.loads(done.stdout.decode("cp1252")) == NAMES, done.stderr
 
