@@ -230,9 +230,7 @@ class IssuerSettings(_Group):
     audience: str = Field(min_length=1, description="The `aud` of the tokens that are meant for this platform.")
     role_claim: str = Field("role", min_length=1, description="The claim with the role.")
     tenant_claim: str = Field("tenantId", min_length=1, description="The claim with the tenant's id.")
-    parties: tuple[str, ...] = Field(
-        (), description="The clients (`azp`) whose access tokens are taken; by default those of every client of the issuer."
-    )
+    parties: tuple[str, ...] = Field((), description="The clients (`azp`) whose tokens are taken. Default: all of the issuer.")
     name: str = Field("", max_length=60, description="The name of the issuer on the console's sign-in page. Default: its host.")
     client_id: str = Field("", description="The console's client id at the issuer; empty: nobody signs in to the console by it.")
     client_secret: Path | None = Field(None, description="A file with the client's secret; none for a public client.")
