@@ -80,7 +80,7 @@ TOKENS: dict[str, tuple[Off, int]] = {
     "the audience": (without("aud"), 1),
     "the issuer": (without("iss"), 1),
     "the times": (without("exp"), 1),
-    "the parties": (replaced(tokens, "_check_parties", lambda *_: None), 1),
+    "the parties": (replaced(tokens, "_check_party", lambda *_: None), 1),
     "the types": (replaced(tokens, "_TYPES", Everything()), 1),
     "the keys that may verify": (replaced(issuers, "_SHORTEST_RSA_BITS", 512), 1),
 }
