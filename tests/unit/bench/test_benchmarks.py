@@ -11,12 +11,17 @@ from tests.bench.row import Row, Scale, Times, Took, interleaved, row
 from tests.bench.table import markdown
 
 TINY = 0.004
-LONG = {"fleet", "git", "h0", "locks", "o7", "o7-traces", "p11", "p18", "p19", "p20", "p25", "p25-apart", "p27", "p28", "p29"}
-LONG |= {"p30", "p31", "p32", "start"}
+LONG = {"fleet", "git", "h0", "locks", "o7", "o7-traces", "p11", "p18", "p19", "p20", "p25", "p25-apart", "p30", "p32", "start"}
 """They start processes, servers, databases or a thousand engines, which no size makes shorter."""
+COMPARED = {"p27", "p28", "p29", "p31"}
+"""They need wrk, and most PocketBase, whose build takes minutes. `make bench` runs them in any case."""
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow if each in LONG else ()) for each in BENCHMARKS])
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (name in LONG | COMPARED) + [pytest.mark.campaign] * (name in COMPARED)
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=_marks(each)) for each in BENCHMARKS])
 def test_a_benchmark_measures_both_sides(name: str, tmp_path: Path) -> None:
     rows = BENCHMARKS[name](Scale(tmp_path, share=TINY, repetitions=1))
 
