@@ -66,7 +66,7 @@ test: $(READY) ## Run the tests that a change must pass
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 300 -m 'not slow' $(TESTS)
 
 slow: $(READY) ## Run the slow tier: crash points, SIGKILLs, PostgreSQL
-	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'slow and not campaign and not cluster and not node' $(TESTS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'slow and not campaign and not compared and not cluster and not node' $(TESTS)
 
 campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs only these
 	$(BIN)/python -m tests.campaigns $(ROWS)
@@ -124,7 +124,7 @@ newest: ## Run the fast and slow tiers with the newest of every package
 	rm -rf .venv-newest && $(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python --upgrade --editable '.[otel]' --group dev --group build
-	.venv-newest/bin/pytest -n $(WORKERS) --dist worksteal --timeout 900 -m 'not campaign and not cluster and not node' tests
+	.venv-newest/bin/pytest -n $(WORKERS) --dist worksteal --timeout 900 -m 'not campaign and not compared and not cluster and not node' tests
 
 image: docs ## Build the image of all processes; needs docker
 	docker build --tag $(IMAGE) .

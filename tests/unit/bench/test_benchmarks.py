@@ -18,7 +18,7 @@ COMPARED = {"p27", "p28", "p29", "p31"}
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] * (name in LONG | COMPARED) + [pytest.mark.campaign] * (name in COMPARED)
+    return [pytest.mark.slow] * (name in LONG | COMPARED) + [pytest.mark.compared] * (name in COMPARED)
 
 
 @pytest.mark.parametrize("name", [pytest.param(each, marks=_marks(each)) for each in BENCHMARKS])

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.engine.database import LARGEST_VALUE, Database
+from tenantry.engine.database import LARGEST_VALUE, Database, Locked
 from tenantry.engine.sql import short_reads
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
 from tenantry.engine.sql.server_session import Question
 from tenantry.engine.sql.short_reads import LONG_S, PAUSE_S, SOON_S, NotShort, NotWritten, ShortReads
 from tests.support.other_sessions import until
+from tests.support.patience import DEADLINE_S
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -54,9 +55,15 @@ def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(database: Database) -> None:
-    """Leave a connection behind, as a read in a thread does."""
-    with database.reading() as connection:
-        connection.exec_driver_sql("SELECT 1")
+    """Leave a connection behind, as a read in a thread does. The last one that closes has the file for a moment."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            with database.reading() as connection:
+                connection.exec_driver_sql("SELECT 1")
+            return
+        except Locked:
+            assert time.monotonic() < end
 
 
 def is_closed(connection: sqlite3.Connection) -> bool:
