@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
@@ -48,6 +49,15 @@ UPLOAD: dict[str, Any] = {
     "required": True,
 }
 """The body of a route that takes one file."""
+
+
+class WholePath(PathConvertor):
+    """The rest of a path, with line breaks too: a row's key may hold some."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("path", WholePath())
 
 
 class Query(NamedTuple):

@@ -29,11 +29,14 @@ tables:
       - {name: big, type: bigint}
       - {name: extra, type: json}
       - {name: note, type: text}
+  - name: names
+    primaryKey: [name]
+    columns: [{name: name, type: text}, {name: note, type: text}]
   - name: settings
     primaryKey: [id]
     columns: [{name: id, type: integer, default: 5}, {name: note, type: text, default: "50% of 'it'"}]
 roles:
-  editor: {readings: [read, write], settings: [read, write]}
+  editor: {readings: [read, write], names: [read, write], settings: [read, write]}
 """
 
 
@@ -74,6 +77,21 @@ async def test_a_value_is_the_same_however_it_is_read(editor: httpx.AsyncClient,
 async def test_the_default_of_an_integer_key_counts(editor: httpx.AsyncClient) -> None:
     made = await editor.post(f"{DATA}/settings", json={})
     assert made.json() == {"id": 5, "note": "50% of 'it'"}
+
+
+ODD_KEYS = ("k0\nv", "k\n", "\r\n", "a/b", "..", ".", "%0A", "a?b#c", "\u2028", "\x7f", " ", "ä,b", "openapi.json", "changes/")
+
+
+@pytest.mark.parametrize("key", ODD_KEYS, ids=ascii)
+async def test_a_row_is_reached_by_any_key(editor: httpx.AsyncClient, key: str) -> None:
+    assert (await editor.post(f"{DATA}/names", json={"name": key})).status_code == 201
+    row = httpx.URL(f"{editor.base_url}{DATA}/names/", raw_path=f"{DATA}/names/{_quoted(key)}".encode())
+    assert (await editor.patch(row, json={"note": "n"})).json() == {"name": key, "note": "n"}
+    assert (await editor.get(row)).json() == {"name": key, "note": "n"}
+    assert (await editor.head(row)).status_code == 200
+    allowed = (await editor.options(row)).headers["allow"]
+    assert {"GET", "HEAD", "PATCH", "DELETE"} <= set(allowed.split(", "))
+    assert (await editor.delete(row)).status_code == 204
 
 
 async def test_texts_are_ordered_and_compared_by_code_points(editor: httpx.AsyncClient) -> None:
@@ -131,6 +149,11 @@ async def test_commas_of_a_text_are_no_values(editor: httpx.AsyncClient) -> None
     note = 'a "quoted, one",\\' + "," * 200_001
     answer = await editor.post(f"{DATA}/readings", json={"note": note})
     assert (answer.status_code, answer.json()["note"]) == (201, note)
+
+
+def _quoted(text: str) -> str:
+    """Every byte in its percent form: a client must not take dots for folders."""
+    return "".join(f"%{byte:02X}" for byte in text.encode())
 
 
 def _sorted(value: Any) -> bytes:
