@@ -14,12 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import sqlalchemy as sa
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 from tenantry.engine.sql.driver import ShortRead, execute_now
 from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
@@ -340,36 +337,6 @@ def one_at_a_time(connection: Connection, what: str) -> None:
     """Keep other processes from doing the same until this transaction ends. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": lock_name(what)})
-
-
-class NewUuid(FunctionElement[Any]):
-    """A random UUID (version 4) as a default."""
-
-    inherit_cache = True
-
-
-@compiles(NewUuid, "sqlite")
-def _new_uuid_sqlite(element: NewUuid, compiler: Any, **options: Any) -> str:
-    middle = "'4' || substr(hex(randomblob(2)), 2) || substr('89AB', 1 + (abs(random()) % 4), 1) || substr(hex(randomblob(2)), 2)"
-    return f"lower(hex(randomblob(6)) || {middle} || hex(randomblob(6)))"
-
-
-@compiles(NewUuid, "postgresql")
-def _new_uuid_postgresql(element: NewUuid, compiler: Any, **options: Any) -> str:
-    return "gen_random_uuid()"
-
-
-class ExactNumber(FunctionElement[Any]):
-    """A double as the decimal number that it is written as, on PostgreSQL."""
-
-    inherit_cache = True
-    type = sa.Numeric()
-
-
-@compiles(ExactNumber, "postgresql")
-def _exact_number_postgresql(element: ExactNumber, compiler: Any, **options: Any) -> str:
-    # Its own cast of doubles to numeric keeps 15 digits.
-    return f"CAST(CAST({compiler.process(element.clauses, **options)} AS TEXT) AS NUMERIC)"
 
 
 def message_of(error: BaseException | None) -> str:

@@ -16,6 +16,7 @@ from tenantry.engine.data.live.log import forget
 from tenantry.engine.database import Database, Locked
 from tenantry.engine.migration import indexes, run
 from tenantry.engine.migration.indexes import Ahead
+from tenantry.engine.migration.moments import unify
 from tenantry.engine.migration.run import LossRefused
 from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.quota import EngineQuota
@@ -63,6 +64,10 @@ class Installs:
         """Drops the tables of an app, with their rows."""
         await self._run(lambda deadline: self._drop(app, deadline))
 
+    async def unify_moments(self) -> None:
+        """Bring the times of a database of an earlier version to one form."""
+        await self._run(self._unify_moments)
+
     async def _migrated(
         self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None, built: bool
     ) -> str:
@@ -106,6 +111,12 @@ class Installs:
         with self._database.migrating() as connection, deadline.over(connection):
             forget(connection, app)
             run.drop_all(connection, app)
+
+    def _unify_moments(self, deadline: Deadline) -> None:
+        with self._database.migrating() as connection, deadline.over(connection), span("unify times"):
+            for app in records.installed(connection):
+                forget(connection, app)  # its triggers would log each row
+            unify(connection)
 
     def _migrate(
         self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None, deadline: Deadline

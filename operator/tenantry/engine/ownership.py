@@ -18,6 +18,7 @@ from tenantry.engine import records
 from tenantry.engine.database import Database, one_at_a_time
 from tenantry.engine.inventory import is_of_an_app
 from tenantry.engine.logical.session import is_postgresql
+from tenantry.engine.migration.moments import note_new
 from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.sql.files import FILE, ID_FILE
@@ -95,6 +96,7 @@ class Ownership:
         own = owner_of(seen, str(uuid.uuid4()))
         if self._is_kept(seen) and not seen.kept:
             self._keep(own, claimed=False)
+        note_new(connection)
         records.prepare(connection)
         if seen.marked != own:
             records.set_owner(connection, own)

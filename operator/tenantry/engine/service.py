@@ -23,6 +23,7 @@ from tenantry.engine.finding import app_of, identity_named, nobody, version_of
 from tenantry.engine.installing import Installs
 from tenantry.engine.inventory import apps_with_rows, held_apps
 from tenantry.engine.migration import run
+from tenantry.engine.migration.moments import is_unified
 from tenantry.engine.oidc import federation
 from tenantry.engine.oidc.federation import FederatedIdentity
 from tenantry.engine.ownership import Ownership
@@ -316,7 +317,8 @@ class Engine:
     async def _open(self, data: Path) -> None:
         await self._lane.run(lambda: data.mkdir(mode=0o700, parents=True, exist_ok=True))
         if await self._lane.run(lambda: self._database.exists):
-            await self._transactions.write(lambda connection: None)
+            if not await self._transactions.write(is_unified):
+                await self._installs.unify_moments()
             await self._tidy()
 
     def _sweep(self, deadline: Deadline) -> None:

@@ -26,17 +26,6 @@ def comparable(column: sa.ColumnElement[Any], dialect: str) -> sa.ColumnElement[
     return column
 
 
-def as_kept(exposed: Exposed, name: str, dialect: str) -> sa.ColumnElement[Any]:
-    """A column, as the database keeps it: SQLite keeps times as text."""
-    column = exposed.table.c[name]
-    return sa.type_coerce(column, sa.String) if in_texts(exposed, name, dialect) else column
-
-
-def in_texts(exposed: Exposed, name: str, dialect: str) -> bool:
-    """Return True if the column is compared as SQLite's text. Two texts of one time are two places in an order."""
-    return dialect == "sqlite" and exposed.columns[name].type == "datetime"
-
-
 def where(exposed: Exposed, dialect: str, shape: Iterable[Term]) -> list[Condition]:
     """The conditions of that shape. Each value is a parameter that has its name alone."""
     return [_condition(exposed, dialect, term) for term in shape]
@@ -52,7 +41,7 @@ def _condition(exposed: Exposed, dialect: str, term: Term) -> Condition:
 
 
 def _comparison(exposed: Exposed, dialect: str, one: Comparison) -> Condition:
-    column = as_kept(exposed, one.column, dialect)
+    column = exposed.table.c[one.column]
     numbers = range(one.first, one.first + one.count)
     values = [sa.bindparam(parameter(number), type_=column.type) for number in numbers]
     match one.operator:
@@ -67,9 +56,9 @@ def _comparison(exposed: Exposed, dialect: str, one: Comparison) -> Condition:
             return column.in_(values)
         # Two texts are equal by their bytes in each collation, and an index of another one still finds them.
         case "eq":
-            return sa.or_(*[column == value for value in values])
+            return column == values[0]
         case "neq":
-            return sa.and_(*[column != value for value in values])
+            return column != values[0]
         case "ilike":
             return comparable(column, dialect).ilike(values[0], escape="\\")
         case "like" if dialect == "sqlite":

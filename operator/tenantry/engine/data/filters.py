@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenantry.engine.data.exposure import Exposed
-from tenantry.engine.data.values import from_text, moment_texts
+from tenantry.engine.data.values import from_text
 from tenantry.packages.manifest import Column
 from tenantry.rest.bodies import invalid
 
@@ -128,27 +128,11 @@ class Filters:
         if operator in PATTERNS:
             return [self._pattern(text, field, operator)]
         if operator != "in":
-            value = from_text(column, text, field)
-            return self._texts(value, operator) if self._in_texts(column) else [value]
+            return [from_text(column, text, field)]
         texts = split_list(text, field)
         if len(texts) > MOST_VALUES:
             raise invalid(field, f"names more than {MOST_VALUES} values")
-        values = _filled_up([from_text(column, _unquoted(one), field) for one in texts])
-        return [text for value in values for text in moment_texts(value)] if self._in_texts(column) else values
-
-    def _in_texts(self, column: Column) -> bool:
-        return column.type == "datetime" and self._dialect == "sqlite"
-
-    def _texts(self, value: Any, operator: str) -> list[str]:
-        """SQLite keeps times as text, of two lengths: a whole second may have no fraction, and then it is the lesser text."""
-        lesser, greater = moment_texts(value)
-        match operator:
-            case "eq" | "neq":
-                return [lesser, greater]
-            case "gte" | "lt":
-                return [lesser]
-            case _:
-                return [greater]
+        return _filled_up([from_text(column, _unquoted(one), field) for one in texts])
 
     def _pattern(self, text: str, field: str, operator: str) -> str:
         if len(text) > LONGEST_PATTERN:

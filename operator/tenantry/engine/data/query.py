@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import sqlalchemy as sa
 
-from tenantry.engine.data.conditions import Condition, as_kept, comparable, in_texts, where
+from tenantry.engine.data.conditions import Condition, comparable, where
 from tenantry.engine.data.exposure import Exposed
 from tenantry.engine.data.filters import Filters, Term
 from tenantry.engine.data.reading.embedding import related_rows
@@ -110,7 +110,7 @@ def shape_of(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) 
     look_up: reads one column of the row with that key, None where there is none.
     """
     filtered = Filters(exposed, dialect).all_of(query.filters)
-    places = _places(exposed, query, dialect, look_up) if query.after else []
+    places = _places(exposed, query, look_up) if query.after else []
     begin = {_place_parameter(number): place for number, place in enumerate(places) if place is not None}
     nulls = tuple([place is None for place in places])
     return ListShape(query.select, query.order, query.limit, filtered.shape, nulls), {**filtered.values, **begin}
@@ -123,9 +123,9 @@ def _field(exposed: Exposed, field: str | Embedded, dialect: str) -> sa.ColumnEl
     return exposed.table.c[field]
 
 
-def token_after(exposed: Exposed, query: ListQuery, places: Sequence[Any], dialect: str) -> str:
+def token_after(exposed: Exposed, query: ListQuery, places: Sequence[Any]) -> str:
     """The `continue` token of the page behind the row with those values in the order. It holds the beginning of a long text."""
-    texts = [_written(exposed, order.column, value, dialect) for order, value in zip(query.order, places, strict=True)]
+    texts = [_written(exposed, order.column, value) for order, value in zip(query.order, places, strict=True)]
     short = [_shortened(exposed, order.column, text) for order, text in zip(query.order, texts, strict=True)]
     return base64.urlsafe_b64encode(orjson.dumps([_told(query), short])).decode().rstrip("=")
 
@@ -183,12 +183,12 @@ def _told(query: ListQuery) -> str:
 
 
 def _place(exposed: Exposed, name: str, dialect: str) -> sa.ColumnElement[Any]:
-    return comparable(as_kept(exposed, name, dialect), dialect)
+    return comparable(exposed.table.c[name], dialect)
 
 
-def _written(exposed: Exposed, name: str, value: Any, dialect: str) -> str | None:
-    if value is None or in_texts(exposed, name, dialect):
-        return None if value is None else str(value)
+def _written(exposed: Exposed, name: str, value: Any) -> str | None:
+    if value is None:
+        return None
     shown = to_json(exposed.columns[name], value)
     return orjson.dumps(shown).decode() if isinstance(shown, bool | float) else str(shown)
 
@@ -206,9 +206,9 @@ def _behind(exposed: Exposed, query: ListShape, dialect: str) -> Condition:
     level: list[Condition] = []
     ways: list[Condition] = []
     for number, (order, null) in enumerate(zip(query.order, query.nulls, strict=True)):
-        kept, column = as_kept(exposed, order.column, dialect), _place(exposed, order.column, dialect)
-        value = None if null else sa.bindparam(_place_parameter(number), type_=kept.type)
-        ways.append(sa.and_(*level, _after(column, order, value, exposed.table.c[order.column].nullable is True)))
+        column, declared = _place(exposed, order.column, dialect), exposed.table.c[order.column]
+        value = None if null else sa.bindparam(_place_parameter(number), type_=declared.type)
+        ways.append(sa.and_(*level, _after(column, order, value, declared.nullable is True)))
         level.append(column.is_(sa.null()) if value is None else column == value)
     return sa.or_(*ways)
 
@@ -220,7 +220,7 @@ def _after(column: sa.ColumnElement[Any], order: Order, value: sa.BindParameter[
     return sa.or_(beyond, column.is_(sa.null())) if nullable and not order.nulls_first else beyond
 
 
-def _places(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -> list[Any]:
+def _places(exposed: Exposed, query: ListQuery, look_up: LookUp) -> list[Any]:
     """The values of the `continue` token, None for NULL. Raises Invalid."""
     refusal = invalid("continue", "is not a token that this server gave for this order")
     try:
@@ -245,7 +245,7 @@ def _places(exposed: Exposed, query: ListQuery, dialect: str, look_up: LookUp) -
         # The row is gone or has changed. The page begins before all texts of that beginning: some come twice, none is left out.
         return f"{beginning}{LAST}" if order.descending else beginning
 
-    return [_read(exposed, order.column, whole(order, place), dialect) for order, place in zip(query.order, places, strict=True)]
+    return [_read(exposed, order.column, whole(order, place)) for order, place in zip(query.order, places, strict=True)]
 
 
 def _is_place(place: Any) -> bool:
@@ -253,7 +253,5 @@ def _is_place(place: Any) -> bool:
     return place is None or isinstance(place, str) or long
 
 
-def _read(exposed: Exposed, name: str, place: str | None, dialect: str) -> Any:
-    if place is None or in_texts(exposed, name, dialect):
-        return place
-    return from_text(exposed.columns[name], place, "continue")
+def _read(exposed: Exposed, name: str, place: str | None) -> Any:
+    return None if place is None else from_text(exposed.columns[name], place, "continue")

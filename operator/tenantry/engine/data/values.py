@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -128,12 +127,6 @@ def _compared(column: Column, text: str) -> Any:
             return text
         case _:
             return value_of(column, text)
-
-
-def moment_texts(moment: datetime) -> tuple[str, str]:
-    """Return the texts by which SQLite may keep a time, the lesser first. They differ for a whole second: SQLAlchemy writes its
-    fraction, CURRENT_TIMESTAMP does not."""
-    return moment.isoformat(" "), moment.isoformat(" ", "microseconds")
 
 
 def json_readers(columns: Sequence[Column], readers: Sequence[Reader | None]) -> list[tuple[int, str, Reader]]:

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from tenantry.engine.database import ExactNumber
 from tenantry.engine.migration import rules
+from tenantry.engine.migration.functions import ExactNumber
 from tenantry.engine.migration.shortcuts import in_sqlite
 from tenantry.engine.migration.types import LARGEST_WHOLE, NUMBER_TEXT, WHOLE_TEXT, ColumnType, parse_type
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect, ReflectedColumn
 
 from tenantry.engine.database import AHEAD
+from tenantry.engine.migration.functions import NOW_ON_SQLITE
 
 GENERATED = "generated"
 """The default of a column whose values a sequence makes."""
@@ -47,7 +48,7 @@ class ColumnShape:
     @property
     def same_for_all(self) -> bool:
         """Return True if the default gives all existing rows the same value."""
-        return self.constant or self.default.startswith("CURRENT_")
+        return self.constant or self.default.startswith("CURRENT_") or self.default == NOW_ON_SQLITE
 
 
 @dataclass(frozen=True)

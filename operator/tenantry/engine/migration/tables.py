@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.type_api import TypeEngine
 
-from tenantry.engine.database import NewUuid
+from tenantry.engine.migration.functions import NewUuid, Now
 from tenantry.packages.manifest import Check, Column, ForeignKey, Manifest, Table
 from tenantry.packages.values import moment_of
 
@@ -100,8 +100,10 @@ def _server_default(column: Column) -> sa.ColumnElement[Any] | sa.TextClause | s
         return None
     if value == "uuid" and column.type == "uuid":
         return NewUuid()
-    if value == "now" and column.type in ("datetime", "date"):
-        return sa.text("CURRENT_TIMESTAMP" if column.type == "datetime" else "CURRENT_DATE")
+    if value == "now" and column.type == "datetime":
+        return Now()
+    if value == "now" and column.type == "date":
+        return sa.text("CURRENT_DATE")
     if column.type == "date":
         return date.fromisoformat(value).isoformat()
     if column.type == "datetime":

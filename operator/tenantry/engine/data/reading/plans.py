@@ -87,7 +87,7 @@ class PagePlan:
     """The first rows of a table, as SQLite writes them."""
 
     def __init__(self, exposed: Exposed, query: ListQuery, dialect: Dialect) -> None:
-        self._query, self._dialect = query, dialect
+        self._query = query
         self._page, self._end = (_at_hand(exposed, (dialect.name, part, query)) for part in ("page", "end"))
         self._places = self._end.readers_by([None] * len(self._end.types), dialect)[len(query.select.fields) :]
 
@@ -104,7 +104,7 @@ class PagePlan:
             return ReadyAnswer(200, [_length(body), _JSON], body)
         values = last[len(self._query.select.fields) :]
         places = [reader(value) if reader else value for value, reader in zip(values, self._places, strict=True)]
-        link = next_link(Request(scope), token_after(exposed, self._query, places, self._dialect.name))["Link"]
+        link = next_link(Request(scope), token_after(exposed, self._query, places))["Link"]
         return ReadyAnswer(200, [(b"link", link.encode("latin-1")), _length(body), _JSON], body)
 
 

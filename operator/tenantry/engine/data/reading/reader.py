@@ -197,7 +197,7 @@ class Reader:
         """The token behind that row, whose places in the order stand after the fields asked for."""
         start = len(query.select.fields)
         values = [reader(value) if reader else value for value, reader in zip(row[start:], readers[start:], strict=True)]
-        return token_after(self._exposed, query, values, self._connection.dialect.name)
+        return token_after(self._exposed, query, values)
 
     def _value(self, column: str, key: Sequence[str]) -> Any:
         """One column of the row with that key; None where there is none."""

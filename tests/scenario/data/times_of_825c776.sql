@@ -1,0 +1,101 @@
+BEGIN TRANSACTION;
+CREATE TABLE _tenantry_claimed_roles (
+	identity VARCHAR(36) NOT NULL, 
+	roles TEXT NOT NULL, 
+	PRIMARY KEY (identity)
+);
+CREATE TABLE _tenantry_ended_sessions (
+	id VARCHAR(64) NOT NULL, 
+	until BIGINT NOT NULL, 
+	PRIMARY KEY (id)
+);
+CREATE TABLE _tenantry_federated (
+	id VARCHAR(36) NOT NULL, 
+	issuer VARCHAR(2048) NOT NULL, 
+	subject VARCHAR(255) NOT NULL, 
+	username VARCHAR(255) NOT NULL, 
+	created_at VARCHAR(40) NOT NULL, 
+	PRIMARY KEY (id), 
+	UNIQUE (issuer, subject)
+);
+CREATE TABLE _tenantry_identities (
+	id VARCHAR(36) NOT NULL, 
+	username VARCHAR(64) NOT NULL, 
+	folded VARCHAR(128) NOT NULL, 
+	hash VARCHAR(512) NOT NULL, 
+	fingerprint VARCHAR(64) NOT NULL, 
+	epoch INTEGER NOT NULL, 
+	roles TEXT NOT NULL, 
+	created_at VARCHAR(40) NOT NULL, 
+	PRIMARY KEY (id), 
+	UNIQUE (folded)
+);
+INSERT INTO "_tenantry_identities" VALUES('00000000-0000-0000-0000-000000000001','admin','admin','$argon2id$v=19$m=19456,t=2,p=1$2ZPHclbWNoSqNqg6dlO8AQ$i22TcAYwFwXuvRN5xIsExf64DnDaqaZQu1kxkItRY6A','',0,'{}','2026-11-27T06:06:27.930095+00:00');
+INSERT INTO "_tenantry_identities" VALUES('cace476c-6dd4-450b-8900-0cca399d2e01','ed','ed','$argon2id$v=19$m=19456,t=2,p=1$2ZPHclbWNoSqNqg6dlO8AQ$i22TcAYwFwXuvRN5xIsExf64DnDaqaZQu1kxkItRY6A','',0,'{"crm": "editor"}','2026-11-27T06:06:54.253512+00:00');
+CREATE TABLE _tenantry_installed (
+	app VARCHAR(40) NOT NULL, 
+	version VARCHAR(64) NOT NULL, 
+	sha256 VARCHAR(64) NOT NULL, 
+	PRIMARY KEY (app)
+);
+INSERT INTO "_tenantry_installed" VALUES('crm','1.0.0','58f207f0774160375ec8975b38092bfec0668a9ea9461a8c51aa584015629be2');
+CREATE TABLE _tenantry_owner (
+	one INTEGER NOT NULL, 
+	id VARCHAR(128) NOT NULL, 
+	PRIMARY KEY (one)
+);
+INSERT INTO "_tenantry_owner" VALUES(1,'efcbb60b-e084-44de-ba15-9dd14aeab708');
+CREATE TABLE _tenantry_providers (
+	id VARCHAR(36) NOT NULL, 
+	name VARCHAR(128) NOT NULL, 
+	settings TEXT NOT NULL, 
+	client_secret TEXT NOT NULL, 
+	fingerprint VARCHAR(64) NOT NULL, 
+	created_at VARCHAR(40) NOT NULL, 
+	PRIMARY KEY (id), 
+	UNIQUE (name)
+);
+CREATE TABLE _tenantry_told (
+	app VARCHAR(40) NOT NULL, 
+	version VARCHAR(64) NOT NULL, 
+	steps TEXT NOT NULL, 
+	PRIMARY KEY (app, version)
+);
+CREATE TABLE _tenantry_versions (
+	seq INTEGER NOT NULL, 
+	app VARCHAR(40) NOT NULL, 
+	version VARCHAR(64) NOT NULL, 
+	sha256 VARCHAR(64) NOT NULL, 
+	name VARCHAR(128) NOT NULL, 
+	author VARCHAR(128) NOT NULL, 
+	PRIMARY KEY (seq), 
+	UNIQUE (app, version)
+);
+INSERT INTO "_tenantry_versions" VALUES(1,'crm','1.0.0','58f207f0774160375ec8975b38092bfec0668a9ea9461a8c51aa584015629be2','CRM','');
+CREATE TABLE crm__events (
+	at DATETIME DEFAULT CURRENT_TIMESTAMP NOT NULL, 
+	n INTEGER, 
+	CONSTRAINT pk_crm__events_81673c90 PRIMARY KEY (at)
+);
+INSERT INTO "crm__events" VALUES('2026-11-27 06:07:37',10);
+INSERT INTO "crm__events" VALUES('2026-11-27 06:07:37.000000',11);
+INSERT INTO "crm__events" VALUES('2026-01-31 12:00:00.250000',12);
+CREATE TABLE crm__followers (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
+	"of" DATETIME, 
+	CONSTRAINT fk_crm__followers_of_9c6c6042 FOREIGN KEY("of") REFERENCES crm__events (at) ON DELETE RESTRICT
+);
+CREATE TABLE crm__marks (
+	i INTEGER NOT NULL, 
+	made DATETIME DEFAULT CURRENT_TIMESTAMP, 
+	day DATE DEFAULT CURRENT_DATE, 
+	said VARCHAR(40) DEFAULT 'DEFAULT CURRENT_TIMESTAMP', 
+	CONSTRAINT pk_crm__marks_f48b84d1 PRIMARY KEY (i), 
+	CONSTRAINT uq_crm__marks_made_i_2ae2a60a UNIQUE (made, i)
+);
+INSERT INTO "crm__marks" VALUES(0,'2026-01-31 12:00:00.000000','2026-11-27','DEFAULT CURRENT_TIMESTAMP');
+INSERT INTO "crm__marks" VALUES(1,'2026-11-27 06:07:39','2026-11-27','DEFAULT CURRENT_TIMESTAMP');
+INSERT INTO "crm__marks" VALUES(2,'2026-11-27 06:07:40','2026-11-27','DEFAULT CURRENT_TIMESTAMP');
+INSERT INTO "crm__marks" VALUES(3,'2026-11-27 06:07:39','2026-11-27','DEFAULT CURRENT_TIMESTAMP');
+DELETE FROM "sqlite_sequence";
+COMMIT;
