@@ -24,7 +24,7 @@ from tenantry.hosts.console.local import LocalConsole
 from tenantry.hosts.console.protocol import About, Approved, Console, KeptReport
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, Held, Ref
+from tenantry.model.resource import API_VERSION, FINALIZER, REQUESTED_BY, SOURCE, SOURCE_FILE, SUSPEND, Held, Ref, held_of
 from tenantry.model.verdicts import (
     AlreadyExists,
     Conflict,
@@ -33,6 +33,7 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
+    Outdated,
     Problem,
     Stalled,
     Transient,
@@ -110,10 +111,45 @@ async def test_what_it_writes_carries_our_finalizer_and_on_whose_behalf(console:
     assert metadata["annotations"] == {REQUESTED_BY: "admin"}
 
 
-async def test_labels_of_others_stay(console: Console) -> None:
-    await console.apply(tenant("acme", labels={"team": "a"}))
-    await console.apply(tenant("acme", labels={"size": "small"}))
-    assert (await console.get(Ref("Tenant", "", "acme")))["metadata"]["labels"] == {"team": "a", "size": "small"}
+async def test_labels_of_others_stay_and_those_that_leave_the_declaration_go(console: Console) -> None:
+    acme = Ref("Tenant", "", "acme")
+    await console.apply(tenant("acme", labels={"team": "a", "size": "small"}, annotations={"note": "b", SUSPEND: "true"}))
+    await console.patch(acme, {"metadata": {"labels": {"theirs": "c"}, "annotations": {"theirs": "d"}}})
+    assert (await console.apply(tenant("acme", labels={"size": "large"}))).outcome == "changed"
+    metadata = (await console.get(acme))["metadata"]
+    assert metadata["labels"] == {"size": "large", "theirs": "c"}
+    assert {"note", SUSPEND}.isdisjoint(metadata["annotations"])
+    assert metadata["annotations"]["theirs"] == "d"
+    assert (await console.apply(tenant("acme", labels={"size": "large"}))).outcome == "unchanged"
+    await console.apply(tenant("acme"))
+    assert (await console.get(acme))["metadata"]["labels"] == {"theirs": "c"}
+
+
+async def test_a_declaration_of_an_earlier_version_is_refused(console: Console) -> None:
+    ref = (await console.apply(tenant("acme"))).ref
+    read = await console.get(ref)
+    await console.apply({**read, "spec": {**read["spec"], "displayName": "Acme Ltd"}})
+    with pytest.raises(Outdated, match=f"has changed since version {read['metadata']['resourceVersion']}, last for admin"):
+        await console.apply(read)
+    assert (await console.get(ref))["spec"]["displayName"] == "Acme Ltd"
+    await console.apply(tenant("acme"))
+    assert (await console.get(ref))["spec"] == read["spec"]
+
+
+async def test_a_declaration_outlives_changes_of_the_status(console: Console, local: LocalConsole) -> None:
+    ref = (await console.apply(tenant("acme"))).ref
+    read = await console.get(ref)
+    await local.store.set_status(held_of(read), {"phase": "READY"})
+    changed = {**read, "spec": {**read["spec"], "displayName": "Acme Ltd"}}
+    assert (await console.apply(changed)).outcome == "changed"
+
+
+async def test_a_declaration_of_a_deleted_object_is_refused_for_its_namesake(console: Console) -> None:
+    ref = (await console.apply(tenant("acme"))).ref
+    read = await console.get(ref)
+    other = {**read, "metadata": {**read["metadata"], "uid": "another"}}
+    with pytest.raises(Outdated, match="is a declaration of another, which was deleted"):
+        await console.apply(other)
 
 
 NAMESPACE: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant-acme"}}
@@ -344,6 +380,7 @@ async def test_the_control_socket_is_its_owners_alone_and_replaces_a_dead_one(lo
         NotFound("no"),
         AlreadyExists("no"),
         Conflict("no"),
+        Outdated("no"),
         Unauthorized("no"),
         Forbidden("no"),
         Expired("no"),

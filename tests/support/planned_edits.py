@@ -25,6 +25,7 @@ EDITS: dict[str, dict[str, str | None]] = {
     "an environment without its region": {"far": acme("Environment", "far", "{region: us}")},
     "a quota that leaves no room": {"tenant": tenant("{quota: {environments: 3}}"), "extra": environment("extra")},
     "a suspended environment": {"dev": environment("dev", ", suspend: true, slug: develop")},
+    "an environment's labels": {"spare": environment("spare").replace("name: spare", "name: spare, labels: {size: l, at: sea}")},
     "an environment is pruned": {"spare": None},
     "an environment with data is kept": {"dev": None, "dev.crm": None, "ann": None, "corp": None},
     "a source that loses most of its objects keeps them": {name: None for name in BASE if name not in ("region", "tenant")},

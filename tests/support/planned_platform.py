@@ -86,7 +86,7 @@ BASE: dict[str, str] = {
     "tenant": tenant("{displayName: Acme}"),
     "dev": environment("dev"),
     "live": environment("live"),
-    "spare": environment("spare"),
+    "spare": environment("spare").replace("name: spare", "name: spare, labels: {team: a, size: s}"),
     **{version: package(version) for version in COLUMNS},
     "dev.crm": app("dev", "version: 1.0.0"),
     "live.crm": app("live", "version: 1.1.0"),

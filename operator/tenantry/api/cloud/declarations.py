@@ -19,8 +19,9 @@ from tenantry.api.writing.turns import Turns
 from tenantry.api.writing.writes import WriteContext, signature
 from tenantry.kinds.registry import DECLARED, OF_TENANTS
 from tenantry.kinds.source.spec import REVISION_NAME, Source
+from tenantry.model.declared import PARTS, PEOPLE_WRITE
 from tenantry.model.redeclaring import Proposed
-from tenantry.model.resource import CREDENTIAL_LABEL, GROUP, PRUNE, SUSPEND, TENANT_LABEL, Document, Ref
+from tenantry.model.resource import GROUP, Document, Ref
 from tenantry.model.tree import Declared, Tree
 from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, Halt, NotFound
 from tenantry.ports import Store
@@ -29,15 +30,13 @@ from tenantry.rest.leaving import while_connected
 from tenantry.rest.plan_bundle import write_bundle
 from tenantry.runtime.planning.plan import Remarks, Settle, WhatIf
 from tenantry.runtime.planning.planned import Planned
-from tenantry.runtime.reconcile.applied import born, but_version, over
+from tenantry.runtime.reconcile.applied import born, but_version, check_current, over
 from tenantry.runtime.reconcile.revising import ATTEMPTS
 from tenantry.runtime.sources.leaving import rank
 from tenantry.runtime.sources.sync import Wait
 
 NAME = "YAML"
 """The name of the text in messages, which say `YAML:LINE`."""
-PEOPLE_WRITE = (PRUNE, SUSPEND, CREDENTIAL_LABEL, TENANT_LABEL)
-"""The labels and annotations of Tenantry that a person may declare."""
 
 
 class AppliedText(NamedTuple):
@@ -163,7 +162,7 @@ def check_declarable(principal: SignedInUser, each: Declared) -> None:
         raise Forbidden(f"only a SUPERUSER may declare objects of kind {kind}")
     if not principal.superuser and each.ref.namespace != principal.namespace:
         raise invalid("metadata.namespace", f"must be {principal.namespace}: an ADMIN of a tenant declares only for that tenant")
-    for part in ("labels", "annotations"):
+    for part in PARTS:
         for name in metadata.get(part) or {}:
             if name.startswith(f"{GROUP}/") and name not in PEOPLE_WRITE:
                 raise invalid(f"metadata.{part}", f"{name} is written by the platform: remove it")
@@ -185,7 +184,7 @@ async def _put_when_settled(writes: WriteContext, principal: SignedInUser, docum
 
 
 async def _put(store: Store, writes: WriteContext, principal: SignedInUser, document: Document) -> str:
-    """Create the object, or bring it to its declaration. Return the outcome. Raises what the store raises, and Invalid."""
+    """Create the object, or bring it to its declaration. Return the outcome. Raises Outdated, Invalid, and as the store."""
     marks, metadata = signature(principal.caller), document["metadata"]
     ref = Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
     for _ in range(ATTEMPTS):
@@ -200,6 +199,7 @@ async def _put(store: Store, writes: WriteContext, principal: SignedInUser, docu
         writes.check_free(current)
         if current["metadata"].get("deletionTimestamp"):
             raise invalid("", f"{ref} is still being deleted")
+        check_current(document, current)
         wanted = over(document, current, marks)
         if but_version(wanted) == but_version(current):
             return "unchanged"

@@ -15,8 +15,8 @@ from tenantry.api.http.bodies import PackageBody
 from tenantry.api.writing.writes import signed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.signatures import LONGEST
+from tenantry.model.declared import mark_of
 from tenantry.model.facts import Caller, PackageFacts
-from tenantry.model.filled_in import mark_of
 from tenantry.model.resource import RECONCILE_REQUESTED, SYSTEM_NAMESPACE, Document, Ref, format_time
 from tenantry.model.verdicts import NotFound
 from tenantry.rest.bodies import invalid, json_response

@@ -24,8 +24,8 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
+from tenantry.model.declared import mark_of
 from tenantry.model.facts import Download, EngineApp, MigrationStep, PackageFacts, list_of, losses_of
-from tenantry.model.filled_in import mark_of
 from tenantry.model.resource import (
     DROP_DATA_REQUESTED,
     MANAGED_BY_LABEL,

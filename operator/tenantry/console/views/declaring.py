@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from tenantry.api.cloud.declarations import PEOPLE_WRITE
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
-from tenantry.model.resource import API_VERSION, GROUP, Document, Ref
+from tenantry.model.declared import PARTS, is_for_people
+from tenantry.model.resource import API_VERSION, Document, Ref
 from tenantry.runtime.cache import Cache
 
 
@@ -18,8 +18,8 @@ def declaration_text(document: Document, changes: Mapping[str, Any] | None = Non
     """The text that declares an object, with other values of its spec. What the platform wrote on it is left out."""
     given = document["metadata"]
     metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
-    for part in ("labels", "annotations"):
-        kept = {name: value for name, value in (given.get(part) or {}).items() if _of_people(name)}
+    for part in PARTS:
+        kept = {name: value for name, value in (given.get(part) or {}).items() if is_for_people(name)}
         metadata |= {part: kept} if kept else {}
     spec = {**document.get("spec", {}), **(changes or {})}
     shown = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata, "spec": spec}
@@ -35,7 +35,3 @@ def installing_text(cache: Cache, app: App, to: Environment | None, version: str
     spec = {"environment": environment, "app": app.spec.app}
     new = {"apiVersion": API_VERSION, "kind": App.KIND, "metadata": {"name": ref.name, "namespace": namespace}, "spec": spec}
     return declaration_text(found or new, {"version": version})
-
-
-def _of_people(name: str) -> bool:
-    return name in PEOPLE_WRITE or not (name.startswith(f"{GROUP}/") or "kubectl.kubernetes.io/" in name)

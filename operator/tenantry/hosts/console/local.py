@@ -24,11 +24,11 @@ from tenantry.model.resource import (
     held_of,
     ref_of,
 )
-from tenantry.model.verdicts import Conflict, Forbidden, NotFound
+from tenantry.model.verdicts import Conflict, Forbidden, NotFound, Outdated
 from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.runtime.planning.planned import Planned
-from tenantry.runtime.reconcile.applied import born, but_version, over
+from tenantry.runtime.reconcile.applied import born, but_version, check_current, over
 from tenantry.runtime.sources.pruning import Kept
 from tenantry.runtime.undeleting import Archives, Undelete
 
@@ -101,6 +101,7 @@ class LocalConsole:
             await self.store.create(born(document, self._marks))
             return Applied(ref, "created")
         _check_free(current, "change it")
+        check_current(document, current)
         written = await self.store.replace(over(document, current, self._marks), current["metadata"]["resourceVersion"])
         # By what is declared: a server may make a version of a write that changes nothing.
         changed = but_version(written) != but_version(current)
@@ -232,6 +233,8 @@ async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:
     for _ in range(ATTEMPTS - 1):
         try:
             return await attempt()
+        except Outdated:
+            raise
         except Conflict:
             continue
     return await attempt()

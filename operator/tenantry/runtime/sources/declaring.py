@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenantry.model.filled_in import kept, marks_of, with_id_of
+from tenantry.model.declared import PARTS, kept, marks_of, merged, metadata_mark, with_id_of
 from tenantry.model.resource import (
     ALSO_DECLARED_BY,
     CREDENTIAL_LABEL,
@@ -29,7 +29,7 @@ _OURS = (
     PRUNE, DELETION_CONFIRMED, CREDENTIAL_LABEL, SOURCE, SOURCE_FILE, SOURCE_COMMIT, SOURCE_AUTHOR, SUSPEND, RELEASED_FROM,
     FILLED_IN,
 )  # fmt: skip
-"""Labels and annotations that mean something to Tenantry: they go when they leave the declaration; others' stay."""
+"""Labels and annotations that mean something to Tenantry: they go when the declaration does not give them, whoever added them."""
 _PROVENANCE = (SOURCE_COMMIT, SOURCE_AUTHOR, REQUESTED_BY)
 
 
@@ -48,7 +48,8 @@ def created(declared: Declared, source: str, origin: Origin | None) -> Document:
     given = document["metadata"]
     metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
     metadata["labels"] = {**given.get("labels", {}), SOURCE: source}
-    metadata["annotations"] = {**given.get("annotations", {}), SOURCE_FILE: _stands_at(declared.place, origin), **_told(origin)}
+    place = {SOURCE_FILE: _stands_at(declared.place, origin)}
+    metadata["annotations"] = {**given.get("annotations", {}), **place, **_told(origin), **metadata_mark(given)}
     return {**_head(document), "metadata": metadata, **_body(document)}
 
 
@@ -73,8 +74,8 @@ def requester(origin: Origin) -> str:
 def replaced(declared: Declared, current: Document, source: str, origin: Origin | None) -> Write | None:
     """The write that brings the object to its declaration, or None. That its line or its file's commit moved is no reason."""
     wanted, held = with_id_of(current, created(declared, source, origin)), current["metadata"]
-    labels = _merged(held.get("labels", {}), wanted["metadata"]["labels"])
-    annotations = _merged(held.get("annotations", {}), wanted["metadata"]["annotations"])
+    parts = merged({**held, **{part: _others(held.get(part, {})) for part in PARTS}}, wanted["metadata"])
+    labels, annotations = parts["labels"], parts["annotations"]
     if annotations.get(ALSO_DECLARED_BY) == source:  # it has come to this source
         del annotations[ALSO_DECLARED_BY]
     filled_in = kept(current, wanted)
@@ -99,8 +100,8 @@ def _standing(annotations: Mapping[str, str], held: Mapping[str, str]) -> Mappin
     return stands
 
 
-def _merged(held: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    return {**{key: value for key, value in held.items() if key not in _OURS}, **wanted}
+def _others(held: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in held.items() if key not in _OURS}
 
 
 def _completed(current: Document, wanted: Document, filled_in: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import DECLARED
+from tenantry.model.declared import DECLARED_METADATA
 from tenantry.model.resource import FINALIZER, Document, Ref, held_of, ref_of
 from tenantry.model.tree import Declared, Origin, Place, Revision, SourceProblem, Tree
 from tenantry.model.verdicts import Invalid, NotFound, Problem
@@ -139,6 +140,25 @@ def test_labels_of_others_stay_and_those_that_mean_something_to_us_go() -> None:
     (write,) = decide(tree(document("Secret", "s", "tenant-acme")), there, stored(namespace("tenant-acme"), source="")).replaces
 
     assert write.document["metadata"]["labels"] == {"team": "blue", "tenantry.dev/source": "default"}
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_what_a_declaration_gave_goes_when_it_leaves_it(part: str) -> None:
+    acme = Ref("Tenant", "", "acme")
+    (made,) = decide(tree(document("Tenant", "acme", metadata={part: {"theme": "dark", "size": "small"}}))).creates
+    there = stored(made.document)
+    there[acme]["metadata"][part] |= {"theirs": "a", "size": "large"}
+
+    (smaller,) = decide(tree(document("Tenant", "acme", metadata={part: {"size": "small"}})), there).replaces
+    (without,) = decide(tree(tenant("acme")), {acme: smaller.document}).replaces
+
+    def ours(document: Document) -> dict[str, str]:
+        return {name: value for name, value in document["metadata"][part].items() if not name.startswith("tenantry.dev/")}
+
+    assert ours(smaller.document) == {"size": "small", "theirs": "a"}
+    assert ours(without.document) == {"theirs": "a"}
+    assert decide(tree(tenant("acme")), {acme: without.document}) == SyncPlan()
+    assert DECLARED_METADATA not in without.document["metadata"]["annotations"]
 
 
 PACKAGE: Mapping[str, Any] = {"app": "crm", "version": "1.0.0"}
@@ -313,7 +333,11 @@ async def test_what_leaves_with_prune_disabled_is_nobodys_and_another_source_may
     assert (await apply(store, "first", tenant("other"))).released == (Ref("Tenant", "", "acme"),)
     left = await metadata_of(store)
     assert LABEL not in left.get("labels", {})
-    assert left["annotations"] == {"tenantry.dev/prune": "disabled", "tenantry.dev/released-from": "first (a.yaml:1)"}
+    assert left["annotations"] == {
+        "tenantry.dev/prune": "disabled",
+        "tenantry.dev/released-from": "first (a.yaml:1)",
+        DECLARED_METADATA: '{"annotations":["tenantry.dev/prune"]}',
+    }
 
     assert await apply(store, "first", tenant("other")) == Synced()
     assert (await apply(store, "second", tenant("acme"))).changed == (Ref("Tenant", "", "acme"),)

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from tenantry.cli.output.failing import BAD_INPUT, NOT_DONE, Failure, say
 
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import Console
+    from tenantry.model.facts import Applied
     from tenantry.model.resource import Document
 
 EDITORS = ("KUBE_EDITOR", "VISUAL", "EDITOR")
@@ -50,7 +52,7 @@ def edit(
         return
     try:
         changed = _parsed(after, document, file)
-        outcome = with_console(state, lambda console: console.apply(changed)).outcome
+        outcome = with_console(state, lambda console: _written(console, document, changed)).outcome
     except Exception:
         say(f"your changes are in {file}")
         raise
@@ -74,6 +76,24 @@ async def _found(console: Console, object_: str, namespace: str, name: str) -> D
     if document["kind"] == "Secret":
         raise Failure("the values of a Secret are not shown; `tenantry secret set` writes them", BAD_INPUT)
     return document
+
+
+async def _written(console: Console, read: Document, changed: Document) -> Applied:
+    """Apply the edited object. Labels and annotations that were taken out go, whoever added them.
+
+    Raises Outdated if the declaration has changed since it was read.
+    """
+    from tenantry.model.declared import PARTS
+    from tenantry.model.resource import ref_of
+
+    held, left = read["metadata"], changed["metadata"]
+    gone = {part: dict.fromkeys((held.get(part) or {}).keys() - (left.get(part) or {}).keys()) for part in PARTS}
+    versioned = {**left, "resourceVersion": held["resourceVersion"], "generation": held["generation"]}
+    applied = await console.apply({**changed, "metadata": versioned})
+    if not any(gone.values()):
+        return applied
+    await console.patch(ref_of(read), {"metadata": gone})
+    return replace(applied, outcome="changed")
 
 
 def _edited(text: str, title: str) -> tuple[str, Path]:

@@ -1,11 +1,28 @@
-"""Fields of a spec that the platform fills in where a declaration leaves them out, and how an object remembers that it did."""
+"""What an object remembers of its declaration.
+
+The first part is about fields of a spec that the platform fills in where a declaration leaves them out. The second part is about
+the labels and annotations that a declaration gave: they go when they leave it, and those that others added stay. Server-side
+apply keeps the same list for each writer. Here it is an annotation, because a folder has no API server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tenantry.model.resource import FILLED_IN, MANAGED_BY_LABEL, MANAGER, RECONCILE_REQUESTED, Document
+from tenantry.model.resource import (
+    CREDENTIAL_LABEL,
+    FILLED_IN,
+    GROUP,
+    MANAGED_BY_LABEL,
+    MANAGER,
+    PRUNE,
+    RECONCILE_REQUESTED,
+    SUSPEND,
+    TENANT_LABEL,
+    Document,
+)
 
 _FIELDS = {"Package": "sha256"}
 
@@ -61,3 +78,47 @@ def with_id_of(current: Document, declared: Document) -> Document:
     if held is None and wanted is not None and wanted == current["metadata"]["uid"]:
         return {**declared, "spec": {key: value for key, value in declared["spec"].items() if key != "id"}}
     return declared
+
+
+DECLARED_METADATA = f"{GROUP}/declared-metadata"
+"""Annotation: the names of the labels and annotations that the last declaration gave, as JSON."""
+PARTS = ("labels", "annotations")
+PEOPLE_WRITE = (PRUNE, SUSPEND, CREDENTIAL_LABEL, TENANT_LABEL)
+"""The labels and annotations of Tenantry that a person may declare. The others are the platform's own notes."""
+
+Metadata = Mapping[str, Any]
+
+
+def is_for_people(name: str) -> bool:
+    """Return True for a label or an annotation that a declaration gives, and not a program for itself."""
+    return name in PEOPLE_WRITE or not (name.startswith(f"{GROUP}/") or "kubectl.kubernetes.io/" in name)
+
+
+def metadata_mark(declared: Metadata) -> dict[str, str]:
+    """Return the annotation that names what the metadata of a declaration gives, `{}` if it gives nothing."""
+    names = {part: sorted(filter(is_for_people, declared.get(part) or ())) for part in PARTS}
+    given = {part: each for part, each in names.items() if each}
+    return {DECLARED_METADATA: json.dumps(given, separators=(",", ":"))} if given else {}
+
+
+def merged(held: Metadata, declared: Metadata) -> dict[str, dict[str, str]]:
+    """Return labels and annotations of an object under a new declaration, with the annotation that names what it gives."""
+    before = _named(held)
+    parts = {part: _joined(held.get(part) or {}, declared.get(part) or {}, before[part]) for part in PARTS}
+    parts["annotations"].pop(DECLARED_METADATA, None)
+    parts["annotations"] |= metadata_mark(declared)
+    return parts
+
+
+def _joined(held: Mapping[str, str], declared: Mapping[str, str], before: Iterable[str]) -> dict[str, str]:
+    left = set(before) - declared.keys()
+    return {**{name: value for name, value in held.items() if name not in left}, **declared}
+
+
+def _named(held: Metadata) -> dict[str, list[str]]:
+    """The names that the annotation holds. One that somebody damaged names nothing."""
+    try:
+        found = json.loads((held.get("annotations") or {}).get(DECLARED_METADATA, "{}"))
+        return {part: [name for name in found.get(part, ()) if is_for_people(name)] for part in PARTS}
+    except (ValueError, TypeError, AttributeError):
+        return {part: [] for part in PARTS}
