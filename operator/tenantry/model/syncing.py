@@ -53,7 +53,7 @@ class SyncOrder:
 
     objects, percent: the prune budget. settled: the last commit with nothing left to approve; used only while nothing is known
     of the Source. approved: the digest of the approved prune; asked: the newest request for a sync. writing: None if it takes
-    no writes.
+    no writes. ignore: patterns of files that are left out; strict: documents of other API groups are refused.
     """
 
     source: Ref
@@ -65,6 +65,8 @@ class SyncOrder:
     tenant: str = ""
     access: RepositoryAccess = RepositoryAccess()
     writing: Writing | None = None
+    ignore: tuple[str, ...] = ()
+    strict: bool = False
     objects: int = 10
     percent: int = 50
     settled: str = field(default="", compare=False)
@@ -96,9 +98,10 @@ class Followed:
     """The result of an order. failure: the reason if there is no result. away: the time and reason since the remote cannot be
     read. refusal: the reason of a remote that refuses access, `""` of one that cannot be reached.
 
-    revision: the applied commit; documents: their number in it; objects: the number of the Source's objects. problems: reasons
-    why newer commits, or some objects, are not applied, as sentences with file and line; waiting: retried objects; released:
-    objects that left the repository last, stay, and have no source.
+    revision: the applied commit; documents: their number in it; passed_over: the number of documents of other API groups;
+    objects: the number of the Source's objects. problems: reasons why newer commits, or some objects, are not applied, as
+    sentences with file and line; waiting: retried objects; released: objects that left the repository last, stay, and have no
+    source.
     """
 
     order: SyncOrder
@@ -107,6 +110,7 @@ class Followed:
     revision: str = ""
     settled: str = ""
     documents: int = 0
+    passed_over: int = 0
     objects: int = 0
     away: str = ""
     refusal: str = ""

@@ -126,6 +126,8 @@ class Tree:
     held: tuple[SourceProblem, ...] = ()
     away: str = ""
     refusal: str = ""
+    passed_over: int = 0
+    """The number of documents that other programs read."""
     locate: Locate = field(default=_first_line, compare=False, repr=False)
 
     @property
@@ -149,12 +151,12 @@ class Tree:
         return self.revision.removal(file, ref) if self.revision else None
 
 
-def gathered(documents: tuple[Declared, ...], problems: Iterable[SourceProblem], locate: Locate) -> Tree:
+def gathered(documents: tuple[Declared, ...], problems: Iterable[SourceProblem], locate: Locate, passed_over: int = 0) -> Tree:
     """The tree of all that was read: in order, with nothing of a broken file."""
     found = (*problems, *_declared_twice(documents))
     broken = {problem.file for problem in found}
     sound = tuple(each for each in documents if each.place.file not in broken)
-    return Tree(sound, tuple(sorted(found, key=lambda p: (p.file, p.line))), locate=locate)
+    return Tree(sound, tuple(sorted(found, key=lambda p: (p.file, p.line))), passed_over=passed_over, locate=locate)
 
 
 def _declared_twice(documents: Iterable[Declared]) -> Iterator[SourceProblem]:

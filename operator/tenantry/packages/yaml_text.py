@@ -29,7 +29,7 @@ class Lines:
     def locate(self, number: int, item: int, path: str) -> int:
         """The line, from 1, of a field (such as `spec.roles[0].app`); of its parent when absent.
 
-        number: which document, from 0; item: which item of a `List`, or -1.
+        number: which document, from 0; item: which item of a `List` or of an array, or -1.
         """
         return self._found(number, item, path)[0] + 1
 
@@ -53,7 +53,8 @@ class Lines:
             return 0, yaml.ScalarNode("", ""), False
         place, line = self._nodes[number], _line(self._nodes[number])
         steps = [bracketed or plain for bracketed, plain in _STEP.findall(path)]
-        for step in (["items", str(item)] if item >= 0 else []) + steps:
+        within = [] if isinstance(place, yaml.SequenceNode) else ["items"]
+        for step in ([*within, str(item)] if item >= 0 else []) + steps:
             found = _child(place, step)
             if found is None:
                 return line, place, False

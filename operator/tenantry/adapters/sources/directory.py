@@ -20,11 +20,13 @@ from tenantry.adapters.sources.documents import (
     whole,
     with_packages,
 )
+from tenantry.adapters.sources.ignoring import IGNORE_FILE, LARGEST_IGNORE_FILE, BadPatternError, IgnoreRules, patterns_of
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import LARGEST_FILE, Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree, gathered
+from tenantry.model.verdicts import Problem
 
 DEEPEST = 64
 """Folders below the root at most."""
@@ -53,8 +55,15 @@ class Directory:
     """
 
     def __init__(
-        self, root: Path, admit: Admit, packages: PackageFiles, sops: Sops | None = None, settle: Settle = _moment
+        self,
+        root: Path,
+        admit: Admit,
+        packages: PackageFiles,
+        sops: Sops | None = None,
+        settle: Settle = _moment,
+        strict: bool = False,
     ) -> None:
+        """strict: documents of other programs are problems, and are not passed over."""
         self.read_at = 0.0
         """The start of the last reading, in seconds since the epoch."""
         self._settle = settle
@@ -64,6 +73,7 @@ class Directory:
         self._admit = admit
         self._packages = packages
         self._sops = sops or Sops()
+        self._strict = strict
 
     async def read(self) -> Tree:
         """Return the present declarations of the directory. Bad input does not raise: the tree's problems list it.
@@ -71,18 +81,21 @@ class Directory:
         Raises OSError when the directory itself is gone or cannot be listed.
         """
         self.read_at = time.time()
-        documents, problems = await asyncio.to_thread(self._read_files)
+        documents, problems, passed_over = await asyncio.to_thread(self._read_files)
         if self._declaring - _sound(documents, problems):
             await self._settle()
-            documents, problems = await asyncio.to_thread(self._read_files)
+            documents, problems, passed_over = await asyncio.to_thread(self._read_files)
         self._declaring = _sound(documents, problems)
         documents = await with_packages(documents, self._filled, self._locate, problems)
-        return gathered(documents, problems, self._locate)
+        return gathered(documents, problems, self._locate, passed_over)
 
-    def _read_files(self) -> tuple[tuple[Declared, ...], list[SourceProblem]]:
+    def _read_files(self) -> tuple[tuple[Declared, ...], list[SourceProblem], int]:
+        """The documents, the problems, and the number of documents of other programs."""
         problems: list[SourceProblem] = []
-        documents = declare(((file.name, data) for file, data in self._contents(problems)), self._admit, self._sops, problems)
-        return documents, problems
+        passed_over: list[Place] = []
+        contents = ((file.name, data) for file, data in self._contents(problems))
+        documents = declare(contents, self._admit, self._sops, problems, None if self._strict else passed_over)
+        return documents, problems, len(passed_over)
 
     def _contents(self, problems: list[SourceProblem]) -> Iterator[tuple[_File, bytes]]:
         """The files with their bytes; what cannot be read is added to the problems."""
@@ -106,11 +119,15 @@ class Directory:
         if self._only is not None:
             yield _File(self._only, self._only.name)
             return
-        for count, found in enumerate(_walk(self._folder, self._folder.resolve(), "")):
-            if count >= MOST_FILES:
-                yield whole(".", f"holds more than {MOST_FILES:,} YAML files")
-                return
-            yield found
+        try:
+            rules = IgnoreRules(_patterns(self._folder / IGNORE_FILE))
+            for count, found in enumerate(_walk(self._folder, self._folder.resolve(), "", rules)):
+                if count >= MOST_FILES:
+                    yield whole(".", f"holds more than {MOST_FILES:,} YAML files")
+                    return
+                yield found
+        except BadPatternError as error:
+            yield SourceProblem(IGNORE_FILE, error.line, Problem("", str(error)))
 
     async def _filled(self, each: Declared, tenants: Mapping[str, str]) -> Document:
         return await self._packages.filled(each.document, (self._folder / each.place.file).parent, self._folder, tenants)
@@ -128,7 +145,18 @@ def _sound(documents: tuple[Declared, ...], problems: list[SourceProblem]) -> fr
     return frozenset(each.place.file for each in documents) - {each.file for each in problems}
 
 
-def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProblem]:
+def _patterns(file: Path) -> list[str]:
+    """The lines of the folder's ignore file, none where there is no file. Raises BadPatternError."""
+    try:
+        with file.open("rb") as stream:
+            return patterns_of(stream.read(LARGEST_IGNORE_FILE + 1))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadPatternError(0, f"cannot be read: {error.strerror}") from error
+
+
+def _walk(folder: Path, root: Path, prefix: str, rules: IgnoreRules) -> Iterator[_File | SourceProblem]:
     """The YAML files below a folder, in order of name; links are followed to files inside the tree alone.
 
     Raises OSError when the root itself cannot be listed.
@@ -147,10 +175,11 @@ def _walk(folder: Path, root: Path, prefix: str) -> Iterator[_File | SourceProbl
         return
     for entry in entries:
         name = prefix + entry.name
-        if entry.name.startswith("."):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.name.startswith(".") or rules.leaves_out(name, is_folder):
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), root, f"{name}/")
+        if is_folder:
+            yield from _walk(Path(entry.path), root, f"{name}/", rules)
         elif entry.name.endswith(SUFFIXES) or (entry.is_symlink() and entry.is_dir()):
             yield from _file(entry, root, name)
 

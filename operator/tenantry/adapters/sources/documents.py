@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import structlog
 
+from tenantry.adapters.sources.others import is_of_others, unbuilt
 from tenantry.adapters.sources.packages import PackageRefused
 from tenantry.adapters.sources.read import Unreadable, read
 from tenantry.adapters.sources.scalars import resolve
@@ -38,15 +39,21 @@ log = structlog.get_logger(__name__)
 
 
 def declare(
-    contents: Iterable[tuple[str, bytes]], admit: Admit, sops: Sops, problems: list[SourceProblem]
+    contents: Iterable[tuple[str, bytes]],
+    admit: Admit,
+    sops: Sops,
+    problems: list[SourceProblem],
+    passed_over: list[Place] | None = None,
 ) -> tuple[Declared, ...]:
     """The documents of files, each a name and its bytes, decrypted; what is wrong with them is added to the problems.
 
     Files are parsed, then admitted, some at a time: faster than one after the other, and what is parsed takes much room.
+
+    passed_over: takes the places of documents that other programs read; they are problems where None.
     """
     documents: list[Declared] = []
     for batch in _batches(contents):
-        parsed = [(name, data, _parsed(name, data, sops, problems)) for name, data in batch]
+        parsed = [(name, data, _parsed(name, data, sops, problems, passed_over)) for name, data in batch]
         for name, data, parts in parsed:
             sound, wrong = _all_admitted(data, parts, admit)
             documents += sound
@@ -137,10 +144,13 @@ def whole(file: str, reason: str) -> SourceProblem:
     return SourceProblem(file, 0, Problem("", reason))
 
 
-def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -> list[OpenedDocument]:
+def _parsed(
+    name: str, data: bytes, sops: Sops, problems: list[SourceProblem], passed_over: list[Place] | None
+) -> list[OpenedDocument]:
     """The documents of a file; none of a broken one, which is added to the problems."""
     try:
-        return sops.opened(list(_parts(data, name)))
+        parts = list(_parts(data, name))
+        return sops.opened(parts if passed_over is None else list(_ours(parts, problems, passed_over)))
     except Unreadable as error:
         problems.append(SourceProblem(name, error.line, Problem("", error.reason)))
     except Sealed as error:
@@ -151,13 +161,28 @@ def _parsed(name: str, data: bytes, sops: Sops, problems: list[SourceProblem]) -
     return []
 
 
+def _ours(parts: Iterable[OpenedDocument], problems: list[SourceProblem], passed_over: list[Place]) -> Iterator[OpenedDocument]:
+    """The documents that Tenantry reads. Those that have to be built first are problems."""
+    for part in parts:
+        if reason := unbuilt(part.place.file, part.value):
+            problems.append(at(part.place, Problem("", reason)))
+        elif is_of_others(part.value):
+            passed_over.append(part.place)
+        else:
+            yield part
+
+
 def _parts(data: bytes, name: str) -> Iterator[OpenedDocument]:
-    """Each document with its place; a `List` counts for its items. Raises Unreadable."""
+    """Each document with its place; a `List`, and an array as `get -o json` writes it, count for their items.
+
+    Raises Unreadable.
+    """
     lines = Lines(data)
     for raw in read(data):
         value, place = raw.value, Place(name, raw.line, raw.number)
-        if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
-            for number, item in enumerate(value["items"]):
+        items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else value
+        if isinstance(items, list):
+            for number, item in enumerate(items):
                 yield OpenedDocument(place._replace(line=lines.locate(raw.number, number, ""), item=number), item)
         else:
             yield OpenedDocument(place, value)

@@ -101,7 +101,7 @@ class Drafter:
 
     def _declared(self, file: str, data: bytes) -> tuple[tuple[Declared, ...], list[SourceProblem]]:
         problems: list[SourceProblem] = []
-        return declare([(file, data)], self.admit, self.sops, problems), problems
+        return declare([(file, data)], self.admit, self.sops, problems, []), problems
 
     def _read(self, file: str, data: bytes) -> dict[Ref, Any]:
         """Return the declarations of a file, without their places."""

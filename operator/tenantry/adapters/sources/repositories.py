@@ -165,6 +165,7 @@ class SourceRepositories:
         settings = GitSettings(
             order.interval_s, limits, sops=sops, applied=AppliedCommitInMemory(order.settled), enter=entry.enter, means=MEANS
         )
+        settings = replace(settings, ignore=order.ignore, strict=order.strict)
         if not order.access.signers:
             return settings
         signers = self._own(order.uid) / "signers"

@@ -59,13 +59,18 @@ def edited(data: bytes, place: Place, before: Mapping[str, Any], after: Mapping[
     span = text.spans[place.document]
 
     def change(root: Any) -> None:
-        target = root["items"][place.item] if place.item >= 0 else root
+        target = _items(root)[place.item] if place.item >= 0 else root
         if not isinstance(target.get("spec"), CommentedMap):
             target["spec"] = CommentedMap()
         _bring(target["spec"], before, after)
 
     body = text.text[span.root : span.end]
     return text.with_(span.root, span.end, _spliced(body, place.item, before, after) or _rewritten(body, change))
+
+
+def _items(root: Any) -> Any:
+    """The objects of a `List` or of an array."""
+    return root if isinstance(root, list) else root["items"]
 
 
 def _spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
@@ -79,7 +84,7 @@ def _spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str
     old, new = _values(body), _values(made)
     if old is None or new is None or len(old) != len(new) or not old:
         return ""
-    holder, remade = (each[0]["items"][item] if item >= 0 else each[0] for each in (old, new))
+    holder, remade = (_items(each[0])[item] if item >= 0 else each[0] for each in (old, new))
     wanted = _brought(holder["spec"], before, after)
     return made if remade == {**holder, "spec": wanted} else ""
 
@@ -138,7 +143,7 @@ def _without(text: str, span: _Span, items: list[int]) -> str:
 
         def drop(root: Any) -> None:
             for item in sorted(items, reverse=True):
-                del root["items"][item]
+                del _items(root)[item]
 
         return text[: span.root] + _rewritten(text[span.root : span.end], drop) + text[span.end :]
     # What stands above the first one, where no `---` parts them, is about it; the next one's `---` then parts nothing.

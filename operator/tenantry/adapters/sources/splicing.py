@@ -37,7 +37,8 @@ def spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str,
     Raises NotSpliceable, yaml.YAMLError.
     """
     root = yaml.compose(body, Loader=yaml.CSafeLoader)
-    holder = _child(_child(root, "items"), item) if item >= 0 else root
+    items = root if isinstance(root, yaml.SequenceNode) else _child(root, "items") if item >= 0 else root
+    holder = _child(items, item) if item >= 0 else root
     splices = sorted(_Editor(body, plain).mapping(_child(holder, "spec"), before, after))
     for number, splice in enumerate(splices[1:]):
         if splice.start < splices[number].end:

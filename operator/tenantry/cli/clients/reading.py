@@ -48,8 +48,11 @@ async def checked(path: Path) -> Tree:
 
 
 async def read_through(console: Console, path: Path) -> Tree:
-    """The declarations in the files, in order of dependency. Their packages are stored through the console."""
-    tree = await _read(path, ConsolePackages(console))
+    """The declarations in the files, in order of dependency. Their packages are stored through the console.
+
+    Documents of other programs are problems: a person has named the files.
+    """
+    tree = await _read(path, ConsolePackages(console), strict=True)
     ranked = sorted(tree.documents, key=lambda each: rank(each.ref.kind))
     return Tree(tuple(ranked), tree.problems)
 
@@ -66,7 +69,7 @@ async def applied_within(console: Console, document: Document, running: bool) ->
             await asyncio.sleep(PAUSE_S)
 
 
-async def _read(path: Path, packages: PackageStore) -> Tree:
+async def _read(path: Path, packages: PackageStore, strict: bool = False) -> Tree:
     admission = await asyncio.to_thread(Admission)
     sops = Sops(load().sops.key_file)
-    return await Directory(path, admission.admit, PackageFiles(packages, build), sops).read()
+    return await Directory(path, admission.admit, PackageFiles(packages, build), sops, strict=strict).read()

@@ -149,6 +149,7 @@ class LocalConsole:
             revision.commit if revision else "",
             feed.tree.away,
             tuple(f"{each.place}: {each.ref}" for each in feed.tree.exposed),
+            feed.tree.passed_over,
         )
 
     async def sync(self, source: str) -> SourceReport:

@@ -48,6 +48,7 @@ class SourceReport:
 
     location: its folder or URL; documents: how many it declares; synced: RFC 3339; revision: the commit that is applied, and
     away: since when and why the repository cannot be reached; `""` for a folder. exposed: Secrets in clear, each with its place.
+    passed_over: how many documents of other API groups its files hold.
     """
 
     name: str
@@ -60,6 +61,7 @@ class SourceReport:
     revision: str = ""
     away: str = ""
     exposed: tuple[str, ...] = ()
+    passed_over: int = 0
 
 
 @dataclass(frozen=True)

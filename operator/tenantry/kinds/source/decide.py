@@ -104,6 +104,8 @@ def order_of(seen: Observed) -> SyncOrder:
             signers=spec.verify.keys if spec.verify else "",
         ),
         writing=_writing(seen),
+        ignore=spec.ignore,
+        strict=spec.strict,
         objects=spec.prune.objects,
         percent=spec.prune.percent,
         settled=source.status.settled_revision or "",
@@ -169,7 +171,8 @@ def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
         return Waiting("ObjectsWaiting", _and_more(followed.waiting))
     if seen.unready:
         return Waiting("ObjectsNotReady", _and_more(seen.unready, MOST_NAMED), now + WAITED)
-    return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied")
+    passed_over = f"; {followed.passed_over} documents of other groups passed over" if followed.passed_over else ""
+    return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied{passed_over}")
 
 
 def _away(followed: Followed) -> Waiting:
@@ -194,7 +197,7 @@ def _told(status: SourceStatus, followed: Followed) -> SourceStatus:
     if not followed.away:
         update["last_sync"] = followed.ended
     if followed.revision:
-        update |= {"revision": followed.revision, "documents": followed.documents}
+        update |= {"revision": followed.revision, "documents": followed.documents, "passed_over": followed.passed_over}
     if followed.released:
         update["released"] = followed.released[:MOST_TOLD]
     if followed.settled:

@@ -54,6 +54,14 @@ Interval = Annotated[
         description="The time between two calls to the remote: 30s, 5m, 1h.",
     ),
 ]
+IgnorePattern = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=256,
+        pattern=worded(r"^[^\x00-\x1f\x7f]+$", "must be a pattern as in a .gitignore file, such as charts/ or *-values.yaml"),
+    ),
+]
 WritePattern = Annotated[
     str,
     Field(
@@ -163,6 +171,15 @@ class SourceSpec(Value):
         ),
         description="A folder, or one YAML file, inside the repository; default: the whole repository.",
     )
+    ignore: tuple[IgnorePattern, ...] = Field(
+        default=(),
+        max_length=100,
+        description="Files that are left out, as .gitignore names them; after those of .tenantryignore at the root of the path.",
+    )
+    strict: bool = Field(
+        default=False,
+        description="Refuse documents of other API groups. By default they are passed over, and status.passedOver counts them.",
+    )
     interval: Interval = "1m"
     credentials: SourceCredentials = Field(default_factory=SourceCredentials)
     webhook: SourceWebhook | None = None
@@ -201,6 +218,7 @@ class SourceStatus(Status):
     settled_revision: str | None = Field(default=None, description="The last commit after which nothing was left to approve.")
     last_sync: Time | None = Field(default=None, description="When the remote was last read and applied.")
     documents: int | None = Field(default=None, description="The number of documents in that commit.")
+    passed_over: int | None = Field(default=None, description="The number of documents of other API groups in that commit.")
     objects: int | None = Field(default=None, description="The number of objects of the Source.")
     problems: tuple[str, ...] = Field(
         default=(), description="The reasons why newer commits, or some objects, are not applied: FILE:LINE: ..."

@@ -268,6 +268,7 @@ class SourceFollowing:
             revision=revision.commit if revision else "",
             settled=one.settled,
             documents=len(tree.documents),
+            passed_over=tree.passed_over,
             objects=self._count(one),
             away=tree.away,
             refusal=tree.refusal,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from tenantry.adapters.sources.documents import Admit, declare, line_of, whole, with_packages
 from tenantry.adapters.sources.git.packages import GitPackages
-from tenantry.adapters.sources.git.repository import Repository
+from tenantry.adapters.sources.git.repository import Repository, TreeEntry
 from tenantry.adapters.sources.git.state import Root
 from tenantry.adapters.sources.git.tree import ListedTree, listed
+from tenantry.adapters.sources.ignoring import IGNORE_FILE, LARGEST_IGNORE_FILE, BadPatternError, IgnoreRules, patterns_of
 from tenantry.adapters.sources.read import Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
 from tenantry.model.tree import Declared, Place, SourceProblem, Tree, gathered
+from tenantry.model.verdicts import Problem
 from tenantry.packages.check import LFS_POINTER
 
 
@@ -27,21 +30,35 @@ class _File:
     data: bytes
     documents: tuple[Declared, ...]
     problems: tuple[SourceProblem, ...]
+    passed_over: int = 0
 
     @property
     def sealed(self) -> bool:
         return any(each.sealed for each in self.documents)
 
 
-class SourceFiles:
-    """The YAML files of a source, and the objects that they declare. largest: bytes of one file."""
+@dataclass(frozen=True)
+class FileChoice:
+    """The files and documents that a source reads. largest: bytes of all its YAML.
 
-    def __init__(self, repository: Repository, admit: Admit, packages: GitPackages, sops: Sops, largest: int) -> None:
+    ignore: patterns of files that are left out, besides those of the repository's IGNORE_FILE; strict: documents of other
+    programs are problems.
+    """
+
+    largest: int
+    ignore: Sequence[str] = ()
+    strict: bool = False
+
+
+class SourceFiles:
+    """The YAML files of a source, and the objects that they declare."""
+
+    def __init__(self, repository: Repository, admit: Admit, packages: GitPackages, sops: Sops, choice: FileChoice) -> None:
         self._repository = repository
         self._admit = admit
         self._packages = packages
         self._sops, self._stamp = sops, sops.stamp()
-        self._largest = largest
+        self._choice = choice
         self._files: dict[str, _File] = {}
         self.stale = False
         """True while encrypted files are those of other keys than the present ones."""
@@ -71,8 +88,23 @@ class SourceFiles:
 
     async def listed(self, root: Root) -> ListedTree:
         """Return the files below a root. Raises GitFailed."""
-        found = await asyncio.to_thread(listed, await self._repository.entries(root.tree), root.only, self._largest)
+        entries = await self._repository.entries(root.tree)
+        try:
+            rules = await self._rules(entries)
+            found = await asyncio.to_thread(listed, entries, root.only, self._choice.largest, rules)
+        except BadPatternError as error:
+            return ListedTree({}, {}, (SourceProblem(root.prefix + IGNORE_FILE, error.line, Problem("", str(error))),))
         return replace(found, problems=tuple(replace(each, file=root.prefix + each.file) for each in found.problems))
+
+    async def _rules(self, entries: Iterable[TreeEntry]) -> IgnoreRules:
+        """Raises BadPatternError, GitFailed."""
+        file = next((each for each in entries if each.path == IGNORE_FILE.encode() and each.mode.startswith("100")), None)
+        if file is None:
+            return IgnoreRules(self._choice.ignore)
+        if file.size > LARGEST_IGNORE_FILE:
+            raise BadPatternError(0, f"is larger than {LARGEST_IGNORE_FILE // 1024} KiB")
+        blobs = await self._repository.blobs({file.oid: file.size})
+        return IgnoreRules([*patterns_of(blobs[file.oid]), *self._choice.ignore])
 
     async def _read_files(self, root: Root, found: ListedTree) -> None:
         """Reads the files that are new or changed, and forgets those that are gone."""
@@ -81,7 +113,7 @@ class SourceFiles:
         changed = {name: entry for name, entry in names.items() if name not in kept}
         blobs = await self._repository.blobs({entry.oid: entry.size for entry in changed.values()})
         contents = {name: blobs[entry.oid] for name, entry in changed.items()}
-        read = await asyncio.to_thread(_read, contents, self._admit, self._sops)
+        read = await asyncio.to_thread(_read, contents, self._admit, self._sops, self._choice.strict)
         self._files = kept | {name: replace(file, oid=changed[name].oid) for name, file in read.items()}
 
     async def _gathered(self, root: Root, found: ListedTree) -> Tree:
@@ -93,21 +125,25 @@ class SourceFiles:
         problems = [problem for file in files for problem in file.problems]
         documents = tuple(each for file in files for each in file.documents)
         locate = partial(_locate, {name: file.data for name, file in self._files.items()})
-        return gathered(await with_packages(documents, fill, locate, problems), problems, locate)
+        passed_over = sum(file.passed_over for file in files)
+        return gathered(await with_packages(documents, fill, locate, problems), problems, locate, passed_over)
 
 
-def _read(contents: Mapping[str, bytes], admit: Admit, sops: Sops) -> dict[str, _File]:
+def _read(contents: Mapping[str, bytes], admit: Admit, sops: Sops, strict: bool) -> dict[str, _File]:
     """Parses, decrypts and admits files. Blocks."""
     problems = [whole(name, "is a Git LFS pointer, not YAML") for name, data in contents.items() if data.startswith(LFS_POINTER)]
     pointers = {problem.file for problem in problems}
-    documents = declare(((name, data) for name, data in contents.items() if name not in pointers), admit, sops, problems)
+    places: list[Place] = []
+    read = ((name, data) for name, data in contents.items() if name not in pointers)
+    documents = declare(read, admit, sops, problems, None if strict else places)
+    passed_over = Counter(place.file for place in places)
     of: dict[str, list[Declared]] = {name: [] for name in contents}
     wrong: dict[str, list[SourceProblem]] = {name: [] for name in contents}
     for each in documents:
         of[each.place.file].append(each)
     for problem in problems:
         wrong[problem.file].append(problem)
-    return {name: _File("", data, tuple(of[name]), tuple(wrong[name])) for name, data in contents.items()}
+    return {name: _File("", data, tuple(of[name]), tuple(wrong[name]), passed_over[name]) for name, data in contents.items()}
 
 
 def _locate(contents: Mapping[str, bytes], place: Place, field: str) -> int:

@@ -16,7 +16,7 @@ from tenantry.adapters.sources.documents import Admit, whole
 from tenantry.adapters.sources.git.applied import AppliedCommit, AppliedCommitInMemory
 from tenantry.adapters.sources.git.command import GitFailed, GitLimits
 from tenantry.adapters.sources.git.entering import Enter, as_configured
-from tenantry.adapters.sources.git.files import SourceFiles
+from tenantry.adapters.sources.git.files import FileChoice, SourceFiles
 from tenantry.adapters.sources.git.packages import GitPackages
 from tenantry.adapters.sources.git.refusals import Means
 from tenantry.adapters.sources.git.repository import APPLIED, READ, Repository
@@ -41,7 +41,7 @@ class GitSettings:
 
     sops: decrypts the files; signers: the file of trusted signers, None for no check, and its name for people. applied:
     remembers the last commit with nothing left to approve, also when the folder is lost; enter: gives access to the remote;
-    means: its names for people.
+    means: its names for people. ignore: patterns of files that are left out; strict: documents of other programs are problems.
     """
 
     interval_s: float = 60.0
@@ -52,6 +52,8 @@ class GitSettings:
     applied: AppliedCommit = field(default_factory=AppliedCommitInMemory)
     enter: Enter = as_configured
     means: Means = field(default_factory=Means)
+    ignore: tuple[str, ...] = ()
+    strict: bool = False
 
 
 class Latest(NamedTuple):
@@ -84,7 +86,8 @@ class GitSource:
         shown_as = settings.signers_shown
         self._signatures = Signatures(self._repository, settings.signers, shown_as) if settings.signers else None
         self._packages = GitPackages(self._repository, packages, folder / "packages", settings.limits.packages)
-        self._files = SourceFiles(self._repository, admit, self._packages, settings.sops, settings.limits.yaml)
+        choice = FileChoice(settings.limits.yaml, settings.ignore, settings.strict)
+        self._files = SourceFiles(self._repository, admit, self._packages, settings.sops, choice)
         self._progress, self._contact = FetchProgress(), Contact()
         self._applied = ""
 
@@ -141,7 +144,8 @@ class GitSource:
             return root
         found = await self._files.listed(root)
         unread = (file for file in files if file.removeprefix(root.prefix) not in found.yaml)
-        return next(chain(found.problems, (whole(file, "belongs to a package, and declares nothing") for file in unread)), None)
+        reason = "is left out or belongs to a package, and declares nothing"
+        return next(chain(found.problems, (whole(file, reason) for file in unread)), None)
 
     async def distrust(self, commit: str) -> str:
         """Return the reason to refuse a commit, `""` if a trusted key signed it. Raises GitFailed, OSError."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, SUFFIXES, whole
 from tenantry.adapters.sources.git.repository import TreeEntry
+from tenantry.adapters.sources.ignoring import IgnoreRules
 from tenantry.adapters.sources.read import LARGEST_FILE
 from tenantry.model.tree import SourceProblem
 
@@ -31,24 +32,30 @@ class ListedTree:
     problems: tuple[SourceProblem, ...]
 
 
-def listed(entries: Iterable[TreeEntry], only: str = "", largest: int = LARGEST_TREE) -> ListedTree:
-    """Reads the entries of a source's tree; hidden files and folders are left out.
+def listed(
+    entries: Iterable[TreeEntry], only: str = "", largest: int = LARGEST_TREE, rules: IgnoreRules | None = None
+) -> ListedTree:
+    """Reads the entries of a source's tree; hidden files and folders are left out, and what the rules name.
 
-    only: the one YAML file to read; largest: bytes that all of them may hold.
+    only: the one YAML file to read; largest: bytes that all of them may hold. Raises BadPatternError.
     """
+    rules = rules or IgnoreRules()
     files: dict[str, TreeEntry] = {}
+    ignored: set[str] = set()
     problems: list[SourceProblem] = []
     for entry in entries:
         name = _name(entry.path)
         refused = _refused(name, entry.path) or ("appears twice" if name in files else "")
         if not refused and _is_hidden(name):
             continue
-        refused = refused or _of_mode(entry.mode)
+        left_out = not refused and rules.leaves_out(name)
+        refused = refused or ("" if left_out else _of_mode(entry.mode))
         if refused and len(problems) < MOST_PROBLEMS:
             problems.append(whole(_shown(name), refused))
-        if not refused:
+        if not refused and not _of_mode(entry.mode):
             files[name] = entry
-    yaml = {only: files[only]} if only in files else dict(_yaml(files)) if not only else {}
+            ignored |= {name} if left_out else set()
+    yaml = {only: files[only]} if only in files else dict(_yaml(files, ignored)) if not only else {}
     problems += _both(files)
     problems += _too_much(yaml, largest)
     return ListedTree(yaml, files, tuple(problems))
@@ -100,11 +107,11 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or "/." in name
 
 
-def _yaml(files: Mapping[str, TreeEntry]) -> Iterator[tuple[str, TreeEntry]]:
-    """The YAML files, in order of name; what belongs to a package source is not among them."""
+def _yaml(files: Mapping[str, TreeEntry], ignored: Set[str]) -> Iterator[tuple[str, TreeEntry]]:
+    """The YAML files, in order of name; what belongs to a package source is not among them, nor what is ignored."""
     packages = {name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}")}
     for name in sorted(files):
-        if name.endswith(SUFFIXES) and not any(above in packages for above in _above(name)):
+        if name.endswith(SUFFIXES) and name not in ignored and not any(above in packages for above in _above(name)):
             yield name, files[name]
 
 

@@ -68,6 +68,8 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP
     for warning in warnings_of(tree):
         say(f"warning: {warning}")
     count = len(tree.documents)
+    if tree.passed_over:
+        say(f"{path}: {tree.passed_over} {'document' if tree.passed_over == 1 else 'documents'} of other groups passed over")
     write(f"{path}: {count} {'document is' if count == 1 else 'documents are'} valid")
 
 

@@ -219,8 +219,9 @@ def _looked_at(report: SourceReport) -> str:
     """Return the place of a source, its applied commit, and the time since which it cannot be read."""
     revision = f" at {report.revision[:12]}" if report.revision else ""
     away = f"; it cannot be read {report.away}" if report.away else ""
+    passed_over = f" ({report.passed_over} of other groups passed over)" if report.passed_over else ""
     read = f"{aged(report.synced)} ago" if report.synced else "not yet"
-    return f"{report.name}: {report.location}{revision}, {report.documents} documents, read {read}{away}"
+    return f"{report.name}: {report.location}{revision}, {report.documents} documents{passed_over}, read {read}{away}"
 
 
 def _kept(kept: KeptReport, source: str) -> str:
