@@ -36,6 +36,20 @@ async def test_a_statement_ends_by_its_deadline(world: tuple[Engine, str]) -> No
     assert await engine.apps()
 
 
+async def test_work_of_many_short_statements_ends_by_its_deadline(world: tuple[Engine, str]) -> None:
+    engine, _ = world
+    count = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT max(i) FROM n"
+
+    def work(connection: sa.Connection) -> None:
+        while True:
+            connection.exec_driver_sql(count)
+
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(Invalid, match="takes too long"):
+            await engine._transactions.serve(work, 0.2, write=False)
+    assert await engine.apps()
+
+
 async def test_a_statement_ends_when_its_caller_leaves(world: tuple[Engine, str]) -> None:
     engine, _ = world
     began = asyncio.Event()

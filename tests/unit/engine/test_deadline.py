@@ -99,6 +99,14 @@ def test_the_block_ends_after_a_request_that_is_under_way_and_the_event_loop_wai
     assert connection.asked == 1
 
 
+def test_work_of_many_statements_is_ended_once_it_is_late() -> None:
+    connection, within = Connection(), Deadline(time.monotonic() - 1)
+    with over(within, connection):
+        within.interrupt()
+        until(lambda: connection.asked >= 2)
+    assert connection.invalidated
+
+
 def test_a_connection_that_nobody_left_is_asked_nothing() -> None:
     connection, within = Connection(), deadline()
     with over(within, connection):

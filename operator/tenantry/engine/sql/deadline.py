@@ -18,6 +18,9 @@ AGAIN_S = 0.05
 """The pause between interrupts of a statement after its deadline: between two statements there is nothing to interrupt."""
 _LONGEST_PAUSE_S = 0.5
 """The longest pause between requests to a server to end a statement. It doubles from AGAIN_S on."""
+_LATE_S = 0.5
+"""The time after the deadline from which a server is asked to end work. It ends a single statement in time by itself, but each
+statement has the whole time again."""
 _CANCEL_S = 5.0
 """The time limit of one such request."""
 
@@ -69,10 +72,14 @@ class Deadline:
             connection = self._connection
             if hasattr(connection, "interrupt"):
                 connection.interrupt()
-            elif connection is not None and self.given_up and not self._asking:
-                # The server ends late statements by itself. To ask it takes a connection of its own, so another thread does.
+            elif connection is not None and self._is_over and not self._asking:
+                # To ask a server takes a connection of its own, so another thread does.
                 self._asking = True
                 Thread(target=self._ask, name="cancel", daemon=True).start()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.given_up or time.monotonic() >= self.end + _LATE_S
 
     def _ask(self) -> None:
         """Ask the server to cancel until the block is left: it ignores a request while no statement runs."""
