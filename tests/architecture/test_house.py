@@ -101,6 +101,11 @@ def test_names_are_guessed_in_one_place() -> None:
     assert guessing == {"model/wording.py"}, "use did_you_mean or nearest of model/wording.py"
 
 
+def test_nothing_waits_by_wait_for() -> None:
+    """In Python 3.11 it returns the result, and forgets the cancel, when both come in one step of the loop."""
+    assert {named(one) for one in MODULES if "asyncio.wait_for(" in one.read_text("utf-8")} == set(), "use asyncio.timeout"
+
+
 def test_a_write_is_planned_in_one_place() -> None:
     """Every door of the facade answers `?dryRun=true` and holds `If-Plan` by the same call."""
     asking = {

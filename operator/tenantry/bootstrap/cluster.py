@@ -302,7 +302,8 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         async with metrics_served(cluster.metrics, _numbers(connected, runtime, lease)):
             await host.start()
             with suppress(TimeoutError):  # then each is asked for until they have been listed
-                await asyncio.wait_for(connected.deployer.followed(), ENGINES_LISTED_S)
+                async with asyncio.timeout(ENGINES_LISTED_S):
+                    await connected.deployer.followed()
             await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
     finally:
         await following.stop()

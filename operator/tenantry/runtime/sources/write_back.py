@@ -73,7 +73,8 @@ class Writers(Protocol):
 async def holding(lock: asyncio.Lock | asyncio.Semaphore, within_s: float) -> AsyncIterator[None]:
     """Raises a Transient Halt when others do not let it go in time."""
     try:
-        await asyncio.wait_for(lock.acquire(), within_s)
+        async with asyncio.timeout(within_s):
+            await lock.acquire()
     except TimeoutError:
         raise Halt(Transient("SourceBusy", "the source is still being read or written: try again")) from None
     try:
