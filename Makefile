@@ -20,8 +20,10 @@ PYTEST = $(BIN)/pytest $(if $(REPORT),--report-log=$(REPORT))
 
 # Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
+# Of `make shake`.
+export TIER SEED
 
-.PHONY: help ready up test slow campaigns cluster node processes lint types bench bench-cluster screenshots docs release crds lock newest \
+.PHONY: help ready up test slow campaigns cluster node processes shake lint types bench bench-cluster screenshots docs release crds lock newest \
   image kind-up clean
 
 help: ## List the targets
@@ -80,6 +82,9 @@ processes: $(READY) ## Run the operator and the api on an API server, and kill t
 
 node: $(READY) ## Run image, chart, upgrade and uninstallation on a node of its own
 	$(PYTEST) --timeout 1800 -m node $(TESTS)
+
+shake: $(READY) ## Run a tier in random order on busy cores; TIER=cluster, SEED=1
+	@PYTHONPATH=. $(BIN)/python -m tests.ci.shake
 
 lint: $(READY) types ## Check style, layers and types
 	$(BIN)/ruff check operator tests
