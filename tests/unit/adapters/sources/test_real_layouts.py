@@ -157,6 +157,16 @@ async def test_a_bad_pattern_is_named_and_nothing_is_read(read: Read) -> None:
     assert places(tree) == []
 
 
+async def test_a_bad_pattern_of_a_source_is_named(read: Read, request: pytest.FixtureRequest) -> None:
+    tree = await read({"a.yaml": tenant("a")}, ("ok", "[a"))
+    ours = (
+        ".tenantryignore: spec.ignore[1]: a [ is not closed"
+        if "git" in request.node.name
+        else ".tenantryignore:3: a [ is not closed"
+    )
+    assert (told(tree), places(tree)) == ([ours], [])
+
+
 async def test_a_list_of_objects_is_read_as_its_items(read: Read) -> None:
     one, other = (json.dumps({"apiVersion": API_VERSION, "kind": "Tenant", "metadata": {"name": name}}) for name in "ab")
     tree = await read({"a.yaml": f'{{"apiVersion": "v1", "kind": "List", "items": [{one}]}}', "b.yaml": f"[\n{other}\n]"})

@@ -98,6 +98,10 @@ class SourceFiles:
 
     async def _rules(self, entries: Iterable[TreeEntry]) -> IgnoreRules:
         """Raises BadPatternError, GitFailed."""
+        try:
+            IgnoreRules(self._choice.ignore)
+        except BadPatternError as error:
+            raise BadPatternError(0, f"spec.ignore[{error.line - 1}]: {error}") from None
         file = next((each for each in entries if each.path == IGNORE_FILE.encode() and each.mode.startswith("100")), None)
         if file is None:
             return IgnoreRules(self._choice.ignore)
