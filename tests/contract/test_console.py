@@ -33,7 +33,7 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
-    Outdated,
+    Overtaken,
     Problem,
     Stalled,
     Transient,
@@ -129,7 +129,7 @@ async def test_a_declaration_of_an_earlier_version_is_refused(console: Console) 
     ref = (await console.apply(tenant("acme"))).ref
     read = await console.get(ref)
     await console.apply({**read, "spec": {**read["spec"], "displayName": "Acme Ltd"}})
-    with pytest.raises(Outdated, match=f"has changed since version {read['metadata']['resourceVersion']}, last for admin"):
+    with pytest.raises(Overtaken, match=f"has changed since version {read['metadata']['resourceVersion']}, last for admin"):
         await console.apply(read)
     assert (await console.get(ref))["spec"]["displayName"] == "Acme Ltd"
     await console.apply(tenant("acme"))
@@ -148,7 +148,7 @@ async def test_a_declaration_of_a_deleted_object_is_refused_for_its_namesake(con
     ref = (await console.apply(tenant("acme"))).ref
     read = await console.get(ref)
     other = {**read, "metadata": {**read["metadata"], "uid": "another"}}
-    with pytest.raises(Outdated, match="is a declaration of another, which was deleted"):
+    with pytest.raises(Overtaken, match="is a declaration of another, which was deleted"):
         await console.apply(other)
 
 
@@ -380,7 +380,7 @@ async def test_the_control_socket_is_its_owners_alone_and_replaces_a_dead_one(lo
         NotFound("no"),
         AlreadyExists("no"),
         Conflict("no"),
-        Outdated("no"),
+        Overtaken("no"),
         Unauthorized("no"),
         Forbidden("no"),
         Expired("no"),

@@ -94,10 +94,6 @@ class Conflict(Halt):
         super().__init__(Transient("Conflict", message))
 
 
-class Outdated(Conflict):
-    """A declaration was made for an earlier version of the object, or for another incarnation. It does not help to try again."""
-
-
 @dataclass(frozen=True)
 class Problem:
     """One reason why an input is refused. `field` is a path such as `spec.slug`; `""` for the whole.

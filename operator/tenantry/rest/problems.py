@@ -22,7 +22,6 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
-    Outdated,
     Overtaken,
     Problem,
     Stalled,
@@ -64,7 +63,7 @@ def status_of(halt: Halt, conditional: bool) -> int:
             return _QUOTA_STATUS[halt.quota]
         case Invalid() | AlreadyExists():
             return 400
-        case Overtaken() | Outdated():
+        case Overtaken():
             return 409
         case Conflict():
             return 412 if conditional else UNAVAILABLE

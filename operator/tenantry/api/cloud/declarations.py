@@ -184,7 +184,7 @@ async def _put_when_settled(writes: WriteContext, principal: SignedInUser, docum
 
 
 async def _put(store: Store, writes: WriteContext, principal: SignedInUser, document: Document) -> str:
-    """Create the object, or bring it to its declaration. Return the outcome. Raises Outdated, Invalid, and as the store."""
+    """Create the object, or bring it to its declaration. Return the outcome. Raises Overtaken, Invalid, and as the store."""
     marks, metadata = signature(principal.caller), document["metadata"]
     ref = Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
     for _ in range(ATTEMPTS):

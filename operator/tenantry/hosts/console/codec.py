@@ -23,7 +23,7 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
-    Outdated,
+    Overtaken,
     Problem,
     Stalled,
     Transient,
@@ -39,7 +39,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     name: method for name, method in vars(Console).items() if iscoroutinefunction(method) and name != UPLOAD
 }
 _NAMED: dict[str, type[Halt]] = {
-    each.__name__: each for each in (NotFound, AlreadyExists, Conflict, Outdated, Unauthorized, Forbidden, Expired)
+    each.__name__: each for each in (NotFound, AlreadyExists, Conflict, Overtaken, Unauthorized, Forbidden, Expired)
 }
 _VERDICTS: dict[str, type[Stalled] | type[Waiting] | type[Transient]] = {
     each.__name__: each for each in (Stalled, Waiting, Transient)

@@ -24,7 +24,7 @@ from tenantry.model.resource import (
     held_of,
     ref_of,
 )
-from tenantry.model.verdicts import Conflict, Forbidden, NotFound, Outdated
+from tenantry.model.verdicts import Conflict, Forbidden, NotFound
 from tenantry.ports import Event, Feed, OperationLogs, Packages, Store
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.runtime.planning.planned import Planned
@@ -234,8 +234,6 @@ async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:
     for _ in range(ATTEMPTS - 1):
         try:
             return await attempt()
-        except Outdated:
-            raise
         except Conflict:
             continue
     return await attempt()

@@ -8,7 +8,7 @@ from typing import Any
 from tenantry.kinds.registry import KINDS
 from tenantry.model.declared import kept, marks_of, merged, metadata_mark, with_id_of
 from tenantry.model.resource import FILLED_IN, FINALIZER, REQUESTED_BY, Document, ref_of
-from tenantry.model.verdicts import Outdated
+from tenantry.model.verdicts import Overtaken
 
 _GIVEN = ("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "finalizers", "managedFields")
 
@@ -24,21 +24,21 @@ def born(document: Document, marks: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_current(document: Document, current: Document) -> None:
-    """Raise Outdated if the document names another uid, or a version since which the declaration has changed.
+    """Raise Overtaken if the document names another uid, or a version since which the declaration has changed.
 
     A version without a generation counts as it is. With one, changes of the status since then are no reason.
     """
     given, held, ref = document["metadata"], current["metadata"], ref_of(current)
     if given.get("uid") not in (None, held["uid"]):
         told = f"{ref} has the uid {held['uid']}, and this is a declaration of {given['uid']}, which was deleted"
-        raise Outdated(f"{told}. To change the new object, leave metadata.uid and metadata.resourceVersion out")
+        raise Overtaken(f"{told}. To change the new object, leave metadata.uid and metadata.resourceVersion out")
     version = given.get("resourceVersion")
     if version in (None, held["resourceVersion"]) or given.get("generation") == held["generation"]:
         return
     by = (held.get("annotations") or {}).get(REQUESTED_BY)
     changed = f"{ref} has changed since version {version}" + (f", last for {by}" if by else "")
     told = f"{changed}: it has version {held['resourceVersion']}"
-    raise Outdated(f"{told}. Read it again and repeat your change, or leave metadata.resourceVersion out to write over it")
+    raise Overtaken(f"{told}. Read it again and repeat your change, or leave metadata.resourceVersion out to write over it")
 
 
 def over(document: Document, current: Document, marks: Mapping[str, str]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ async def _found(console: Console, object_: str, namespace: str, name: str) -> D
 async def _written(console: Console, read: Document, changed: Document) -> Applied:
     """Apply the edited object. Labels and annotations that were taken out go, whoever added them.
 
-    Raises Outdated if the declaration has changed since it was read.
+    Raises Overtaken if the declaration has changed since it was read.
     """
     from tenantry.model.declared import PARTS
     from tenantry.model.resource import ref_of
