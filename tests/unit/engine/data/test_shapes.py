@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from tenantry.engine.data.exposure import Exposed
 from tenantry.engine.data.query import parse_query
 from tenantry.engine.data.reading import counting, reader
+from tenantry.engine.data.reading.pages import _moment
 from tenantry.engine.data.reading.reader import Reader
 from tenantry.engine.data.writing.given import in_array
 from tenantry.engine.sql.spelled import KEPT, MOST_VALUES, Statements, spell
@@ -148,4 +149,17 @@ def test_times_are_compared_by_their_texts_on_sqlite(tmp_path: Path, value: str)
         other = moment + timedelta(days=1)
         wanted = {text for text in MOMENTS if datetime.fromisoformat(text) == moment}
         assert found(f"in.({value},{other.isoformat()}Z,{value})") == wanted
+    things.database.close()
+
+
+def test_a_time_that_a_check_kept_in_the_older_form_is_shown(tmp_path: Path) -> None:
+    things = Things(tmp_path)
+    with things.rows() as rows:
+        rows.insert([{"a": 1, "b": "b"}], in_array)
+        connection = rows.reader._connection
+        assert isinstance(connection, sa.Connection)
+        connection.execute(sa.text(f"UPDATE {THINGS.table.name} SET moment = '2026-01-31 12:00:00'"))
+        page = rows.reader.page(parse_query(THINGS, []))
+        written = connection.execute(sa.select(_moment(sa.type_coerce(THINGS.table.c.moment, sa.Text)))).scalar()
+    assert orjson.loads(page.body)[0]["moment"] == written == "2026-01-31T12:00:00Z"
     things.database.close()

@@ -76,10 +76,10 @@ def _written(column: Column, value: sa.ColumnElement[Any]) -> sa.ColumnElement[A
 
 
 def _moment(text: sa.ColumnElement[str]) -> sa.ColumnElement[Any]:
-    """`2026-02-03 04:05:06.123456`, of which zeros are not shown."""
+    """`2026-02-03 04:05:06.123456`, of which zeros are not shown; a CHECK may have kept a row's older form, without them."""
     day, time, fraction = sa.func.substr(text, 1, 10), sa.func.substr(text, 12, 8), sa.func.substr(text, 20)
     shown = day.concat("T").concat(time).concat(sa.case((fraction == ".000000", ""), else_=fraction)).concat("Z")
-    return _if_long(text, {26: shown})
+    return _if_long(text, {19: shown, 26: shown})
 
 
 def _uuid(text: sa.ColumnElement[str]) -> sa.ColumnElement[Any]:
