@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tenantry.adapters.blobs import FolderBlobs
-from tenantry.adapters.sources.git.source import GitSource
+from tenantry.adapters.sources.git.source import GitSettings, GitSource
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.kinds.admission import Admission
@@ -35,10 +35,12 @@ MEMORY_KIB = 500 * 1024
 
 
 class Hostile(NamedTuple):
-    """The content of a push, and the start of its first problem. make: returns the tree's id."""
+    """The content of a push, and the start of its first problem. make: returns the tree's id. strict: only a strict source
+    refuses it."""
 
     make: Callable[[Remote], str]
     told: str
+    strict: bool = False
 
 
 def peak_kib() -> int:
@@ -245,7 +247,7 @@ IN_YAML = {
     "a List of lists": Hostile(yaml("kind: List\nitems: [[1], 2]\n"), "z.yaml:2: must be a mapping"),
     "a List within a List": Hostile(yaml("kind: List\nitems: [{kind: List, items: []}]\n"), "z.yaml:2: "),
     "an unknown kind": Hostile(yaml(f"{API}kind: Role\nmetadata: {{name: x}}\n"), "z.yaml:2: kind: "),
-    "a kind of Kubernetes": Hostile(yaml("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"), "z.yaml:"),
+    "a kind of Kubernetes": Hostile(yaml("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"), "z.yaml:", strict=True),
     "an unknown field": Hostile(yaml(f"{API}kind: Tenant\nmetadata: {{name: x}}\nspec: {{slgu: y}}\n"), "z.yaml:4: spec.slgu: "),
     "a name with a path in it": Hostile(yaml(NEW.replace("{name: new}", "{name: ../../x}")), "z.yaml:3: metadata.name: "),
     "a name of 10,000 characters": Hostile(yaml(NEW.replace("name: new", f"name: {'x' * 10_000}")), "z.yaml:3: metadata.name: "),
@@ -277,10 +279,11 @@ HOSTILE = {**IN_TREE, **IN_YAML, **IN_PACKAGES}
 
 @dataclass
 class World:
-    """A source that follows a repository through all that is hostile. good: the commit before."""
+    """Sources that follow a repository through all that is hostile. good: the commit before."""
 
     remote: Remote
     source: GitSource
+    strict: GitSource
     folder: Path
     good: str
 
@@ -293,9 +296,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     blobs = FolderBlobs(folder / "blobs", inspect)
     packages = PackageFiles(blobs, build, blobs.incoming)
     url = parse_git_url(remote.url())
-    source = GitSource(url, folder / "cache", admit, packages, lambda: datetime.now(UTC))
-    asyncio.run(source.read())
-    return World(remote, source, folder, good)
+    source, strict = (
+        GitSource(url, folder / "cache" / name, admit, packages, lambda: datetime.now(UTC), GitSettings(strict=name == "strict"))
+        for name in ("source", "strict")
+    )
+    for each in (source, strict):
+        asyncio.run(each.read())
+    return World(remote, source, strict, folder, good)
 
 
 def admit(document: Document) -> Document:
@@ -320,7 +327,7 @@ def test_the_table_holds_at_least_80_rows() -> None:
 async def test_a_push_of_what_is_hostile_is_refused_with_its_file(world: World, hostile: Hostile) -> None:
     world.remote.commit_tree(hostile.make(world.remote), parent=world.good)
     before, peak = time.monotonic(), peak_kib()
-    tree = await world.source.read()
+    tree = await (world.strict if hostile.strict else world.source).read()
     assert time.monotonic() - before < PATIENCE_S
     assert peak_kib() - peak < MEMORY_KIB
     assert [(each.ref.name, str(each.place)) for each in tree.documents] == [("acme", "m.yaml:1")]

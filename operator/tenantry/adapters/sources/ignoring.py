@@ -56,9 +56,6 @@ class IgnoreRules:
         self._folder = lru_cache(maxsize=4096)(self._leaves_out_folder)
         self._steps = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
-
     def leaves_out(self, path: str, folder: bool = False) -> bool:
         """Return True if a file, or a folder, is left out. path: relative to the root of the source, with `/`."""
         if not self._patterns:
@@ -84,11 +81,11 @@ class IgnoreRules:
         part = step = behind = resumed = 0
         while part < len(parts):
             self._count()
-            wanted = steps[step] if step < len(steps) else _ANY
-            if step < len(steps) and wanted is _ANY:
+            more = step < len(steps)
+            if more and steps[step] is _ANY:
                 step += 1
                 behind, resumed = step, part
-            elif wanted is not _ANY and accepts(wanted, parts[part]):
+            elif more and accepts(steps[step], parts[part]):
                 part, step = part + 1, step + 1
             elif behind:
                 resumed += 1
@@ -103,10 +100,15 @@ class IgnoreRules:
             raise BadPatternError(0, "the patterns take too long for so many files")
 
 
+def check_size(size: int) -> None:
+    """Raises BadPatternError for an ignore file of more bytes than are read."""
+    if size > LARGEST_IGNORE_FILE:
+        raise BadPatternError(0, f"is larger than {LARGEST_IGNORE_FILE // 1024} KiB")
+
+
 def patterns_of(data: bytes) -> list[str]:
     """Return the lines of an ignore file. Raises BadPatternError."""
-    if len(data) > LARGEST_IGNORE_FILE:
-        raise BadPatternError(0, f"is larger than {LARGEST_IGNORE_FILE // 1024} KiB")
+    check_size(len(data))
     try:
         return data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:

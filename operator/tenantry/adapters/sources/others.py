@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tenantry.kinds.registry import DECLARED
@@ -10,6 +11,8 @@ from tenantry.model.wording import nearest
 
 _CORE = "v1"
 """The API version of Kubernetes itself, of which a source declares Namespaces and Secrets."""
+_VERSION = re.compile(r"([a-z0-9.-]+)/v[0-9][a-z0-9]*")
+"""A version of an API group. What is none, such as an encrypted one, is nobody's object and stays a problem."""
 _KUSTOMIZE = "kustomize.config.k8s.io"
 _WAYS_OUT = "build it in CI and declare the result, or leave the file out with a line in .tenantryignore or in spec.ignore"
 
@@ -19,12 +22,12 @@ def is_of_others(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     version, kind = value.get("apiVersion"), value.get("kind")
-    if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
+    if not isinstance(version, str) or not isinstance(kind, str) or not kind:
         return False
-    group, slash, _ = version.rpartition("/")
-    if not slash:
-        return version == _CORE and kind not in (*DECLARED, "Secret")
-    return group != GROUP and not nearest(group, (GROUP,))
+    if version == _CORE:
+        return kind not in DECLARED
+    found = _VERSION.fullmatch(version)
+    return found is not None and found[1] != GROUP and not nearest(found[1], (GROUP,))
 
 
 def unbuilt(file: str, value: Any) -> str:

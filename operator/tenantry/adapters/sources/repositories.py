@@ -163,9 +163,15 @@ class SourceRepositories:
         # The platform's keys open nothing for a tenant: it may have copied what they seal from elsewhere.
         sops = Sops() if order.tenant else self.settings.sops
         settings = GitSettings(
-            order.interval_s, limits, sops=sops, applied=AppliedCommitInMemory(order.settled), enter=entry.enter, means=MEANS
+            interval_s=order.interval_s,
+            limits=limits,
+            sops=sops,
+            applied=AppliedCommitInMemory(order.settled),
+            enter=entry.enter,
+            means=MEANS,
+            ignore=order.ignore,
+            strict=order.strict,
         )
-        settings = replace(settings, ignore=order.ignore, strict=order.strict)
         if not order.access.signers:
             return settings
         signers = self._own(order.uid) / "signers"

@@ -37,8 +37,7 @@ def spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str,
     Raises NotSpliceable, yaml.YAMLError.
     """
     root = yaml.compose(body, Loader=yaml.CSafeLoader)
-    items = root if isinstance(root, yaml.SequenceNode) else _child(root, "items") if item >= 0 else root
-    holder = _child(items, item) if item >= 0 else root
+    holder = _child(_items(root), item) if item >= 0 else root
     splices = sorted(_Editor(body, plain).mapping(_child(holder, "spec"), before, after))
     for number, splice in enumerate(splices[1:]):
         if splice.start < splices[number].end:
@@ -46,6 +45,11 @@ def spliced(body: str, item: int, before: Mapping[str, Any], after: Mapping[str,
     for splice in reversed(splices):
         body = body[: splice.start] + splice.text + body[splice.end :]
     return body
+
+
+def _items(root: Any) -> Any:
+    """The objects of a `List` or of an array."""
+    return root if isinstance(root, yaml.SequenceNode) else _child(root, "items")
 
 
 def _child(node: Any, step: str | int) -> Any:

@@ -142,8 +142,9 @@ async def test_what_stands_beside_a_chart_is_read(read: Read) -> None:
         ("apiVersion: tenantri.dev/v1alpha1\nkind: Tenant\nmetadata: {name: a}\n", "not of 'tenantri.dev/v1alpha1'"),
         ("apiVersion: v1\nkind: Tenant\nmetadata: {name: a}\n", "not of 'v1'"),
         (VALUES, "Required value"),
+        ("apiVersion: a/b/v1\nkind: Tenant\nmetadata: {name: a}\n", "not of 'a/b/v1'"),
     ],
-    ids=["an unknown kind of ours", "an unknown version", "a misspelt group", "no group", "no object"],
+    ids=["an unknown kind of ours", "an unknown version", "a misspelt group", "no group", "no object", "no version"],
 )
 async def test_what_may_have_been_meant_for_us_stays_a_problem(read: Read, document: str, told_of: str) -> None:
     tree = await read({"a.yaml": document})

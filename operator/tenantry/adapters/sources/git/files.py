@@ -13,7 +13,7 @@ from tenantry.adapters.sources.git.packages import GitPackages
 from tenantry.adapters.sources.git.repository import Repository, TreeEntry
 from tenantry.adapters.sources.git.state import Root
 from tenantry.adapters.sources.git.tree import ListedTree, listed
-from tenantry.adapters.sources.ignoring import IGNORE_FILE, LARGEST_IGNORE_FILE, BadPatternError, IgnoreRules, patterns_of
+from tenantry.adapters.sources.ignoring import IGNORE_FILE, BadPatternError, IgnoreRules, check_size, patterns_of
 from tenantry.adapters.sources.read import Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
@@ -98,17 +98,18 @@ class SourceFiles:
 
     async def _rules(self, entries: Iterable[TreeEntry]) -> IgnoreRules:
         """Raises BadPatternError, GitFailed."""
-        try:
-            IgnoreRules(self._choice.ignore)
-        except BadPatternError as error:
-            raise BadPatternError(0, f"spec.ignore[{error.line - 1}]: {error}") from None
+        lines: list[str] = []
         file = next((each for each in entries if each.path == IGNORE_FILE.encode() and each.mode.startswith("100")), None)
-        if file is None:
-            return IgnoreRules(self._choice.ignore)
-        if file.size > LARGEST_IGNORE_FILE:
-            raise BadPatternError(0, f"is larger than {LARGEST_IGNORE_FILE // 1024} KiB")
-        blobs = await self._repository.blobs({file.oid: file.size})
-        return IgnoreRules([*patterns_of(blobs[file.oid]), *self._choice.ignore])
+        if file is not None:
+            check_size(file.size)
+            blobs = await self._repository.blobs({file.oid: file.size})
+            lines = patterns_of(blobs[file.oid])
+        try:
+            return IgnoreRules([*lines, *self._choice.ignore])
+        except BadPatternError as error:
+            if error.line <= len(lines):
+                raise
+            raise BadPatternError(0, f"spec.ignore[{error.line - len(lines) - 1}]: {error}") from None
 
     async def _read_files(self, root: Root, found: ListedTree) -> None:
         """Reads the files that are new or changed, and forgets those that are gone."""

@@ -39,7 +39,7 @@ def listed(
 
     only: the one YAML file to read; largest: bytes that all of them may hold. Raises BadPatternError.
     """
-    rules = rules or IgnoreRules()
+    leaves_out = rules.leaves_out if rules is not None else lambda name: False
     files: dict[str, TreeEntry] = {}
     ignored: set[str] = set()
     problems: list[SourceProblem] = []
@@ -48,13 +48,16 @@ def listed(
         refused = _refused(name, entry.path) or ("appears twice" if name in files else "")
         if not refused and _is_hidden(name):
             continue
-        left_out = not refused and rules.leaves_out(name)
-        refused = refused or ("" if left_out else _of_mode(entry.mode))
+        left_out, unfit = not refused and leaves_out(name), _of_mode(entry.mode)
+        if left_out and unfit:
+            continue
+        refused = refused or unfit
         if refused and len(problems) < MOST_PROBLEMS:
             problems.append(whole(_shown(name), refused))
-        if not refused and not _of_mode(entry.mode):
+        if not refused:
             files[name] = entry
-            ignored |= {name} if left_out else set()
+        if left_out:
+            ignored.add(name)
     yaml = {only: files[only]} if only in files else dict(_yaml(files, ignored)) if not only else {}
     problems += _both(files)
     problems += _too_much(yaml, largest)
