@@ -1,4 +1,4 @@
-"""What an object remembers of its declaration.
+"""Marks by which an object keeps track of its declaration.
 
 The first part is about fields of a spec that the platform fills in where a declaration leaves them out. The second part is about
 the labels and annotations that a declaration gave: they go when they leave it, and those that others added stay. Server-side
@@ -94,9 +94,14 @@ def is_for_people(name: str) -> bool:
     return name in PEOPLE_WRITE or not (name.startswith(f"{GROUP}/") or "kubectl.kubernetes.io/" in name)
 
 
+def for_people(metadata: Metadata, part: str) -> dict[str, str]:
+    """Return those of an object's labels or annotations, as `part` says, that are for people."""
+    return {name: value for name, value in (metadata.get(part) or {}).items() if is_for_people(name)}
+
+
 def metadata_mark(declared: Metadata) -> dict[str, str]:
     """Return the annotation that names what the metadata of a declaration gives, `{}` if it gives nothing."""
-    names = {part: sorted(filter(is_for_people, declared.get(part) or ())) for part in PARTS}
+    names = {part: sorted(for_people(declared, part)) for part in PARTS}
     given = {part: each for part, each in names.items() if each}
     return {DECLARED_METADATA: json.dumps(given, separators=(",", ":"))} if given else {}
 

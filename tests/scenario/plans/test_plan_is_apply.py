@@ -12,7 +12,7 @@ import pytest
 
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.operation.spec import Operation
-from tenantry.model.declared import PARTS, is_for_people
+from tenantry.model.declared import PARTS, for_people
 from tenantry.model.resource import SOURCE, Document, Ref
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.planning import planner
@@ -48,14 +48,10 @@ async def planned(platform: Platform, folder: Path) -> tuple[Planned, Cache]:
 def declared(documents: Mapping[Ref, Document]) -> dict[Ref, Any]:
     """The declared content of the source's objects that are not being deleted."""
     return {
-        ref: (document.get("spec"), document.get("data"), *(for_people(document, part) for part in PARTS))
+        ref: (document.get("spec"), document.get("data"), *(for_people(document["metadata"], part) for part in PARTS))
         for ref, document in documents.items()
         if document["metadata"].get("labels", {}).get(SOURCE) and not document["metadata"].get("deletionTimestamp")
     }
-
-
-def for_people(document: Document, part: str) -> dict[str, str]:
-    return {name: value for name, value in document["metadata"].get(part, {}).items() if is_for_people(name)}
 
 
 def signs(before: Mapping[Ref, Document], after: Mapping[Ref, Document]) -> dict[Ref, str]:

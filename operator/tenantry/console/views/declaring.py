@@ -9,7 +9,7 @@ import yaml
 
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
-from tenantry.model.declared import PARTS, is_for_people
+from tenantry.model.declared import PARTS, for_people
 from tenantry.model.resource import API_VERSION, Document, Ref
 from tenantry.runtime.cache import Cache
 
@@ -19,7 +19,7 @@ def declaration_text(document: Document, changes: Mapping[str, Any] | None = Non
     given = document["metadata"]
     metadata = {key: given[key] for key in ("name", "namespace") if given.get(key)}
     for part in PARTS:
-        kept = {name: value for name, value in (given.get(part) or {}).items() if is_for_people(name)}
+        kept = for_people(given, part)
         metadata |= {part: kept} if kept else {}
     spec = {**document.get("spec", {}), **(changes or {})}
     shown = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata, "spec": spec}

@@ -6,15 +6,18 @@ twice, and a row was not found by its own key. `unify` brings such a database to
 
 from __future__ import annotations
 
-import logging
 import re
 import sqlite3
 
 import sqlalchemy as sa
+import structlog
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from tenantry.engine.database import sqlite_driver
 from tenantry.engine.inventory import is_of_an_app
 from tenantry.engine.migration.functions import NOW_ON_SQLITE
+
+_quoted = SQLiteDialect().identifier_preparer.quote_identifier
 
 UNIFIED = 1
 """The `user_version` of a database that has times of one form only."""
@@ -23,7 +26,7 @@ _SHORT = 19
 _TRIES = 100
 _QUOTED_OR_OLD_DEFAULT = re.compile(r"""('[^']*'|"[^"]*")|DEFAULT CURRENT_TIMESTAMP\b""")
 
-logger = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 def note_new(connection: sa.Connection) -> None:
@@ -63,8 +66,8 @@ def _lengthen(driver: sqlite3.Connection, table: str, column: str) -> None:
         (left,) = driver.execute(f"SELECT count(*) FROM {_quoted(table)} WHERE {where}").fetchone()  # noqa: S608 - quoted
         if not left:
             return
-    logger.warning(
-        "%d times of column %s of table %s keep their old form, because a constraint refuses the new one", left, column, table
+    _log.warning(
+        "these times keep their old form, because a constraint refuses the new one", table=table, column=column, times=left
     )
 
 
@@ -79,7 +82,3 @@ def _replace_defaults(driver: sqlite3.Connection, tables: list[str]) -> None:
             driver.execute("UPDATE sqlite_master SET sql = ? WHERE type = 'table' AND name = ?", (new, table))
     driver.execute(f"PRAGMA schema_version = {version + 1}")
     driver.execute("PRAGMA writable_schema = OFF")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -71,16 +71,16 @@ def _add_table(metadata: sa.MetaData, app: str, table: Table) -> None:
         sa.Index(_named("ix", name, *index.columns), *(made.c[column] for column in index.columns))
 
 
-def _named(*parts: str, told: str = "") -> str:
-    """Return a name of at most 63 bytes that no other parts have: column `a_b` is not columns `a` and `b`. `told`: only in
+def _named(*parts: str, extra: str = "") -> str:
+    """Return a name of at most 63 bytes that no other parts have: column `a_b` is not columns `a` and `b`. `extra`: only in
     the digest."""
-    digest = hashlib.blake2s("\0".join((*parts, told)).encode(), digest_size=4).hexdigest()
+    digest = hashlib.blake2s("\0".join((*parts, extra)).encode(), digest_size=4).hexdigest()
     return f"{'_'.join(parts)[:54]}_{digest}"
 
 
 def _check(check: Check, table: str) -> sa.CheckConstraint:
     # As it stands: text() would take `:name` for a parameter.
-    return sa.CheckConstraint(sa.literal_column(check.expression), name=_named("ck", table, check.name, told=check.expression))
+    return sa.CheckConstraint(sa.literal_column(check.expression), name=_named("ck", table, check.name, extra=check.expression))
 
 
 def _column(column: Column, table: Table) -> sa.Column[Any]:

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from tenantry.model.changes import Change
-from tenantry.model.declared import PARTS, is_for_people
-from tenantry.model.resource import Document, Ref, source_of
+from tenantry.model.declared import PARTS, for_people
+from tenantry.model.resource import Ref, source_of
 from tenantry.model.verdicts import Gone, Ready, Verdict, Waiting
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
@@ -139,11 +139,10 @@ def _edit_of(change: Seen) -> Edited | None:
     parts = ("spec", "data")
     fields = tuple(each for part in parts for each in differing(before.get(part, {}), after.get(part, {}), part, secret))
     for part in PARTS:
-        fields = (*fields, *differing(_shown(before, part), _shown(after, part), f"metadata.{part}", secret))
+        fields = (
+            *fields,
+            *differing(for_people(before["metadata"], part), for_people(after["metadata"], part), f"metadata.{part}", secret),
+        )
     if source_of(before) and not source_of(after):  # it stays, and is nobody's
         fields = (*fields, *differing(source_of(before), None, "source", secret=False))
     return Edited("~", change.ref, fields) if fields else None
-
-
-def _shown(document: Document, part: str) -> dict[str, str]:
-    return {name: value for name, value in (document["metadata"].get(part) or {}).items() if is_for_people(name)}
