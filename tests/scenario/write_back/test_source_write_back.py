@@ -64,7 +64,7 @@ async def test_a_new_object_is_refused_where_its_file_would_not_be_read_or_would
     before = at.remote.commit(taken)
     platform = Ref("Source", SYSTEM, "platform")
     for path, wrong in (
-        ("crm/{name}.yaml", "p/crm/qa.yaml: belongs to a package, and declares nothing"),
+        ("crm/{name}.yaml", "p/crm/qa.yaml: is left out or belongs to a package, and declares nothing"),
         ("{namespace}/{kind}-x.yaml", "p/tenant-acme/environment-x.yaml: differs from"),
         ("Folder.yaml", "Folder.yaml is a folder"),
     ):
