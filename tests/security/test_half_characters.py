@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs, which are no characters: a body or an address that holds one is refused or read, never a 5xx."""
+"""Halves of surrogate pairs, which are no characters, and NUL: a body or an address with one is refused or read, never a 5xx."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = ["server"]
 ADDRESS = "%ED%A0%80"
 """Half of a pair in UTF-8, as an address spells it."""
 BYTES = b"\xed\xa0\x80"
+NUL = (b'{"name": "a\\u0000b"}', b'{"a\\u0000b": 1}')
 JSON = (b'{"name": "\\ud800"}', b'{"\\udfff": 1}', b'{"name": "' + BYTES + b'"}', b'[{"name": "a\\ud800b"}]')
 MULTIPART = b'--B\r\nContent-Disposition: form-data; name="file"; filename="' + BYTES + b'"\r\n\r\n' + BYTES + b"\r\n--B--\r\n"
 FORM = "application/x-www-form-urlencoded"
@@ -40,7 +41,7 @@ def requests_of(endpoint: Endpoint, ids: dict[str, str]) -> list[Sent]:
     found = [Sent(endpoint.method, re.sub(r"\{\w+[^}]*\}$", ADDRESS, endpoint.path).format_map(_Ids(ids)))]
     found += [Sent(endpoint.method, f"{whole}?{name.rstrip('!')}={ADDRESS}") for name in sorted(endpoint.takes)]
     if endpoint.method in ("POST", "PUT", "PATCH"):
-        found += [Sent(endpoint.method, whole, body, "application/json") for body in JSON]
+        found += [Sent(endpoint.method, whole, body, "application/json") for body in (*JSON, *NUL)]
         found.append(Sent(endpoint.method, whole, f"username={ADDRESS}&password={ADDRESS}&name={ADDRESS}".encode(), FORM))
         found.append(Sent(endpoint.method, whole, MULTIPART, "multipart/form-data; boundary=B"))
     return found

@@ -34,6 +34,7 @@ _APP_NAME_PATTERN = worded(
     LABEL_PATTERN.removesuffix("$") + r"\.[a-z]([a-z0-9-]*[a-z0-9])?$",
     "must be the environment's name, a '.', and the app's id, such as production.music-store",
 )
+_WITHOUT_NUL = worded(r"^[^\x00]*$", "must not hold a NUL character")
 _KEPT = (
     "description", "type", "format", "enum", "default", "pattern", "minLength", "maxLength",
     "minimum", "maximum", "minItems", "maxItems", "minProperties", "maxProperties", "nullable",
@@ -95,6 +96,8 @@ def object_schema(kind: Kind) -> Schema:
     fields = kind.model_fields
     spec, status = _model(fields["spec"].annotation), _without_defaults(_model(fields["status"].annotation))
     status["properties"]["conditions"].update(_CONDITIONS)
+    if kind.KIND in registry.DECLARED:
+        _refuse_nul(spec)
     if fields["spec"].is_required():
         required = ["spec"]
     else:
@@ -149,6 +152,15 @@ def _name(kind: Kind) -> Schema:
     if kind is App:
         return {"type": "string", "maxLength": LONGEST_APP_NAME, "pattern": _APP_NAME_PATTERN}
     return {"type": "string", "maxLength": LONGEST_NAME, "pattern": LABEL_PATTERN}
+
+
+def _refuse_nul(schema: Schema) -> None:
+    """Give every free text a pattern: PostgreSQL, C programs and terminals do not take a NUL."""
+    if schema.get("type") == "string" and not {"pattern", "enum", "format"} & schema.keys():
+        schema["pattern"] = _WITHOUT_NUL
+    for part in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(part, dict):
+            _refuse_nul(part)
 
 
 def _object_rules(kind: Kind) -> Schema:

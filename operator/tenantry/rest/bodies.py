@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, TypeVar, cast
@@ -119,6 +119,8 @@ def parse_json(raw: bytes, model: type[M]) -> M:
     value = load_json(raw)
     if not isinstance(value, dict):
         raise invalid("body", "must be a JSON object")
+    if b"\\u0000" in raw and (field := next(_with_nul(value), "")):
+        raise invalid(field, "must not hold a NUL character")
     try:
         body = model.model_validate(value)
     except ValidationError as error:
@@ -130,6 +132,18 @@ def parse_json(raw: bytes, model: type[M]) -> M:
         hint = "".join(f"; {name} is not a known field" for name in value if nearest(name, known) not in ("", name))
         raise invalid("body", f"must carry at least one of {', '.join(known)}{hint}")
     return body
+
+
+def _with_nul(value: Any, field: str = "") -> Iterator[str]:
+    """Yield the fields whose name or text holds a NUL: PostgreSQL, C programs and terminals do not take one."""
+    if isinstance(value, str) and "\0" in value:
+        yield field
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        path = f"{field}.{name}" if field else str(name)
+        if "\0" in str(name):
+            yield field or "body"
+        yield from _with_nul(part, path)
 
 
 def _misspelt(location: tuple[str | int, ...], value: Any, model: type[Body]) -> str:

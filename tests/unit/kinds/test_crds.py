@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
 from tenantry.kinds import crds
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
+from tenantry.kinds.registry import DECLARED
 
 EVERY_KIND = pytest.mark.parametrize("kind", crds.KINDS, ids=lambda kind: kind.KIND)
 ALLOWED = {
@@ -27,6 +29,8 @@ def _schemas(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, M
         yield from _schemas(each, f"{path}.{name}")
     if "items" in schema:
         yield from _schemas(schema["items"], f"{path}[]")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _schemas(schema["additionalProperties"], f"{path}{{}}")
 
 
 def _version(kind: crds.Kind) -> dict[str, Any]:
@@ -50,6 +54,18 @@ def test_every_declared_string_and_list_is_bounded(kind: crds.Kind) -> None:
             assert "maxItems" in schema, f"{path}: give it max_length=..."
         if schema["type"] == "integer":
             assert "maximum" in schema, f"{path}: give it an upper bound (le=...)"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in crds.KINDS if kind.KIND in DECLARED], ids=lambda kind: kind.KIND)
+def test_no_declared_text_takes_a_nul(kind: crds.Kind) -> None:
+    taken = [
+        path
+        for path, schema in _schemas(crds.object_schema(kind)["properties"]["spec"], "spec")
+        if schema["type"] == "string" and "format" not in schema
+        for text in ("\0", "a\0b", "ab\0")
+        if jsonschema_rs.is_valid({**schema, "minLength": 0}, text)
+    ]
+    assert taken == []
 
 
 @EVERY_KIND
