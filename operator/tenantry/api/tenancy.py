@@ -12,10 +12,19 @@ from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.model.verdicts import NotFound
 from tenantry.rest.bodies import invalid
 
+NOTHING = Scope("")
+"""The scope of a list in which no object is: objects of these kinds have a namespace."""
 
-def environments(principal: SignedInUser) -> Scope:
-    """The environments that a caller may see."""
-    return Scope() if principal.superuser else Scope(principal.namespace)
+
+def environments(context: FacadeContext, principal: SignedInUser, tenant_id: str = "") -> Scope:
+    """The environments that a caller may see. tenant_id: only those of this tenant; an unknown or foreign one has none."""
+    if not principal.superuser:
+        return Scope(principal.namespace) if tenant_id in ("", principal.tenant_id) else NOTHING
+    if not tenant_id:
+        return Scope()
+    row = context.tenants.find(tenant_id)
+    bound = context.tenant(row).status.namespace if row else None
+    return Scope(bound.name) if bound else NOTHING
 
 
 def environment(context: FacadeContext, principal: SignedInUser, id_: str) -> Row:

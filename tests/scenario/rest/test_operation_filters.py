@@ -1,4 +1,4 @@
-"""The owner of an Operation stays known when the tenant is gone; filters find Operations."""
+"""The owner of an Operation stays known when the tenant is gone; filters find Operations and Environments."""
 
 from __future__ import annotations
 
@@ -85,3 +85,23 @@ async def test_a_filter_that_nothing_could_be_is_refused_by_name(tmp_path: Path,
     async with world_in(tmp_path) as world:
         answer = await world("root", "GET", f"/operations?{query}")
         assert (answer.status_code, answer.json()["error"].split(":")[0]) == (400, query.split("=")[0])
+
+
+async def test_a_list_of_environments_can_be_of_one_tenant(tmp_path: Path) -> None:
+    async with world_in(tmp_path) as world:
+        acme, globex = await world.tenant("acme"), await world.tenant("globex")
+        for tenant in ("acme", "globex"):
+            await world.environment(tenant, "dev")
+
+        async def listed(user: str, query: str) -> list[str]:
+            answer = await world(user, "GET", f"/environments?{query}")
+            assert answer.status_code == 200, answer.text
+            return [each["tenantId"] for each in answer.json()]
+
+        assert await listed("root", f"tenantId={acme}&limit=5") == [acme]
+        assert await listed("root", f"tenantId={globex}") == [globex]
+        assert await listed("root", "tenantId=nobody") == []
+        assert await listed("acme-admin", f"tenantId={acme}") == [acme]
+        assert await listed("acme-admin", f"tenantId={globex}") == []
+        await deleted(world, globex)
+        assert await listed("root", f"tenantId={globex}") == []

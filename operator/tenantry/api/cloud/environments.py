@@ -33,10 +33,13 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Invalid, Transient
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
-from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Route
+from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Query, Route
 from tenantry.runtime.cache import Cache
 
 NAMESPACE_WAIT_S = 10.0
+
+
+OF_TENANT = Query("tenantId", "Only those of this tenant. An unknown or foreign one has none.")
 
 
 class Environments:
@@ -49,7 +52,7 @@ class Environments:
         one = "/environments/{id}"
         writes = ("If-Match", "If-Plan", "Prefer")
         return [
-            Route("GET", "/environments", self.list, 200, list[EnvironmentBody], (400, 500), PAGED, TAGGED),
+            Route("GET", "/environments", self.list, 200, list[EnvironmentBody], (400, 500), (*PAGED, OF_TENANT), TAGGED),
             Route(
                 "POST", "/environments", self.create, 202, EnvironmentCreatedResponse, (400, 403, 412, 500, 503),
                 ("tenantId", "dryRun"), ("Idempotency-Key", "If-Plan", "Prefer"), CreateEnvironmentRequest,
@@ -69,7 +72,8 @@ class Environments:
     async def list(self, request: Request) -> Response:
         """List the environments that the caller may see."""
         principal = await self._context.enter(request)
-        return list_answer(request, self._context.environments, tenancy.environments(principal))
+        scope = tenancy.environments(self._context, principal, request.query_params.get(OF_TENANT.name, ""))
+        return list_answer(request, self._context.environments, scope)
 
     async def get(self, request: Request) -> Response:
         """Get one environment."""
