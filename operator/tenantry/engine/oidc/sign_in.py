@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
+from urllib.parse import unquote
 
 from joserfc.jwk import OKPKey
 from starlette.requests import Request
@@ -185,7 +186,13 @@ def _next(request: Request) -> str:
     """A path of this engine: a sign-in must not end on a foreign page."""
     root = cookies.root_of(request)
     path = request.query_params.get("next", f"{root}/api/v1/auth/me")
-    plain = path.isascii() and path.isprintable() and len(path) <= 1024 and "\\" not in path and ".." not in path
-    if not plain or not path.startswith(f"{root}/") or path.startswith("//"):
+    plain = path.isascii() and path.isprintable() and len(path) <= 1024 and "\\" not in path
+    if not plain or not path.startswith(f"{root}/") or path.startswith("//") or _climbs(path):
         raise invalid("next", f"must be a path of this engine: it begins with {root}/")
     return path
+
+
+def _climbs(path: str) -> bool:
+    """Tell whether a path has a step up or a step to where it is. A browser takes `%2e` for a dot there."""
+    steps = unquote(path.partition("?")[0].partition("#")[0]).split("/")
+    return not {".", ".."}.isdisjoint(steps)
