@@ -128,6 +128,8 @@ class Tree:
     refusal: str = ""
     passed_over: int = 0
     """The number of documents that other programs read."""
+    empty: frozenset[str] = frozenset()
+    """Files of a folder that hold no document. In a repository a commit has decided that."""
     locate: Locate = field(default=_first_line, compare=False, repr=False)
 
     @property

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tenantry.adapters.sources.documents import (
@@ -81,21 +81,28 @@ class Directory:
         Raises OSError when the directory itself is gone or cannot be listed.
         """
         self.read_at = time.time()
-        documents, problems, passed_over = await asyncio.to_thread(self._read_files)
+        documents, problems, others, empty = await asyncio.to_thread(self._read_files)
         if self._declaring - _sound(documents, problems):
             await self._settle()
-            documents, problems, passed_over = await asyncio.to_thread(self._read_files)
+            documents, problems, others, empty = await asyncio.to_thread(self._read_files)
         self._declaring = _sound(documents, problems)
         documents = await with_packages(documents, self._filled, self._locate, problems)
-        return gathered(documents, problems, self._locate, passed_over)
+        return replace(gathered(documents, problems, self._locate, len(others)), empty=empty)
 
-    def _read_files(self) -> tuple[tuple[Declared, ...], list[SourceProblem], int]:
-        """The documents, the problems, and the number of documents of other programs."""
+    def _read_files(self) -> tuple[tuple[Declared, ...], list[SourceProblem], list[Place], frozenset[str]]:
+        """The documents, the problems, the places of documents of other programs, and the files without a document."""
         problems: list[SourceProblem] = []
-        passed_over: list[Place] = []
-        contents = ((file.name, data) for file, data in self._contents(problems))
-        documents = declare(contents, self._admit, self._sops, problems, None if self._strict else passed_over)
-        return documents, problems, len(passed_over)
+        others: list[Place] = []
+        names: set[str] = set()
+
+        def contents() -> Iterator[tuple[str, bytes]]:
+            for file, data in self._contents(problems):
+                names.add(file.name)
+                yield file.name, data
+
+        documents = declare(contents(), self._admit, self._sops, problems, None if self._strict else others)
+        full = {place.file for place in (*(each.place for each in documents), *others)} | {each.file for each in problems}
+        return documents, problems, others, frozenset(names - full)
 
     def _contents(self, problems: list[SourceProblem]) -> Iterator[tuple[_File, bytes]]:
         """The files with their bytes; what cannot be read is added to the problems."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from tenantry.kinds.registry import DECLARED
-from tenantry.model.resource import Document, Ref, source_of
+from tenantry.model.resource import SOURCE_FILE, Document, Ref, ref_of, source_of
 from tenantry.model.tree import Tree
 from tenantry.runtime.sources.pruning import at_stake
 
@@ -39,6 +40,24 @@ def doubt_of(tree: Tree) -> str:
     if not tree.documents:
         return f"the source declares nothing at all at {commit}"
     return f"{rewrote}, which was applied before, is not in the history of {commit}" if rewrote else ""
+
+
+def doubts_of(tree: Tree, gone: Iterable[Document]) -> dict[Ref, str]:
+    """Return, for objects that left, the reasons why a person should check: those of the whole tree, or a file that is empty now.
+
+    A file without a document is most likely a slip: somebody who means it deletes the file, or leaves its other documents.
+    """
+    doubt, objects = doubt_of(tree), list(gone)
+    if doubt:
+        return {ref_of(each): doubt for each in objects}
+    emptied = {ref_of(each): file for each in objects if (file := _file_of(each)) in tree.empty}
+    had = Counter(emptied.values())
+    return {ref: f"{file} had {had[file]} object{'s' * (had[file] > 1)} and is empty" for ref, file in emptied.items()}
+
+
+def _file_of(document: Document) -> str:
+    """The file in which it was declared."""
+    return str((document["metadata"].get("annotations") or {}).get(SOURCE_FILE, "")).rpartition(":")[0]
 
 
 def _in_order_of_deletion(owned: Mapping[Ref, Document]) -> list[tuple[Ref, Document]]:

@@ -10,6 +10,8 @@ from tenantry.kinds.tenancy import comes_with
 from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
 
 DISABLED = "disabled"
+RIGHTS = frozenset({"Identity", "IdentityProvider", "User"})
+"""Kinds that let somebody in. They go at once, whatever else is held: who was removed must not sign in any more."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ def decide_pruning(
     broken: bool,
     approvals: Container[str],
     budget: Budget,
-    doubt: str = "",
+    doubts: Mapping[Ref, str] | None = None,
     data: Mapping[Ref, EngineData] | None = None,
     protected: Container[Ref] = frozenset(),
 ) -> tuple[tuple[Held, ...], tuple[Kept, ...]]:
     """Return the deleted objects, and those kept for now. gone: the source's objects that it no longer declares, in order of
     deletion; owned: the number of the source's objects; broken: a part of the source could not be read; approvals: uids.
 
-    doubt: the reason if all of it needs approval, otherwise `""`. data: in the engines of `at_stake`; protected: the
+    doubts: the reasons why objects need approval, whatever they are. data: in the engines of `at_stake`; protected: the
     Environments whose contents are protected.
     """
     candidates = [document for document in gone if _prunable(document)]
@@ -84,7 +86,8 @@ def decide_pruning(
     stakes = _Stakes.of(candidates, data or {}, protected)
     asked = [each for each in candidates if each["metadata"]["uid"] not in approvals and not _confirmed(each)]
     over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {owned} objects left it at once"
-    kept = [Kept(held_of(each), reason) for each in asked if (reason := stakes.reason(each) or doubt or over)]
+    in_doubt = doubts or {}
+    kept = [Kept(held_of(each), why) for each in asked if (why := stakes.reason(each) or in_doubt.get(ref_of(each), over))]
     stays = {each.held for each in kept}
     return tuple(held for each in candidates if (held := held_of(each)) not in stays), tuple(kept)
 
@@ -145,48 +148,69 @@ def environment_of(document: Document) -> Ref | None:
 
 @dataclass(frozen=True)
 class _Stakes:
-    """The data at stake. holders: by namespace, the Environment, Tenant or Namespace that holds data there; apps: those with
-    rows, by their objects; packages: the ids of those apps, by namespace."""
+    """The data at stake. held: the Environments that hold data; namespaces: by namespace, the Tenant or Namespace that goes with
+    it and holds data; apps: those with rows, or in a held Environment; needed: what these need to stay as they are."""
 
-    holders: Mapping[str, tuple[Ref, str]]
+    held: Mapping[Ref, str]
+    namespaces: Mapping[str, tuple[Ref, str]]
     apps: Mapping[Ref, str]
-    packages: Mapping[tuple[str, str], Ref]
+    needed: Mapping[Ref | tuple[str, str], Ref]
     protected: Container[Ref]
 
     @classmethod
     def of(cls, candidates: Sequence[Document], data: Mapping[Ref, EngineData], protected: Container[Ref]) -> _Stakes:
-        holders: dict[str, tuple[Ref, str]] = {}
+        held: dict[Ref, str] = {}
+        namespaces: dict[str, tuple[Ref, str]] = {}
         apps: dict[Ref, str] = {}
-        packages: dict[tuple[str, str], Ref] = {}
+        needed: dict[Ref | tuple[str, str], Ref] = {}
         for each in candidates:
             ref, namespace = ref_of(each), comes_with(each)
             if ref.kind == "Environment" and data.get(ref, EngineData()).any:
-                holders[ref.namespace] = ref, _held(data[ref])
+                held[ref] = _held(data[ref])
+                needed |= dict.fromkeys(_secrets_of(each), ref)
             within = [found for place, found in data.items() if namespace and place.namespace == namespace and found.any]
             if within:
-                holders[namespace] = ref, _held(within[0])
-            found = data.get(environment_of(each) or ref, EngineData())
-            if ref.kind == "App" and (found.unknown or each["spec"]["app"] in found.apps):
+                namespaces[namespace] = ref, _held(within[0])
+        for each in candidates:
+            ref, environment = ref_of(each), environment_of(each)
+            if ref.kind != "App" or environment is None:
+                continue
+            found = data.get(environment, EngineData())
+            if found.unknown or each["spec"]["app"] in found.apps:
                 apps[ref] = _held(found)
-                packages[ref.namespace, each["spec"]["app"]] = ref
-        return cls(holders, apps, packages, protected)
+            if ref in apps or environment in held:
+                needed[ref.namespace, each["spec"]["app"]] = ref
+        return cls(held, namespaces, apps, needed, protected)
 
     def reason(self, document: Document) -> str:
-        """Return the reason to keep an object: it holds data, lies beside such an object, or is in a protected environment."""
-        return next(self._reasons(document), "")
+        """Return the reason to keep an object: it holds data, an object that does depends on it or contains it, or it is in a
+        protected environment. `""` if there is none; rights that a source takes away never wait."""
+        return "" if document["kind"] in RIGHTS else next(self._reasons(document), "")
 
     def _reasons(self, document: Document) -> Iterator[str]:
         ref, environment = ref_of(document), environment_of(document)
-        holder, why = self.holders.get(ref.namespace or comes_with(document), (None, ""))
+        if ref in self.held:
+            yield self.held[ref]
+        holder, why = self.namespaces.get(ref.namespace or comes_with(document), (None, ""))
         if holder is not None:
             yield why if holder == ref else f"stays with {holder}, which {why}"
+        if environment is not None and environment in self.held:
+            yield f"stays with {environment}, which {self.held[environment]}"
         if ref in self.apps:
             yield self.apps[ref]
         if environment is not None and environment in self.protected:
             yield f"is in environment {environment.name}, which deletionProtection protects"
-        app = self.packages.get((ref.namespace, document["spec"]["app"])) if ref.kind == "Package" else None
-        if app is not None:
-            yield f"stays with {app}, which holds data"
+        user = self.needed.get((ref.namespace, document["spec"]["app"]) if ref.kind == "Package" else ref)
+        if user is not None:
+            yield f"stays with {user}, which needs it"
+
+
+def _secrets_of(environment: Document) -> Iterator[Ref]:
+    """Yield the Secrets that an Environment names: the password of its foreign engine, the URL of its database."""
+    engine, namespace = environment["spec"].get("engine", {}), environment["metadata"]["namespace"]
+    for part, field in (("external", "adminSecretRef"), ("database", "secretRef")):
+        if engine.get(part):
+            yield Ref("Secret", namespace, engine[part][field]["name"])
 
 
 def _held(data: EngineData) -> str:

@@ -23,7 +23,7 @@ from tenantry.ports import Store
 from tenantry.runtime.operations.traces import in_trace
 from tenantry.runtime.sources.declaring import Write, created, replaced, requester
 from tenantry.runtime.sources.holding import Holding
-from tenantry.runtime.sources.leaving import doubt_of, engines_at_stake, gone_from, owned_in, rank
+from tenantry.runtime.sources.leaving import doubt_of, doubts_of, engines_at_stake, gone_from, owned_in, rank
 from tenantry.runtime.sources.ownership import Namespaces, namespaces_of
 from tenantry.runtime.sources.pruning import Budget, EngineData, Kept, decide_pruning, protected_in, still_needed, still_used
 from tenantry.runtime.sources.releasing import Handing, decide_handing, stays
@@ -132,7 +132,9 @@ def _decide_leaving(
     declared = frozenset(each.ref for each in tree.documents)
     handing = decide_handing(gone, declared, existing, source, tree.broken or bool(doubt))
     pruned = [each for each in gone if not stays(each)]
-    return handing, *decide_pruning(pruned, existing, len(owned), tree.broken, approvals, budget, doubt, data, protected)
+    return handing, *decide_pruning(
+        pruned, existing, len(owned), tree.broken, approvals, budget, doubts_of(tree, gone), data, protected
+    )
 
 
 def _later(ref: Ref) -> str:

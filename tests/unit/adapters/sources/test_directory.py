@@ -237,6 +237,18 @@ async def test_reading_again_after_an_edit_finds_the_edit(tmp_path: Path) -> Non
     assert [(each.ref.name, each.place.file) for each in (await source.read()).documents] == [("c", "a.yaml"), ("b", "d.yaml")]
 
 
+async def test_files_without_a_document_are_named(tmp_path: Path) -> None:
+    other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+    write(
+        tmp_path,
+        {"a.yaml": TENANT.replace("NAME", "a"), "b.yaml": "", "c/d.yaml": "# moved\n---\n", "e.yaml": other, "f.yaml": "["},
+    )
+
+    found = await Directory(tmp_path, admit, PackageFiles(StoredPackages(), build)).read()
+
+    assert found.empty == {"b.yaml", "c/d.yaml"}
+
+
 def test_nothing_of_a_document_is_shared_with_its_defaults() -> None:
     document: dict[str, Any] = {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Region", "metadata": {"name": "a"}}
     first: Any = admit(document)

@@ -433,10 +433,11 @@ ALL = ["acme", "dev", "dev.crm", "dev.new", "ada", "crm-1", "empty"]
         pytest.param(["empty"], ROWS, [], id="an environment without rows"),
         pytest.param(["dev"], ROWS, ["dev"], id="an environment with rows"),
         pytest.param(["dev"], AWAY, ["dev"], id="an environment that cannot be asked"),
-        pytest.param(["dev", "dev.new"], ROWS, ["dev.new", "dev"], id="and what lies beside it"),
+        pytest.param(["dev", "dev.new", "crm-1"], ROWS, ["dev.new", "dev"], id="and its contents"),
+        pytest.param(["dev", "ada"], ROWS, ["dev"], id="but nobody who may sign in"),
         pytest.param(["acme"], ROWS, ["acme"], id="a tenant with rows"),
         pytest.param(["tenant-acme"], ROWS, ["tenant-acme"], id="the namespace of rows"),
-        pytest.param(ALL, ROWS, ALL, id="all of a tenant"),
+        pytest.param(ALL, ROWS, [each for each in ALL if each != "ada"], id="all of a tenant"),
     ],
 )
 def test_data_is_never_pruned_without_approval(leaving: list[str], data: Mapping[Ref, EngineData], stays: list[str]) -> None:
@@ -447,6 +448,43 @@ def test_data_is_never_pruned_without_approval(leaving: list[str], data: Mapping
     assert sorted(kept(plan)) == sorted(stays)
     assert sorted(deleted(plan)) == sorted(set(leaving) - set(stays))
     assert all(each.approvable for each in plan.kept)
+
+
+def test_what_is_held_holds_its_contents_and_needs_and_nothing_of_a_neighbour() -> None:
+    database = {"database": {"secretRef": {"name": "url", "key": "url"}}}
+    secrets = [document("Secret", name, "tenant-acme", stringData={"url": "x"}) for name in ("url", "other")]
+    there = stored(environment("dev", engine=database), app("dev", "new"), environment("else"), app("else", "crm"), *secrets)
+
+    plan = decide(tree(tenant("acme")), there, data={DEV: EngineData(frozenset({"crm"}))})
+
+    assert kept(plan) == {
+        "dev": "holds data",
+        "dev.new": "stays with Environment/tenant-acme/dev, which holds data",
+        "url": "stays with Environment/tenant-acme/dev, which needs it",
+    }
+    assert sorted(deleted(plan)) == ["else", "else.crm", "other"]
+
+
+@pytest.mark.parametrize(
+    ("empty", "reason"),
+    [
+        pytest.param("people.yaml", "people.yaml had 2 objects and is empty", id="the file is empty"),
+        pytest.param("other.yaml", "", id="another file is empty"),
+        pytest.param("", "", id="the file is gone, or keeps other documents"),
+    ],
+)
+def test_what_a_file_held_that_is_empty_now_waits_for_approval(empty: str, reason: str) -> None:
+    there = stored(environment("empty"), identity("dev", "ada"), file="people.yaml:7")
+
+    found = decide(replace(tree(tenant("acme")), empty=frozenset({empty})), there)
+    approved = decide(
+        replace(tree(tenant("acme")), empty=frozenset({empty})),
+        there,
+        approvals=frozenset(each["metadata"]["uid"] for each in there.values()),
+    )
+
+    assert kept(found) == ({"empty": reason, "ada": reason} if reason else {})
+    assert sorted(deleted(approved)) == ["ada", "empty"]
 
 
 def test_rows_whose_app_was_pruned_before_are_data_of_the_environment() -> None:
@@ -484,13 +522,13 @@ def test_only_engines_that_may_lose_something_are_asked(leaving: list[str], aske
     ],
 )
 def test_a_protected_environment_protects_its_contents(declared: tuple[Document, ...], protected: bool) -> None:
-    contents = (app("dev", "new"), identity("dev", "ada"))
-    there = stored(environment("dev", deletionProtection=True), *contents)
+    there = stored(environment("dev", deletionProtection=True), app("dev", "new"), identity("dev", "ada"))
 
     plan = decide(tree(*declared, tenant("acme")), there, data={DEV: EngineData()})
 
-    assert ({"dev.new", "ada"} <= kept(plan).keys()) == protected
-    assert ({"dev.new", "ada"} <= set(deleted(plan))) == (not protected)
+    assert ("dev.new" in kept(plan)) == protected
+    assert ("dev.new" in deleted(plan)) == (not protected)
+    assert "ada" in deleted(plan), "who was removed does not sign in any more"
 
 
 class Counting:
