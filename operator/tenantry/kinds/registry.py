@@ -78,6 +78,9 @@ DECLARED: tuple[str, ...] = tuple(
 CONTENTS: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.type.IN_ENVIRONMENT)
 """The kinds that are part of an Environment."""
 
+RIGHTS: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.type.LETS_IN)
+"""The kinds that let somebody sign in."""
+
 OF_TENANTS: tuple[str, ...] = tuple(name for name, kind in KINDS.items() if kind.type.TENANT_DECLARES)
 """The kinds that live in the namespaces of tenants and are theirs to declare."""
 

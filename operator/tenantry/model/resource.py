@@ -212,6 +212,8 @@ class Resource(Lenient, Generic[S, T]):
     """It lives in the namespace of a tenant, who may declare it."""
     IN_ENVIRONMENT: ClassVar[bool] = False
     """It is part of the Environment that `spec.environment` names."""
+    LETS_IN: ClassVar[bool] = False
+    """It lets somebody sign in. Who was removed from a source must not wait for anything."""
     WRITTEN_BACK: ClassVar[bool] = True
     """If a Git source declares the object, a write over REST becomes a commit."""
     EXPORTED_TO: ClassVar[str] = "90-others"

@@ -58,6 +58,7 @@ class Identity(Resource[IdentitySpec, IdentityStatus]):
     SHORT: ClassVar[str] = "idn"
     TENANT_DECLARES: ClassVar[bool] = True
     IN_ENVIRONMENT: ClassVar[bool] = True
+    LETS_IN: ClassVar[bool] = True
     EXPORTED_TO: ClassVar[str] = "60-identities"
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Username", "string", ".spec.username", 0),

@@ -76,6 +76,7 @@ class IdentityProvider(Resource[IdentityProviderSpec, IdentityProviderStatus]):
     SHORT: ClassVar[str] = "idp"
     TENANT_DECLARES: ClassVar[bool] = True
     IN_ENVIRONMENT: ClassVar[bool] = True
+    LETS_IN: ClassVar[bool] = True
     EXPORTED_TO: ClassVar[str] = "70-identity-providers"
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Issuer", "string", ".spec.issuerUrl", 0),

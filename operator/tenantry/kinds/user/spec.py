@@ -89,6 +89,7 @@ class User(Resource[UserSpec, UserStatus]):
     SHORT: ClassVar[str] = "usr"
     EXPORTED_TO: ClassVar[str] = "20-users"
     FINALIZED: ClassVar[bool] = False
+    LETS_IN: ClassVar[bool] = True
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
         ("Username", "string", ".spec.username", 0),
         ("Role", "string", ".spec.role", 0),

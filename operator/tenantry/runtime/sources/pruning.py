@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tenantry.kinds.registry import CONTENTS
+from tenantry.kinds.registry import CONTENTS, RIGHTS
 from tenantry.kinds.tenancy import comes_with
 from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
 
 DISABLED = "disabled"
-RIGHTS = frozenset({"Identity", "IdentityProvider", "User"})
-"""Kinds that let somebody in. They go at once, whatever else is held: who was removed must not sign in any more."""
 
 
 @dataclass(frozen=True)
