@@ -16,6 +16,7 @@ from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.limited_packages import LimitedPackages
 from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.data_loss.owning import NotTheirStateError, OwningState
 from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.deployer import LocalDeployer
@@ -68,12 +69,25 @@ class OpenedState:
     @classmethod
     async def of(cls, state: Path, store: EmbeddedStore | None, settings: Settings) -> OpenedState:
         """Opens the folder. Raises StateInUse, StateUnwritable, StateUnreadable. store: another one, for tests."""
-        admission, cache = Admission(), Cache(TYPES)
-        store = store or await SqliteStore.open(state, admission)
+        admission = Admission()
+        if store is not None:
+            return await cls._around(state, store, admission, settings, None)
+        made = await SqliteStore.open(state, admission)
+        try:
+            return await cls._around(state, made, admission, settings, OwningState(made.identity, lambda: int(made.version)))
+        except BaseException:
+            await made.close()
+            raise
+
+    @classmethod
+    async def _around(
+        cls, state: Path, store: EmbeddedStore, admission: Admission, settings: Settings, owner: OwningState | None
+    ) -> OpenedState:
+        cache = Cache(TYPES)
         writing = WritingStore(store, cache)
         stored = await asyncio.to_thread(packages_in, state, cache, settings)
         keys = await _loaded(state, lambda: KeyRing(state / "keys", ISSUER))
-        folders = await _loaded(state, lambda: EngineFolders(state))
+        folders = await _loaded(state, lambda: EngineFolders(state, owner))
         fingerprint_key, mark_key = await asyncio.to_thread(_derived, state)
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         return cls(
@@ -101,6 +115,8 @@ async def _loaded(state: Path, load: Callable[[], L]) -> L:
     """Return the content of a file of the state folder. Raises StateUnreadable, naming the file, for a damaged one."""
     try:
         return await asyncio.to_thread(load)
+    except NotTheirStateError as error:
+        raise StateUnreadable(state, str(error)) from error
     except ValueError as error:
         ways = "put the file back from a copy; a key may also be moved away, which ends the sessions that it signed"
         raise StateUnreadable(state, f"{error}; {ways}") from error

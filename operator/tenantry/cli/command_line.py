@@ -50,6 +50,7 @@ GROUPS = {
         "backups": "transfer.backups",
         "restore": "transfer.backups",
         "accept-empty": "transfer.backups",
+        "accept-state": "transfer.backups",
         "export": "transfer.exporting",
         "import": "transfer.importing",
     },

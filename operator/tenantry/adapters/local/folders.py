@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import orjson
 
 from tenantry.adapters.local.data_loss.losses import NO_DATABASE, FileState, Loss, is_overwritten, is_whole, loss_in, state_of
+from tenantry.adapters.local.data_loss.owning import OwningState, check, forget, note
 from tenantry.engine.sql.files import FILE as ENGINE_DATABASE
 from tenantry.model.facts import DataPlace, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
@@ -66,8 +68,11 @@ class EngineRecord:
 class EngineFolders:
     """Keeps the records, and knows every engine by id and by its slugs. Thread-safe; its calls block."""
 
-    def __init__(self, state: Path) -> None:
-        """Loads what is there and ends removals that a crash interrupted. Raises ValueError for a record that is broken."""
+    def __init__(self, state: Path, owner: OwningState | None = None) -> None:
+        """Loads what is there and ends removals that a crash interrupted. owner: the state that these engines belong to; None in
+        a pool, which has none. Raises ValueError for a record that is broken, NotTheirStateError.
+        """
+        self._owner = owner
         self.engines = state / "engines"
         self.incoming = state / "incoming"
         self._trash = state / "trash"
@@ -86,6 +91,8 @@ class EngineFolders:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._database = _connect(self.engines / DATABASE)
+            if owner is not None:
+                check(self._database, owner)
             rows = self._database.execute("SELECT id, body, made FROM engines").fetchall()
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{self.engines / DATABASE} is damaged or no database ({error})") from error
@@ -99,6 +106,9 @@ class EngineFolders:
         """Lets the records go, once a write under way is done. Later ones raise OSError."""
         # SQLite ends the process when a connection is closed under a thread that uses it.
         with self._lock:
+            if self._owner is not None:
+                with suppress(sqlite3.Error), self._database:  # without it, the mark of the last change counts
+                    note(self._database, self._owner)
             self._database.close()
 
     def folder(self, id_: str) -> Path:
@@ -254,6 +264,8 @@ class EngineFolders:
         try:
             with self._database:
                 self._database.executemany(statement, rows)
+                if self._owner is not None:
+                    note(self._database, self._owner)
         except sqlite3.Error as error:
             raise OSError(f"{self.engines / DATABASE}: {error}") from error
 
@@ -274,6 +286,11 @@ class EngineFolders:
         others = tuple(other for other in self._routes.pop(record.route) if other != id_)
         if others:
             self._routes[record.route] = others
+
+
+def disown(state: Path) -> None:
+    """Let the next start take over the engines of a stopped platform, whichever state owned them. Raises sqlite3.Error."""
+    forget(state / "engines" / DATABASE)
 
 
 def encode(record: EngineRecord) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def prepare(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) ->
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         _check_key(folder, connection, codec)
+        connection.execute("INSERT OR IGNORE INTO meta VALUES ('identity', ?)", (secrets.token_hex(16),))
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -48,6 +50,11 @@ def prepare(folder: Path, connection: sqlite3.Connection, codec: SealedCodec) ->
 def read_version(cursor: sqlite3.Cursor) -> int:
     """The version of the newest committed write."""
     return int(_read(cursor, "version") or 0)
+
+
+def read_identity(cursor: sqlite3.Cursor) -> str:
+    """The random name that this state was given when it was made."""
+    return _read(cursor, "identity") or ""
 
 
 def write_version(connection: sqlite3.Connection, version: int) -> None:

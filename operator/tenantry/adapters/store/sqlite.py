@@ -12,12 +12,13 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from tenantry.adapters.store.embedded import EVENTS_KEPT, Clock, EmbeddedStore, Ledger, system_clock
 from tenantry.adapters.store.event_log import EventLog, LoggedEvent
-from tenantry.adapters.store.schema import prepare, read_version, write_version
+from tenantry.adapters.store.schema import prepare, read_identity, read_version, write_version
 from tenantry.adapters.store.sealing import SealedCodec
 from tenantry.adapters.store.semantics import Request, StoreAdmission
 from tenantry.adapters.store.state_folder import (
@@ -156,6 +157,8 @@ class SqliteStore(EmbeddedStore):
         self._batch = rows
         self._ledger = ledger
         self._version = ledger.version
+        self.identity = read_identity(connection.cursor())
+        """The random name of this state, by which its engines know it again."""
         self._log = EventLog(ledger.version, events_kept, codec.decode)
         self._read_connection = _connect(folder)
         self._file = DatabaseFile(folder, folder / DATABASE_FILE)
@@ -216,6 +219,9 @@ class SqliteStore(EmbeddedStore):
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._reader.shutdown)
         self._read_connection.close()
+        # Cursors are still known: SQLite would put off the close, and leave all in the log. Who copies the file needs all of it.
+        with suppress(sqlite3.Error):  # the log has it, then
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
         self._file.close()
         self._lock.release()

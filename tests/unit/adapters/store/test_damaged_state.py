@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tenantry.adapters.store.sqlite import SqliteStore
-from tenantry.adapters.store.state_folder import StateUnreadable
+from tenantry.adapters.store.state_folder import StateInUse, StateUnreadable
 from tenantry.bootstrap.embedded import Platform
+from tenantry.cli.commands.transfer.backups import accept_state
+from tenantry.cli.output.failing import Failure
 from tenantry.kinds.admission import Admission
 from tenantry.model.resource import Ref
 
@@ -105,3 +107,79 @@ async def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, pattern:
     file.write_bytes(GARBAGE)
     with pytest.raises(StateUnreadable, match=rf"{file.name}.*back from a copy"):
         await opened(tmp_path)
+
+
+def copied(state: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in state.glob("state.db*")}
+
+
+def put_back(state: Path, files: dict[str, bytes]) -> None:
+    for file in state.glob("state.db*"):
+        file.unlink()
+    for name, content in files.items():
+        (state / name).write_bytes(content)
+
+
+async def worked(state: Path, name: str) -> None:
+    """A start in which something is written, and an end."""
+    platform = await Platform.open(state, "http://here")
+    await platform.state.store.create(tenant(name))
+    await platform.close()
+
+
+async def test_a_state_that_is_older_than_its_engines_is_refused_until_a_person_accepts_it(tmp_path: Path) -> None:
+    await worked(tmp_path, "first")
+    older = copied(tmp_path)
+    assert not older.get("state.db-wal"), "a clean stop leaves nothing in the log"
+    await worked(tmp_path, "second")
+    newest = copied(tmp_path)
+    put_back(tmp_path, older)
+    for _ in range(2):
+        with pytest.raises(StateUnreadable, match=r"state\.db is older than the engines .*accept-state"):
+            await opened(tmp_path)
+    put_back(tmp_path, newest)
+    await opened(tmp_path)
+    put_back(tmp_path, older)
+    accept_state(tmp_path)
+    await opened(tmp_path)
+    await worked(tmp_path, "third")
+
+
+async def test_a_state_is_accepted_where_engines_are_and_nothing_runs(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="there are no engines"):
+        accept_state(tmp_path)
+    platform = await Platform.open(tmp_path, "http://here")
+    try:
+        with pytest.raises(StateInUse):
+            accept_state(tmp_path)
+    finally:
+        await platform.close()
+
+
+async def test_a_state_that_lost_the_end_of_its_log_is_refused(tmp_path: Path) -> None:
+    await worked(tmp_path, "first")
+    platform = await Platform.open(tmp_path, "http://here")
+    await platform.state.store.create(tenant("second"))
+    without_its_log = {"state.db": (tmp_path / "state.db").read_bytes()}
+    await platform.close()
+    put_back(tmp_path, without_its_log)
+    with pytest.raises(StateUnreadable, match=r"state\.db is older than the engines"):
+        await opened(tmp_path)
+
+
+async def test_the_state_of_another_platform_is_refused(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        await worked(tmp_path / name, name)
+    for file in ("state.db", "secret.key"):
+        shutil.copyfile(tmp_path / "there" / file, tmp_path / "here" / file)
+    with pytest.raises(StateUnreadable, match=r"state\.db is not the one that made the engines"):
+        await opened(tmp_path / "here")
+
+
+async def test_a_platform_that_was_killed_starts_again(tmp_path: Path) -> None:
+    await worked(tmp_path, "first")
+    platform = await Platform.open(tmp_path, "http://here")
+    await platform.state.store.create(tenant("second"))
+    shutil.copytree(tmp_path, tmp_path.with_name("killed"))
+    await platform.close()
+    await opened(tmp_path.with_name("killed"))

@@ -1,4 +1,4 @@
-"""Backups of environments, and what to do without one: backup, backups, restore, accept-empty."""
+"""Backups of environments, and what to do without one: backup, backups, restore, accept-empty, accept-state."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def register(app: typer.Typer) -> None:
     )
     app.command("restore", epilog=shown)(restore)
     app.command("accept-empty", epilog=examples("tenantry accept-empty tenant-acme/dev"))(accept_empty)
+    app.command("accept-state", epilog=examples("tenantry accept-state --state .tenantry"))(accept_state)
 
 
 def backup(
@@ -193,3 +194,17 @@ def size_text(size: int) -> str:
             break
         number, unit = number / 1024, larger
     return f"{number:.0f}B" if unit == "B" else f"{number:.1f}{unit}"
+
+
+def accept_state(state: State = STATE) -> None:
+    """Lets a stopped platform start on an older copy of its state. Engines that the copy does not know stay as they are."""
+    from tenantry.adapters.local.folders import disown
+    from tenantry.adapters.store.state_folder import FolderLock
+
+    if not (state / "engines").is_dir():
+        raise Failure(f"{state}: there are no engines", BAD_INPUT)
+    lock = FolderLock(state)
+    try:
+        disown(state)
+    finally:
+        lock.release()
