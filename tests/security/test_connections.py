@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import httpx
@@ -14,13 +14,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tenantry.cli.clients.sockets import listening
-from tenantry.cli.processes.http import slow_clients
+from tenantry.cli.processes.http import connections, slow_clients
 from tenantry.cli.processes.serving import KEEP_ALIVE_S, serving
 from tenantry.settings import HttpSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 NEVER_S = KEEP_ALIVE_S - 15.0
 """Time after which nothing more happens. Idle connections end by themselves only later."""
+Endpoint = Callable[[Request], Awaitable[Response]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -36,9 +37,9 @@ async def seen(request: Request) -> Response:
 
 
 @asynccontextmanager
-async def world(http: HttpSettings) -> AsyncIterator[int]:
+async def world(http: HttpSettings, endpoint: Endpoint = seen) -> AsyncIterator[int]:
     bound = listening("127.0.0.1", 0)
-    async with serving(Starlette(routes=[Route("/", seen)]), bound, http):
+    async with serving(Starlette(routes=[Route("/", endpoint)]), bound, http):
         yield bound.getsockname()[1]
 
 
@@ -80,6 +81,31 @@ async def test_a_full_server_takes_the_place_from_whoever_holds_most() -> None:
         assert await asked(newcomer) == b"HTTP/1.1 200"
         assert await asked(few) == b"HTTP/1.1 200"
         assert await is_closed(held[0])
+
+
+async def test_who_finds_no_room_reads_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_PARTING", 1)
+    asks, enough = asyncio.Semaphore(0), asyncio.Event()
+
+    async def wait(request: Request) -> Response:
+        asks.release()
+        await enough.wait()
+        return Response()
+
+    async with world(HttpSettings(per_address=2), wait) as port:
+        busy = [await connected(port, "127.0.0.2") for _ in range(2)]
+        answers = [asyncio.create_task(asked(each)) for each in busy]
+        async with asyncio.timeout(NEVER_S):
+            await asks.acquire()
+            await asks.acquire()
+        reader, writer = await connected(port, "127.0.0.2")
+        writer.write(GET + b"x" * 100_000)
+        answer = (await reader.read()).decode()
+        assert answer.startswith("HTTP/1.1 503 ") and "retry-after: 1" in answer
+        assert answer.endswith('{"error":"too many connections at once; try again shortly"}')
+        assert await is_closed(await connected(port, "127.0.0.2")), "one at a time is told"
+        enough.set()
+        assert await asyncio.gather(*answers) == [b"HTTP/1.1 200"] * 2
 
 
 HEADERS = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https"}

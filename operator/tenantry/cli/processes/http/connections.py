@@ -8,6 +8,9 @@ from typing import Protocol
 
 from tenantry.settings import HttpSettings
 
+MOST_PARTING = 256
+"""Connections that are being told that there is no room for them. They are beyond the limits, and live for a second."""
+
 
 class HeldConnection(Protocol):
     """A connection."""
@@ -29,6 +32,7 @@ class Connections:
         self._most = min(limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2)
         self._by_address: dict[str, OrderedDict[HeldConnection, None]] = {}
         self._count = 0
+        self._parting = 0
 
     def enter(self, address: str, connection: HeldConnection) -> bool:
         """Takes a connection; False where there is no room, which only connections in use can bring about."""
@@ -50,6 +54,17 @@ class Connections:
         self._count -= 1
         if not own:
             del self._by_address[address]
+
+    def part(self) -> bool:
+        """Take note of one that there is no room for, and that reads so; False where too many do."""
+        if self._parting >= MOST_PARTING:
+            return False
+        self._parting += 1
+        return True
+
+    def parted(self) -> None:
+        """It is closed."""
+        self._parting -= 1
 
     def _make_room(self) -> bool:
         """Ends an idle connection of the address that holds most."""

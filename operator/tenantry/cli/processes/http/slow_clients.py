@@ -24,6 +24,14 @@ SLOWEST_BYTES_PER_S = 4 * 1024
 """A client that has not taken an answer's bytes at this rate within WRITE_S is gone."""
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
+_BUSY = b'{"error":"too many connections at once; try again shortly"}'
+_NO_ROOM = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_BUSY), _BUSY)
+)
+PARTING_S = 1.0
+"""A client that there is no room for has so long to read that. A connection that is closed before loses the answer."""
+
 
 class Patient(HttpToolsProtocol):
     """uvicorn's protocol, whose patience ends. Slow bodies are the affair of who reads them."""
@@ -37,13 +45,14 @@ class Patient(HttpToolsProtocol):
         self._head_bytes = 0
         self._rest: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
+        self._parting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._writer = OneWrite(transport, self.loop)
         super().connection_made(cast(asyncio.Transport, self._writer))
         self._address = self._address_of_client()
         if self._address and not self._connections.enter(self._address, self):
-            self._abort()
+            self._part()
             return
         self._await_head()
 
@@ -51,6 +60,9 @@ class Patient(HttpToolsProtocol):
         self._head_came()
         self._rest_came()
         self._unset_writing()
+        if self._parting is not None:
+            self._parting.cancel()
+            self._connections.parted()
         self._connections.leave(self._address, self)
         super().connection_lost(exc)
 
@@ -65,6 +77,8 @@ class Patient(HttpToolsProtocol):
         self._abort()
 
     def data_received(self, data: bytes) -> None:
+        if self._parting is not None:
+            return
         super().data_received(data)
         if self._in_head and self._head is None:
             self._await_head()
@@ -137,6 +151,15 @@ class Patient(HttpToolsProtocol):
             self._abort()
         else:
             self._await_writing()
+
+    def _part(self) -> None:
+        """Answer that there is no room, whatever is asked, and close. Many at once are closed without an answer."""
+        if not self._connections.part():
+            self._abort()
+            return
+        self._parting = self.loop.call_later(PARTING_S, self._abort)
+        self._writer.write_whole(_NO_ROOM)
+        self._writer.write_eof()
 
     def _abort(self) -> None:
         """At once: else the kernel would keep what the client does not take."""
