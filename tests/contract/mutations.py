@@ -75,7 +75,7 @@ def _out_of_range(schema: Schema, held: Any) -> Iterator[tuple[str, Any]]:
     if "maxLength" in schema and schema["maxLength"] < 5_000:
         yield "too long", "a" * (schema["maxLength"] + 1)
     if "pattern" in schema:
-        yield "a character that its pattern has not", "\x07" * max(1, schema.get("minLength", 1))
+        yield "a character that its pattern has not", "\0" * max(1, schema.get("minLength", 1))
     if "minimum" in schema:
         yield "too small", schema["minimum"] - 1
     if "maximum" in schema:

@@ -18,8 +18,8 @@ NEW = ROOT / "operator"
 ENVIRONMENTS, TENANTS, APPS, ROWS = 200, 10, 4, 50_000
 GOING = range(150, ENVIRONMENTS)
 """The environments that the second version of the source no longer declares."""
-CHANGED = ("Environment/", "Tenant/", "Package/", "Region/")
-"""The kinds whose status, or whose defaults, have new fields."""
+CHANGED = ("Environment/", "Tenant/", "Package/", "Region/", "Namespace/")
+"""The kinds whose status, or whose defaults, have new fields, or whose declarations have labels: these are noted now."""
 
 
 def documents(version: str, without: Sequence[int] = ()) -> Iterator[dict[str, object]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from tenantry.settings import HttpSettings
 
 MOST_PARTING = 256
-"""Connections that are being told that there is no room for them. They are beyond the limits, and live for a second."""
+"""Connections that read that there is no room for them. They are beyond the limits, and live for a second."""
 
 
 class HeldConnection(Protocol):
