@@ -141,7 +141,7 @@ def read_key(folder: Path, *, make: bool) -> bytes:
     except OSError as error:
         raise StateUnreadable(folder, error) from error
     if len(key) != KEY_BYTES:
-        raise StateUnreadable(folder, f"{path_text(path)} is not a key: it has {len(key)} bytes, not {KEY_BYTES}")
+        raise StateUnreadable(folder, f"{path_text(path)} is not a key: it has {len(key)} bytes, not {KEY_BYTES}; {PUT_BACK}")
     return key
 
 

@@ -1,0 +1,110 @@
+"""Each file of a stopped platform's state, harmed in each way: what comes is an error, or all rows; never Ready with fewer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tenantry.adapters.store.state_folder import StateUnreadable
+from tenantry.bootstrap.embedded import Platform
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.tenancy import endpoint_of
+from tenantry.model.facts import Password
+from tenantry.model.resource import Ref
+from tenantry.ports import EngineAdmin
+from tests.crash.campaign import copy_of
+from tests.support.planned_platform import apply, base, edited, platform_on, write
+
+__all__ = ["base"]
+
+DEV = Ref("Environment", "tenant-acme", "dev")
+
+
+class States(NamedTuple):
+    """Three states of one declaration: the present one, itself some writes ago, and another platform's."""
+
+    now: Path
+    older: Path
+    other: Path
+
+
+@pytest.fixture(scope="module")
+def states(base: Path, tmp_path_factory: pytest.TempPathFactory) -> States:
+    return asyncio.run(made(base, tmp_path_factory.mktemp("states")))
+
+
+async def made(base: Path, folder: Path) -> States:
+    older, now, other = copy_of(base, folder / "older"), copy_of(base, folder / "now"), folder / "other"
+    async with platform_on(now) as platform:
+        await (await engine(platform)).add_identity("later", Password(clear="a long password"))
+        await platform.state.store.create(
+            {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "later"}, "spec": {}}
+        )
+        await platform.converged()
+    async with platform_on(other) as platform:
+        await apply(platform, write(folder / "source", edited({})))
+    return States(now, older, other)
+
+
+async def engine(platform: Platform) -> EngineAdmin:
+    environment = Environment.model_validate(await platform.state.writing.get(DEV))
+    endpoint = endpoint_of(environment)
+    assert endpoint is not None
+    return platform.ports.engines.at(endpoint)
+
+
+FILES = ("state.db", "secret.key", "engines/engines.db", "engines/*/engine.db", "keys/*.jwk")
+
+
+def another(file: Path, source: Path, pattern: str) -> None:
+    found, *_ = sorted(source.glob(pattern))
+    shutil.copyfile(found, file)
+
+
+HARMS: dict[str, Callable[[Path, States, str], object]] = {
+    "missing": lambda file, states, pattern: file.unlink(),
+    "empty": lambda file, states, pattern: os.truncate(file, 0),
+    "cut in half": lambda file, states, pattern: os.truncate(file, file.stat().st_size // 2),
+    "overwritten": lambda file, states, pattern: file.write_bytes(bytes(range(256)) * 80),
+    "an older copy": lambda file, states, pattern: another(file, states.older, pattern),
+    "of another platform": lambda file, states, pattern: another(file, states.other, pattern),
+}
+RESTORED = {("engines/*/engine.db", "an older copy"), ("engines/*/engine.db", "of another platform")}
+"""A whole database in the place of an engine's is how a person restores a copy; the platform cannot know better."""
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    yield from ((pattern, harm) for pattern in FILES for harm in HARMS if (pattern, harm) not in RESTORED)
+
+
+@pytest.mark.parametrize(("pattern", "harm"), list(rows()))
+async def test_no_harm_ends_in_ready_with_fewer_rows(states: States, tmp_path: Path, pattern: str, harm: str) -> None:
+    state = copy_of(states.now, tmp_path / "state")
+    for file in sorted(state.glob(pattern)):
+        HARMS[harm](file, states, pattern)
+    harmed = contents(state)
+    try:
+        async with platform_on(state) as platform:
+            platform.runtime.look(DEV)
+            await platform.runtime.idle()
+            conditions = (await platform.state.writing.get(DEV))["status"]["conditions"]
+            reason = next(each["reason"] for each in conditions if each["type"] == "Ready")
+            if reason != "Succeeded":
+                assert reason == "DataMissing", conditions
+                return
+            assert await (await engine(platform)).apps_with_rows() == {"crm"}
+            assert "later" in {one.username for one in await (await engine(platform)).identities()}
+    except StateUnreadable as refused:
+        assert "put" in str(refused), "the way out"
+        assert contents(state) == harmed, "nothing is written over it"
+
+
+def contents(state: Path) -> dict[str, bytes]:
+    """The files that hold the truth. Not state.db: who opens it moves its log into it."""
+    return {str(file): file.read_bytes() for pattern in FILES[1:] for file in state.glob(pattern)}
