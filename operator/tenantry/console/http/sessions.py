@@ -18,6 +18,7 @@ from tenantry.api.auth.authentication import SignedInUser
 from tenantry.api.facade_context import FacadeContext
 from tenantry.console.http.origins import check_origin, safe
 from tenantry.model.verdicts import Forbidden, Unauthorized
+from tenantry.rest.auth.destinations import climbs
 from tenantry.rest.bodies import JSON_LIMIT, invalid, read_bytes
 
 BASE = "/console"
@@ -117,7 +118,8 @@ def _clear(request: Request, answer: Response, name: str) -> None:
 def following(request: Request) -> str:
     """The page to go to after a sign-in: one of ours, whatever the address says."""
     wanted = request.query_params.get("next", "")
-    return wanted if _NEXT.fullmatch(wanted) and "//" not in wanted else f"{BASE}/"
+    ours = _NEXT.fullmatch(wanted) and "//" not in wanted and not climbs(wanted)
+    return wanted if ours else f"{BASE}/"
 
 
 def _cookie(request: Request, name: str = SESSION) -> str:

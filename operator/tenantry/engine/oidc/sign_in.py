@@ -6,7 +6,6 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
-from urllib.parse import unquote
 
 from joserfc.jwk import OKPKey
 from starlette.requests import Request
@@ -20,6 +19,7 @@ from tenantry.model.verdicts import Forbidden, NotFound, Unauthorized
 from tenantry.oidc.flow import Attempt, OidcClient, authorization_url, exchange
 from tenantry.oidc.roles import roles_of
 from tenantry.oidc.tokens import Claims, ForeignTokens, claimed_issuer
+from tenantry.rest.auth.destinations import climbs
 from tenantry.rest.bodies import invalid, json_response
 
 NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -187,12 +187,6 @@ def _next(request: Request) -> str:
     root = cookies.root_of(request)
     path = request.query_params.get("next", f"{root}/api/v1/auth/me")
     plain = path.isascii() and path.isprintable() and len(path) <= 1024 and "\\" not in path
-    if not plain or not path.startswith(f"{root}/") or path.startswith("//") or _climbs(path):
+    if not plain or not path.startswith(f"{root}/") or path.startswith("//") or climbs(path):
         raise invalid("next", f"must be a path of this engine: it begins with {root}/")
     return path
-
-
-def _climbs(path: str) -> bool:
-    """Tell whether a path has a step up or a step to where it is. A browser takes `%2e` for a dot there."""
-    steps = unquote(path.partition("?")[0].partition("#")[0]).split("/")
-    return not {".", ".."}.isdisjoint(steps)
