@@ -57,6 +57,7 @@ KILLED_UPS = (
 )
 MIGRATIONS = ("tests/crash/test_migration_kills.py", ("test_the_old_or_the_new_and_nothing_between",))
 WATCHES = "tests/crash/test_watches.py"
+DAMAGE = "tests/scenario/engines/test_state_damage.py"
 MACHINE = "tests/crash/test_state_machine.py"
 CANARIES = "tests/security/test_secret_canaries.py"
 UPLOADS = "tests/crash/test_uploads.py"
@@ -252,6 +253,12 @@ _ROWS = (
                 counted="tests",
             ),
         ),
+    ),
+    Row(
+        "R13",
+        "each file of a state missing, empty, cut, overwritten, an older copy or another platform's; stopped and running",
+        "an error with its way out, or all rows; nothing is written over what is left",
+        (Part("harmed states", 56, (Tests(DAMAGE, ("test_no_harm_ends_in_ready_with_fewer_rows",)),)),),
     ),
     Row(
         "S1",

@@ -12,7 +12,7 @@ from tests.campaigns.rows import ROWS, Row
 from tests.support.parsed_code import tree_of
 
 ROOT = Path(__file__).parents[3]
-ASKED = {*(f"R{number}" for number in range(1, 13)), "R3b", *(f"S{number}" for number in range(1, 11))}
+ASKED = {*(f"R{number}" for number in range(1, 14)), "R3b", *(f"S{number}" for number in range(1, 11))}
 
 
 def _functions(file: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -22,7 +22,8 @@ class WrongKey(Halt):
     """A value was sealed by another key, for another place, or is damaged."""
 
     def __init__(self, place: str) -> None:
-        message = f"the stored value of {place} cannot be opened: it is damaged, or sealed with another key"
+        ways = "put the state back from one copy, with its key file"
+        message = f"the stored value of {place} cannot be opened: it is damaged, or sealed with another key; {ways}"
         super().__init__(Stalled("WrongKey", message, "Operator"))
 
 
