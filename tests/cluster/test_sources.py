@@ -72,6 +72,30 @@ def test_a_push_becomes_objects_and_what_left_is_pruned_over_a_restart(
         kube("delete", "tenant", "gitted", "--timeout=60s")
 
 
+def test_a_label_that_leaves_git_leaves_the_object_and_those_of_others_stay(
+    platform: Platform, kube: Kube, source: str, tmp_path: Path
+) -> None:
+    declared, labelled = (
+        region("labelled"),
+        region("labelled").replace("name: labelled", "name: labelled, labels: {team: a, size: s}"),
+    )
+    assert labelled != declared
+    remote = Remote.at(tmp_path / "platform.git")
+    remote.commit({"r.yaml": labelled})
+    with platform.leader():
+        kube.apply(object_("Source", source, NAMESPACE, url=f"file://{remote.folder}", branch="main", interval="1s"))
+        kube.ready(f"source/{source}", NAMESPACE)
+        kube("label", "region", "labelled", "colour=red")
+        remote.commit({"r.yaml": declared})
+
+        def labels() -> set[str]:
+            return set(kube.get("region", "labelled")["metadata"]["labels"]) & {"team", "size", "colour"}
+
+        until(lambda: labels() == {"colour"}, "only the label of others is left")
+        remote.commit({"r.yaml": None})
+        until(lambda: "labelled" not in kube.names("regions"), "pruned")
+
+
 def test_a_tenant_s_source_writes_as_that_tenant_and_nowhere_else(
     platform: Platform, kube: Kube, own: Cluster, home: str, tmp_path: Path
 ) -> None:

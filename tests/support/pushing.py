@@ -22,11 +22,11 @@ tables:
 """
 
 
-def push(platform: Platform, kube: Kube, folder: Path) -> str:
-    """Builds the shop's package and stores it by REST. Returns its sha256."""
+def push(platform: Platform, kube: Kube, folder: Path, manifest: str = SHOP) -> str:
+    """Builds a package, the shop's or another of the same name, and stores it by REST. Returns its sha256."""
     source = folder / "shop"
     source.mkdir()
-    (source / "app.yaml").write_text(SHOP)
+    (source / "app.yaml").write_text(manifest)
     built = tenantry("package", "build", source, "-o", folder / "shop.zip", cwd=folder)
     assert built.returncode == 0, built.stderr
     pushed = tenantry(
