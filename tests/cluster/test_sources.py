@@ -92,8 +92,8 @@ def test_a_label_that_leaves_git_leaves_the_object_and_those_of_others_stay(
             return set(kube.get("region", "labelled")["metadata"]["labels"]) & {"team", "size", "colour"}
 
         until(lambda: labels() == {"colour"}, "only the label of others is left")
-        remote.commit({"r.yaml": None})
-        until(lambda: "labelled" not in kube.names("regions"), "pruned")
+        kube("delete", "source", source, "-n", NAMESPACE, "--timeout=30s")
+        kube("delete", "region", "labelled", "--timeout=60s")
 
 
 def test_a_tenant_s_source_writes_as_that_tenant_and_nowhere_else(

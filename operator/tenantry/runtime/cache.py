@@ -68,6 +68,8 @@ class Cache:
         self._gone: dict[Ref, int] = {}
         self._parsed: OrderedDict[Ref, tuple[int, Resource[Any, Any]]] = OrderedDict()
         self._listeners: list[Listener] = []
+        self.confirmed: set[str] = set()
+        """The uids that the store has shown to this process by itself, and that only a pass of ours lets go."""
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` after every change, until the returned function is called."""

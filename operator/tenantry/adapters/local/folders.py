@@ -19,6 +19,7 @@ import orjson
 from tenantry.adapters.local.data_loss.losses import NO_DATABASE, FileState, Loss, is_overwritten, is_whole, loss_in, state_of
 from tenantry.adapters.local.data_loss.owning import OwningState, check, forget, note
 from tenantry.engine.sql.files import FILE as ENGINE_DATABASE
+from tenantry.engine.sql.files import made_mark
 from tenantry.model.facts import DataPlace, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import EngineTaken, Halt, Stalled
@@ -98,7 +99,7 @@ class EngineFolders:
             raise ValueError(f"{self.engines / DATABASE} is damaged or no database ({error})") from error
         for id_, body, made in rows:
             self._load(id_, body)
-            if made:
+            if made or made_mark(self.engines / id_ / ENGINE_DATABASE).exists():
                 self._made.add(id_)
                 self.inspect(id_)  # nothing has it open yet
 
@@ -135,8 +136,10 @@ class EngineFolders:
 
     def loss(self, id_: str) -> Loss | None:
         """Return what is gone of the engine with that id, None where all is there."""
+        if id_ not in self._made:
+            return None
         folder = self.folder(id_)
-        loss = loss_in(folder, id_ in self._made)
+        loss = loss_in(folder)
         if loss is None and (id_ in self._overwritten or id_ in self._damaged):
             return Loss(folder / ENGINE_DATABASE, NO_DATABASE)
         return loss

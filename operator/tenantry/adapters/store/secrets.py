@@ -108,8 +108,9 @@ class StoreSecrets:
 
     def fingerprint(self, namespace: str, value: bytes) -> str:
         """Return a mark that is equal for equal values of one namespace; marks of two namespaces cannot be compared."""
-        mark = hmac.digest(self._key, namespace.encode() + b"/" + value, "sha256")
-        return mark.hex()[:FINGERPRINT_LENGTH]
+        # hmac.digest would let other threads have the interpreter, and each pass wait for it again.
+        mark = hmac.new(self._key, namespace.encode() + b"/" + value, "sha256")
+        return mark.hexdigest()[:FINGERPRINT_LENGTH]
 
 
 def _value(secret: Document | None, key: str, for_kind: str) -> tuple[str, bytes]:

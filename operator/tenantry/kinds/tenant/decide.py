@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from tenantry.kinds.tenant.spec import BoundNamespace, Tenant, TenantStatus, UsableRegion
 from tenantry.model.changes import (
@@ -84,7 +85,7 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     ensure = EnsureNamespace(
         tenant.namespace, tenant.metadata.name, tenant.metadata.uid, tenant.spec.access.facts, exists=_ours(seen)
     )
-    regions = tuple(UsableRegion(**asdict(each)) for each in seen.regions)
+    regions = tuple(map(_usable, seen.regions))
     publish = PublishRegions(tenant.namespace, tenant.metadata.name, seen.regions)
     # A namespace that comes in the place of another has no list, whatever the status says.
     moved = regions != tenant.status.regions or (bool(regions) and not _bound(seen))
@@ -103,6 +104,12 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     # Marked when it is made: whether an interrupted pass made the rest of it, too, is not seen.
     bound = status.model_copy(update={"namespace": BoundNamespace(name=namespace.name, uid=namespace.uid)})
     return Decision(status, Ready(), action, changes=(ensure, *published), done=bound)
+
+
+@lru_cache(1024)
+def _usable(region: RegionFacts) -> UsableRegion:
+    """Cached: every tenant may use the same few."""
+    return UsableRegion(**asdict(region))
 
 
 def _counted(seen: Observed) -> Observed:

@@ -75,8 +75,6 @@ class Cycle:
         self._seat = seat
         self._now = now
         self._deadline = deadline
-        self._confirmed: set[str] = set()
-        """Uids that the store has shown to this process; only a pass of ours lets them go."""
         self.hot = HotObjects(now, resync_s)
 
     async def run(self, key: Ref, view: TrackedView, *, asked: bool = True) -> Ended:
@@ -112,7 +110,7 @@ class _Pass:
         self._kind = cycle._kinds[resource.KIND]
         self._cache = cycle._cache
         self._now = cycle._now
-        self._confirmed = cycle._confirmed
+        self._confirmed = self._cache.confirmed
         self._resource = resource
         self._world = cycle._seat.world(view)
         self._hands = cycle._seat.hands(resource.ref)

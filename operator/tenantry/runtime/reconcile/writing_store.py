@@ -32,7 +32,10 @@ class WritingStore:
         return await self._absorb(self._store.get(ref))
 
     async def create(self, document: Document) -> Document:
-        return await self._absorb(self._store.create(document))
+        stored = await self._absorb(self._store.create(document))
+        if FINALIZER in stored["metadata"].get("finalizers", ()):
+            self._cache.confirmed.add(stored["metadata"]["uid"])
+        return stored
 
     async def replace(self, document: Document, version: str) -> Document:
         return await self._absorb(self._store.replace(document, version))

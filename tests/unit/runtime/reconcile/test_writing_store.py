@@ -9,7 +9,7 @@ import pytest
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import Document, Held, Ref, held_of, ref_of
+from tenantry.model.resource import FINALIZER, Document, Held, Ref, held_of, ref_of
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.writing_store import WritingStore
 
@@ -52,3 +52,12 @@ async def test_a_namespace_that_a_cluster_still_empties_is_there_and_deleting(ca
     await store.delete(held_of(await store.create(namespace())))
     held = cache.document(NAMESPACE)
     assert held is not None and held["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize(("finalizers", "confirmed"), [([FINALIZER], True), (["example.com/other"], False), ([], False)])
+async def test_what_is_made_with_our_finalizer_need_not_be_read_before_the_first_effect(
+    cache: Cache, finalizers: list[str], confirmed: bool
+) -> None:
+    store = WritingStore(MemoryStore(Admission()), cache)
+    made = await store.create(namespace(finalizers=finalizers))
+    assert (made["metadata"]["uid"] in cache.confirmed) == confirmed

@@ -36,13 +36,13 @@ class Loss(NamedTuple):
         return f"{path_text(self.path)} {self.how}"
 
 
-def loss_in(folder: Path, made: bool) -> Loss | None:
-    """Return what is gone of an engine, without a look into its file. made: whether its folder was made."""
+def loss_in(folder: Path) -> Loss | None:
+    """Return what is gone of an engine whose folder was made, without a look into its file."""
     database = folder / FILE
     found = state_of(database)
     if found is not None:
         return Loss(database, EMPTY) if not found[1] and made_mark(database).exists() else None
-    if made and not folder.exists():
+    if not folder.exists():
         return Loss(folder, GONE)
     return Loss(database, GONE) if made_mark(database).exists() else None
 
