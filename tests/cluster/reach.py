@@ -38,6 +38,16 @@ def _token_secret(account: str, namespace: str) -> Document:
     return _object("Secret", "stolen", namespace, metadata=marks, type="kubernetes.io/service-account-token")
 
 
+def _record(name: str, namespace: str = NAMESPACE, kind: str = "Secret", /, **body: Any) -> Document:
+    """An object that Helm would take for its own record of a release."""
+    return _object(kind, name, namespace, **body)
+
+
+def _patch(kind: str, name: str, namespace: str = NAMESPACE) -> tuple[str, ...]:
+    change = ("--type=merge", "-p", '{"data":{"release":"eA=="}}')
+    return ("patch", "--dry-run=server", kind, name, "-n", namespace, *change)
+
+
 def _stateful_set(namespace: str, account: str) -> Document:
     labels = {"matchLabels": {"a": "b"}}
     pod = {
@@ -73,6 +83,25 @@ _LABEL = ("label", "--dry-run=server", "--overwrite", "namespace")
 _DELETE = ("delete", "--dry-run=server")
 _ADOPT = "tenantry.dev/tenant=fresh"
 _SECRET: Mapping[str, Any] = {"stringData": {"a": "b"}}
+
+_RELEASE = "sh.helm.release.v1.tenantry.v1"
+_CONFIG_MAP = ("get", "configmap", "coredns", "-n", "kube-system")
+_TYPE: Mapping[str, Any] = {"type": "helm.sh/release.v1"}
+_LABELLED: Mapping[str, Any] = {"metadata": {"labels": {"owner": "helm", "name": "tenantry", "status": "deployed"}}}
+
+
+def _releases(account: str, *writable: str) -> tuple[Attempt, ...]:
+    """Each way to write what Helm keeps of a release, in each namespace where the account writes Secrets."""
+    made = []
+    for namespace in writable:
+        place = "of the platform" if namespace == NAMESPACE else "in a tenant's namespace"
+        made += [
+            Attempt(account, f"make a release of Helm {place}", False, MAKE, _record("stolen", namespace, **_TYPE)),
+            Attempt(account, f"make one by its label {place}", False, MAKE, _record("stolen", namespace, **_LABELLED)),
+            Attempt(account, f"make one by its name {place}", False, MAKE, _record(f"{_RELEASE}0", namespace)),
+        ]
+    return tuple(made)
+
 
 ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("tenantry-operator", "read every Secret of the cluster", True, ("get", "secrets", "-n", "kube-system")),
@@ -120,6 +149,13 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("tenantry-operator", "a lasting token of another account", False, MAKE, _token_secret("default", "kube-system")),
     Attempt("tenantry-operator", "a lasting token of a tenant", False, MAKE, _token_secret("tenantry-admin", TENANT)),
     Attempt("tenantry-operator", "a token of another account", False, ("create", "token", "default", "-n", "kube-system")),
+    Attempt("tenantry-operator", "read the releases of Helm", True, ("get", "secret", _RELEASE, "-n", NAMESPACE)),
+    Attempt("tenantry-operator", "change the release of Helm", False, _patch("secret", _RELEASE)),
+    Attempt("tenantry-operator", "delete the release of Helm", False, (*_DELETE, "secret", _RELEASE, "-n", NAMESPACE)),
+    *_releases("tenantry-operator", NAMESPACE, TENANT),
+    Attempt("tenantry-operator", "read a ConfigMap of `kube-system`", True, _CONFIG_MAP),
+    Attempt("tenantry-operator", "list all pods", True, ("get", "pods", "-A")),
+    Attempt("tenantry-operator", "list all events", True, ("get", "events", "-A")),
     Attempt("tenantry-api", "read the Secrets of the platform, its keys too", True, ("get", "secrets", "-n", NAMESPACE)),
     Attempt("tenantry-api", "read the Secrets of a tenant", True, ("get", "secrets", "-n", TENANT)),
     Attempt("tenantry-api", "read the Secret of an engine", False, ("get", "secrets", "-n", ENGINE)),
@@ -142,14 +178,25 @@ ATTEMPTS: tuple[Attempt, ...] = (
         (*MAKE, "--as", f"{TENANT}:tenantry-admin"),
         _token_secret("tenantry-admin", TENANT),
     ),
+    Attempt("tenantry-api", "read the releases of Helm", True, ("get", "secret", _RELEASE, "-n", NAMESPACE)),
+    Attempt("tenantry-api", "change the release of Helm", False, _patch("secret", _RELEASE)),
+    Attempt("tenantry-api", "delete the release of Helm", False, (*_DELETE, "secret", _RELEASE, "-n", NAMESPACE)),
+    *_releases("tenantry-api", NAMESPACE, TENANT),
+    Attempt("tenantry-api", "read a ConfigMap of `kube-system`", True, _CONFIG_MAP),
+    Attempt("tenantry-api", "list all ConfigMaps", False, ("get", "configmaps", "-A")),
+    Attempt("tenantry-api", "list all pods", True, ("get", "pods", "-A")),
+    Attempt("tenantry-api", "list all events", True, ("get", "events", "-A")),
     Attempt("tenantry-uninstall", "list what is declared", True, ("get", "tenants")),
     Attempt("tenantry-uninstall", "take our finalizer off", False, ("annotate", "tenv/kept", "-n", OTHER, "a=b")),
+    Attempt("tenantry-uninstall", "list all pods", False, ("get", "pods", "-A")),
     Attempt("tenantry-uninstall", "read Secrets", False, ("get", "secrets", "-n", NAMESPACE)),
     Attempt("tenantry-admin", "change what its tenant declares", True, MAKE, _environment(TENANT)),
     Attempt("tenantry-admin", "read its tenant's Secrets", True, ("get", "secrets", "-n", TENANT)),
     Attempt("tenantry-admin", "read another tenant's Secrets", False, ("get", "secrets", "-n", OTHER)),
     Attempt("tenantry-admin", "change what another tenant declares", False, MAKE, _environment(OTHER)),
     Attempt("tenantry-admin", "read the Secret of its engine", False, ("get", "secrets", "-n", ENGINE)),
+    *_releases("tenantry-admin", TENANT),
+    Attempt("tenantry-admin", "read pods beside its engine", False, ("get", "pods", "-n", ENGINE)),
     Attempt("tenantry-admin", "make a User", False, MAKE, _user()),
     Attempt("tenantry-admin", "let somebody in", False, MAKE, _binding(TENANT, "tenantry-tenant-admin")),
     Attempt("tenantry-admin", "a lasting token of its own", False, MAKE, _token_secret("tenantry-admin", TENANT)),

@@ -101,6 +101,7 @@ def _guarded(kubectl: Run) -> bool:
         ("operator-reach", {**_token_secret("default"), "type": "Opaque"}, ("--as", OPERATOR)),
         # By the api, for the operator is refused by two policies, of which one is told.
         ("token-secrets", _token_secret(NAMESPACE), ("--as", API)),
+        ("helm-releases", {**_token_secret(NAMESPACE), "type": "helm.sh/release.v1"}, ("--as", API)),
     )
     return all(
         f"ValidatingAdmissionPolicy 'tenantry-{name}'" in kubectl(*dry, *who, given=given).stderr for name, given, who in probes

@@ -47,7 +47,7 @@ class NoRegions:
 
 @pytest.fixture(scope="module")
 def world(own: Cluster, kubectl: Run, release: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A tenant and an engine as the operator makes them, another tenant, a namespace of others, and two volumes."""
+    """A tenant and an engine as the operator makes them, another tenant, a namespace of others, and what others keep."""
     folder = tmp_path_factory.mktemp("reach")
     asyncio.run(_as_the_operator(kubeconfig_of("operator", own, kubectl, folder)))
     volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/nowhere"}}
@@ -57,6 +57,7 @@ def world(own: Cluster, kubectl: Run, release: str, tmp_path_factory: pytest.Tem
         given = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
         assert kubectl("create", "-f", "-", given=given).returncode == 0
     assert kubectl("create", "namespace", "others").returncode == 0
+    assert kubectl("create", "configmap", "coredns", "-n", "kube-system", "--from-literal=Corefile=.").returncode == 0
     assert kubectl("create", "-f", "-", given=environment("kept", namespace=OTHER)).returncode == 0
     return kubectl
 
