@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tenantry.kinds.crds import KINDS, Kind
 from tests.cluster.fixtures import until
 from tests.cluster.releases import MAKER, OPERATOR, Run, refused
 
@@ -91,3 +92,31 @@ def test_the_operator_deletes_it_and_the_clusters_own_controller_empties_it(kube
 def test_who_confirms_it_may_delete_what_no_environment_has(what: tuple[str, ...], kubectl: Run) -> None:
     assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed=true").returncode == 0
     assert deleted(kubectl, *what).returncode == 0
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
+def test_a_definition_goes_with_all_its_objects_only_when_that_is_confirmed(kind: Kind, kubectl: Run, release: str) -> None:
+    name = f"{kind.PLURAL}.tenantry.dev"
+    why = f"with it go all {kind.PLURAL} of the cluster: delete the objects first"
+    delete = ("delete", "crd", name, "--dry-run=server")
+    asyncio.run(until(lambda: asyncio.to_thread(lambda: why in kubectl(*delete).stderr), "the policy is not in force"))
+    for who in ((), ("--as", OPERATOR)):
+        assert kubectl(*delete, *who).returncode != 0
+    assert kubectl("annotate", "crd", name, "tenantry.dev/deletion-confirmed=true").returncode == 0
+    assert kubectl(*delete).returncode == 0
+    assert kubectl("annotate", "crd", name, "tenantry.dev/deletion-confirmed-").returncode == 0
+    refused(kubectl(*delete), why)
+
+
+def test_the_definitions_of_others_are_deleted_as_before(kubectl: Run, release: str) -> None:
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    given = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    assert kubectl("create", "-f", "-", given=given).returncode == 0
+    assert kubectl("delete", "crd", "widgets.example.com").returncode == 0

@@ -111,9 +111,10 @@ def in_turn(version: str) -> Environment:
     return running_environment(annotations={TURN: version})
 
 
-def leaving(*, policy: str = "Snapshot", **looks: Any) -> Observed:
+def leaving(*, policy: str = "Snapshot", protected: bool = False, **looks: Any) -> Observed:
     """An environment that is being deleted while its engine runs."""
-    return there(running_environment(spec={"deletionPolicy": policy}, deleting=True), **looks)
+    spec = {"deletionPolicy": policy, "deletionProtection": protected}
+    return there(running_environment(spec=spec, deleting=True), **looks)
 
 
 @table(
@@ -618,6 +619,14 @@ def test_an_environment_that_never_had_its_host_shows_no_url_of_the_holder() -> 
             Outcome("Gone", (), DELETE),
         ),
         "is gone with its engine": (leaving(engine=None), Outcome("Gone", (), DELETE)),
+        **{
+            f"holds a protected engine and all in it, with policy {policy} and {len(children)} inside": (
+                leaving(policy=policy, protected=True, children=children),
+                Outcome("Stalled Protected", (), DELETE),
+            )
+            for policy in ("Snapshot", "Delete", "Retain")
+            for children in ((), (CRM,))
+        },
         "needs neither tenant nor region": (
             leaving(tenant=None, region=None),
             Outcome("Gone", (ARCHIVE, SECRET_GOES, UNDEPLOY), DELETE),

@@ -366,6 +366,8 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     """Children first, once it is kept what they are; then the archive where there is data, then the engine and its password."""
     environment = seen.environment
+    if environment.spec.deletion_protection:
+        return _held(seen)
     status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
     if status.engine is not None:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
@@ -382,3 +384,11 @@ def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     elif seen.engine is not None and seen.engine.route is not None:
         changes = (WithdrawHost(ref),)  # the next environment of that host may be another customer's
     return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)
+
+
+def _held(seen: Observed) -> Decision[EnvironmentStatus]:
+    """Nothing goes, whoever marked it: a definition that is deleted takes its objects past what refuses their deletion."""
+    status = seen.environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    way_on = "set spec.deletionProtection to false, and the deletion goes on; spec.deletionPolicy says what is kept"
+    refusal = Stalled("Protected", f"the environment is protected, and its engine stays: {way_on}")
+    return Decision(status, refusal, "DELETE_ENVIRONMENT")
