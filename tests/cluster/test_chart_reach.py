@@ -22,6 +22,7 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.hosts.tenant_secrets import TenantSecrets
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof
 from tenantry.kinds.registry import TYPES
 from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import API_VERSION, Ref
@@ -43,6 +44,9 @@ class NoRegions:
 
     def of(self, ref: EngineRef) -> str:
         return ""
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        return NO_PROOF
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof
 from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import Ref, held_of
@@ -373,6 +374,9 @@ class NoRegions:
 
     def of(self, ref: EngineRef) -> str:
         return ""
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        return NO_PROOF
 
 
 def nothing(ref: Ref) -> None:

@@ -24,6 +24,7 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.adapters.tenancy import USED_BY
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineRef, EngineSpec, RegionFacts, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, TENANT_LABEL, Document, Ref
@@ -358,6 +359,9 @@ class Nowhere:
 
     def of(self, ref: EngineRef) -> str:
         return ""
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        return NO_PROOF
 
 
 async def found_tenants(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from tenantry.adapters.kubernetes.engines.remote import Clusters
 from tenantry.adapters.kubernetes.engines.workload import Placement, namespace_of
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof
 from tenantry.kinds.region.spec import KubernetesSettings, Region, RegionSpec
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.quotas import CheckArchive, unlimited
@@ -45,12 +46,16 @@ class Declared:
 
     regions: dict[str, Region] = field(default_factory=dict)
     region: str = "home"
+    proven: PlaceProof = NO_PROOF
 
     def named(self, name: str) -> Region | None:
         return self.regions.get(name)
 
     def of(self, ref: EngineRef) -> str:
         return self.region
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        return self.proven
 
     def settle(self, **settings: Any) -> None:
         """Declares the region `home`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tenantry.adapters.kubernetes.engines.workload import address_of
 from tenantry.adapters.kubernetes.tenancy.guard import Granted
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, place_proof
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.pools import pool_refs
@@ -33,6 +34,13 @@ class DeclaredObjects:
             return ref.name
         found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
         return found.spec.region if isinstance(found, Environment) else ""
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        """What proves that a namespace is this engine's. The id of a pool is made of its Region's uid: nobody else has it."""
+        if ref.is_pool:
+            return PlaceProof(ref.id)
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        return place_proof(found) if isinstance(found, Environment) and found.id == ref.id else NO_PROOF
 
     def pools_of(self, ref: EngineRef) -> tuple[str, ...]:
         """The ids of the pools that may hold the engine of an environment: that of its status, or all of its region."""

@@ -36,6 +36,7 @@ from tenantry.adapters.kubernetes.engines.workload import (
 )
 from tenantry.adapters.kubernetes.store import WRITE
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.kinds.environment.ownership import PlaceProof
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, volume_of
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, parse_time
@@ -60,6 +61,9 @@ class RegionLookup(Protocol):
 
     def of(self, ref: EngineRef) -> str:
         """The name of the region of an environment, `""` when there is no such environment."""
+
+    def proof(self, ref: EngineRef) -> PlaceProof:
+        """What proves that a namespace is this engine's, whatever its labels say."""
 
 
 class KubernetesDeployer:
@@ -103,7 +107,7 @@ class KubernetesDeployer:
 
     async def _look(self, at: RegionTarget, ref: EngineRef) -> EngineFacts | None:
         namespace = await at.objects.find(_named("v1", "Namespace", ref))
-        if namespace is None or not belongs(namespace, ref):
+        if namespace is None or not belongs(namespace, ref, self._regions.proof(ref)):
             return None
         workload = await at.objects.find(_named("apps/v1", "StatefulSet", ref))
         pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await at.objects.pods(namespace_of(ref.id))
@@ -179,14 +183,18 @@ class KubernetesDeployer:
         """Keeps the volume itself, to be bound again when the claim is gone. Raises the Halts of KeptVolumes.keep."""
         region = self._regions.of(ref)
         at = await self._at(region)
+        namespace = await ReadObjects(at.client).find(_named("v1", "Namespace", ref))
+        if namespace is None or not belongs(namespace, ref, self._regions.proof(ref)):
+            return
+        # By its name, which the engine's pod mounts: a claim whose labels somebody took off holds the data all the same.
         claim = await ReadObjects(at.client).find(_named("v1", "PersistentVolumeClaim", ref))
-        if not claim or not claim["spec"].get("volumeName") or not belongs(claim, ref):
+        if not claim or not claim["spec"].get("volumeName"):
             return  # never bound: it holds nothing
         if any(awaits(pod) for pod in await ReadObjects(at.client).pods(namespace_of(ref.id))):
             # Said on the claim, for it may outlast the pod that tells it now, and a pass be done again.
             body = {"metadata": {"labels": {UNFILLED: "true"}}}
             await at.client.request("PATCH", reference(claim), body=body, content_type=MERGE_PATCH)
-        elif UNFILLED not in claim["metadata"]["labels"]:
+        elif UNFILLED not in (claim["metadata"].get("labels") or {}):
             await self._kept.keep(at.client, ref, region, claim)
 
     async def undeploy(self, ref: EngineRef) -> None:
@@ -195,7 +203,7 @@ class KubernetesDeployer:
         path = f"/api/v1/namespaces/{namespace_of(ref.id)}"
         try:
             namespace = await at.client.request("GET", path)
-            if not belongs(namespace, ref):
+            if not belongs(namespace, ref, self._regions.proof(ref)):
                 return
             if "deletionTimestamp" not in namespace["metadata"]:
                 held = {"preconditions": {"uid": namespace["metadata"]["uid"]}}
@@ -285,7 +293,8 @@ class KubernetesDeployer:
         if wanted["kind"] != "Secret":
             return covers(real, settled(wanted, real))
         source = (real["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
-        if not source or not belongs(real, spec.ref) or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
+        labelled = covers(real["metadata"].get("labels") or {}, wanted["metadata"]["labels"])
+        if not source or not labelled or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
             return False
         return not spec.database_secret or self._holds(real, DATABASE_KEY, spec.ref, spec.database_secret, spec.database_key)
 
@@ -317,7 +326,7 @@ class KubernetesDeployer:
         """Bring the object to its wanted form, whatever exists. kept: the spec with which a workload keeps its pod."""
         real = await ReadObjects(at.client).find(wanted)
         if real is not None:
-            check_is_ours(real, wanted, ref)
+            check_is_ours(real, wanted, ref, self._regions.proof(ref))
             wanted = settled(wanted, real)
             if kept is not None and wanted["kind"] == "StatefulSet" and spec_of(real) == kept:
                 wanted = keeping_pod(wanted, real)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -182,8 +182,9 @@ class FollowedObjects:
     def _see(self, api_version: str, kind: str, change: Document, changed: asyncio.Queue[EngineRef]) -> None:
         document = {**change["object"], "apiVersion": api_version, "kind": kind}
         if change["type"] == "DELETED":
+            held = self._held.get(_place(document), {}).get((kind, document["metadata"]["name"]))
             self._forget(document)
-            _tell(document, changed)
+            _tell(_document(held) if held is not None else document, changed)
         elif change["type"] != "BOOKMARK":
             self._take(document, changed)
         self._seen[kind] = _version(document)
@@ -197,6 +198,9 @@ class FollowedObjects:
         metadata = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
         inside[name] = _Held(version, kept_json({**document, "metadata": metadata}))
         if changed is not None:
+            # Whose labels somebody took off or changed is still the engine's that it was.
+            if held is not None and document["kind"] == "Namespace" and _labels(before := _document(held)) != _labels(document):
+                _tell(before, changed)
             _tell(document, changed)
 
 
@@ -215,7 +219,11 @@ def _version(document: Document) -> int:
     return int(document["metadata"]["resourceVersion"])
 
 
+def _labels(document: Document) -> Mapping[str, str]:
+    return document["metadata"].get("labels") or {}
+
+
 def _tell(item: Document, changed: asyncio.Queue[EngineRef]) -> None:
-    ref = ref_of_labels(item["metadata"].get("labels") or {})
+    ref = ref_of_labels(_labels(item))
     if ref is not None:
         changed.put_nowait(ref)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tenantry.adapters.kubernetes.engines.comparing import covers
-from tenantry.adapters.kubernetes.engines.workload import labels_of, namespace_of
+from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, labels_of, namespace_of
+from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, is_proven
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Forbidden, Halt, Invalid, Stalled, Transient, Waiting
@@ -17,14 +18,22 @@ _FULL = "exceeded quota: "
 """The API server's words for a full ResourceQuota. The refusal has no code or cause of its own."""
 
 
-def belongs(real: Document, ref: EngineRef) -> bool:
-    """Return True if the object has our labels, with this environment's namespace, name and id."""
-    return covers(real["metadata"].get("labels") or {}, labels_of(ref))
+def belongs(real: Document, ref: EngineRef, proof: PlaceProof = NO_PROOF) -> bool:
+    """Return True if the object is this engine's.
+
+    A namespace has our labels, with this environment's namespace, name and id; or the proof shows whose it is, and labels that
+    somebody took off are put back. Inside of it the id is enough.
+    """
+    labels = real["metadata"].get("labels") or {}
+    labelled = labels.get(ID_LABEL, "")
+    if real["kind"] != "Namespace":
+        return bool(labelled == ref.id)
+    return covers(labels, labels_of(ref)) or is_proven(real["metadata"].get("uid", ""), labelled, ref.id, proof)
 
 
-def check_is_ours(real: Document, wanted: Document, ref: EngineRef) -> None:
+def check_is_ours(real: Document, wanted: Document, ref: EngineRef, proof: PlaceProof = NO_PROOF) -> None:
     """real: what stands in its place. Raises Halt: EngineNamespaceTaken, ObjectTaken, EngineNamespaceDeleting."""
-    if not belongs(real, ref):
+    if not belongs(real, ref, proof):
         raise _taken(wanted)
     if "deletionTimestamp" in real["metadata"]:
         raise deleting(ref)
