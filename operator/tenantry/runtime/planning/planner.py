@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -138,10 +138,10 @@ class Planner:
         what_if, bodies = await asyncio.to_thread(self._copied, self.cache.snapshot(), packages)
         covers = _tenants_own(what_if.cache, tenant) if tenant else _everything
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
-        concerns = planned.concerns
-        found = {ref: orjson.loads(bodies[ref]) for ref in sorted(concerns) if ref in bodies}
-        owners = {ref.namespace: bound_tenant(ref.namespace, self.cache) for ref in concerns}
-        planned = planned.of(declared, found, {name: each.metadata.uid for name, each in owners.items() if each is not None})
+        concerns = await asyncio.to_thread(lambda: planned.concerns)
+        bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in concerns})
+        owners = {name: owner.metadata.uid for name, owner in bound if owner is not None}
+        planned = await asyncio.to_thread(_stamped, planned, declared, bodies, owners)
         return planned.within(_namespace_of(what_if.cache, tenant)) if tenant else planned
 
     def _copied(self, made: Callable[[], Cache], packages: Packages) -> tuple[WhatIf, dict[Ref, bytes]]:
@@ -151,6 +151,12 @@ class Planner:
         bodies = {ref: entry.raw for ref, entry in followed.items()}
         version = max((entry.version for entry in followed.values()), default=0)
         return self.scene.what_if(cache, packages, tuple(bodies.items()), version), bodies
+
+
+def _stamped(planned: Planned, declared: str, bodies: Mapping[Ref, bytes], owners: Mapping[str, str]) -> Planned:
+    """The plan with what it was made from; see Planned.of. Blocks: it reads each object that the plan concerns."""
+    found = {ref: orjson.loads(bodies[ref]) for ref in planned.concerns if ref in bodies}
+    return planned.of(declared, found, owners)
 
 
 def _everything(ref: Ref) -> bool:

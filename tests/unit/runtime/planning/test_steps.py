@@ -1,0 +1,92 @@
+"""The parts of a plan are put together in steps that grow with the plan, and not with its square."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import orjson
+import pytest
+
+from tenantry.model.changes import EnsureNamespace
+from tenantry.model.resource import Ref
+from tenantry.runtime.planning.planned import Edited, Planned
+from tenantry.runtime.planning.planner import _stamped
+
+FEW = 1_000
+MOST_TIMES = 15
+"""A plan of ten times as many documents may take this many times the steps."""
+LOOKS = sorted(name for name, each in vars(Planned).items() if isinstance(each, property))
+
+
+class TooManySteps(Exception):  # noqa: N818 - it ends what is counted
+    """The count has reached its limit."""
+
+
+def steps_of(work: Callable[[], Any], most: int = sys.maxsize) -> int:
+    """Return the number of instructions of the interpreter. Raises TooManySteps, so that nobody waits for a quadratic one."""
+    count = 0
+
+    def traced(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        if count > most:
+            raise TooManySteps
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def grows_with_the_plan(work: Callable[[Planned], Any], few: int = FEW) -> bool:
+    steps = steps_of(lambda: work(planned(few)))
+    try:
+        steps_of(lambda: work(planned(10 * few)), MOST_TIMES * steps)
+    except TooManySteps:
+        return False
+    return True
+
+
+def ref(number: int) -> Ref:
+    return Ref("Identity", "tenant-acme", f"i-{number}")
+
+
+def planned(count: int) -> Planned:
+    """A plan that edits so many objects, and has an effect on each."""
+    effect = EnsureNamespace("tenant-acme", "acme", "uid")
+    refs = [ref(number) for number in range(count)]
+    return Planned(tuple(Edited("~", each) for each in refs), tuple((each, effect) for each in refs), ())
+
+
+def bodies(count: int) -> dict[Ref, bytes]:
+    return {
+        ref(number): orjson.dumps({"metadata": {"uid": str(number), "generation": 1, "resourceVersion": "1"}})
+        for number in range(count)
+    }
+
+
+def test_a_property_that_costs_is_found_inside_a_comprehension() -> None:
+    refs = [ref(number) for number in range(1_000)]
+    assert not grows_with_the_plan(lambda plan: [each for each in refs[: len(plan.edits)] if each in plan.concerns], few=20)
+
+
+def test_what_was_found_is_put_to_a_plan_in_steps_that_grow_with_it() -> None:
+    assert grows_with_the_plan(lambda plan: _stamped(plan, "", bodies(len(plan.edits)), {"tenant-acme": "uid"}))
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_each_look_at_a_plan_takes_steps_that_grow_with_it(look: str) -> None:
+    assert grows_with_the_plan(lambda plan: getattr(plan, look))
+
+
+@pytest.mark.parametrize("answer", [Planned.to_json, lambda plan: plan.within("tenant-acme")], ids=["json", "within"])
+def test_an_answer_takes_steps_that_grow_with_its_plan(answer: Callable[[Planned], Any]) -> None:
+    assert grows_with_the_plan(answer)
