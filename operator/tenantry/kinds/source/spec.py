@@ -54,12 +54,21 @@ Interval = Annotated[
         description="The time between two calls to the remote: 30s, 5m, 1h.",
     ),
 ]
+_IN_SET = r"([^\]\\/\x00-\x1f\x7f]|\\[^/\x00-\x1f\x7f])*\]"
+_IGNORED = (  # what adapters.sources.ignoring can use: each [ is closed in its own name, and no name ends in a single backslash
+    r"^(#[^\x00-\x1f\x7f]*|([^\[\\\x00-\x1f\x7f]|\\[^/\x00-\x1f\x7f]"
+    rf"|\[[!^]([^\\/\x00-\x1f\x7f]|\\[^/\x00-\x1f\x7f]){_IN_SET}|\[([^!^\\/\x00-\x1f\x7f]|\\[^/\x00-\x1f\x7f]){_IN_SET})+)$"
+)
 IgnorePattern = Annotated[
     str,
     Field(
         min_length=1,
         max_length=256,
-        pattern=worded(r"^[^\x00-\x1f\x7f]+$", "must be a pattern as in a .gitignore file, such as charts/ or *-values.yaml"),
+        pattern=worded(
+            _IGNORED,
+            "must be a pattern as in a .gitignore file, such as charts/ or *-values.yaml; each [ needs its ] before the next /,"
+            " and a backslash a character after it",
+        ),
     ),
 ]
 WritePattern = Annotated[
