@@ -88,6 +88,34 @@ def test_the_operator_deletes_it_and_the_clusters_own_controller_empties_it(kube
     asyncio.run(until(lambda: asyncio.to_thread(lambda: kubectl("get", "namespace", name).returncode != 0), "it is not gone"))
 
 
+VOLUMES = {
+    "an engine's volume": ({"name": "engine", "namespace": NAME}, "Bound", {}, True),
+    "a kept volume": ({"name": "engine", "namespace": NAME}, "Released", {"tenantry.dev/kept": "true"}, True),
+    "a volume that its provisioner may delete": ({"name": "engine", "namespace": NAME}, "Released", {}, False),
+    "a volume of others": ({"name": "engine", "namespace": "default"}, "Bound", {}, False),
+}
+
+
+@pytest.mark.parametrize(("claim", "phase", "labels", "held"), VOLUMES.values(), ids=VOLUMES)
+def test_a_volume_that_holds_an_engines_data_is_not_deleted(
+    claim: dict[str, str], phase: str, labels: dict[str, str], held: bool, kubectl: Run
+) -> None:
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/nowhere"}, "claimRef": claim}
+    metadata = {"generateName": "volume-", "labels": labels, "annotations": {"pv.kubernetes.io/provisioned-by": "nobody"}}
+    given = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+    made = kubectl("create", "-f", "-", "-o", "name", given=given)
+    assert made.returncode == 0, made.stderr
+    volume = made.stdout.strip()
+    told = json.dumps({"status": {"phase": phase}})
+    assert kubectl("patch", volume, "--subresource=status", "--type=merge", "-p", told).returncode == 0
+    if not held:
+        assert deleted(kubectl, volume).returncode == 0
+        return
+    refused(deleted(kubectl, volume), f"holds the data of the engine in namespace {NAME}")
+    assert kubectl("annotate", volume, "tenantry.dev/deletion-confirmed=true").returncode == 0
+    assert deleted(kubectl, volume).returncode == 0
+
+
 @pytest.mark.parametrize("what", [("namespace", NAME), CLAIM], ids=["the namespace", "the claim"])
 def test_who_confirms_it_may_delete_what_no_environment_has(what: tuple[str, ...], kubectl: Run) -> None:
     assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed=true").returncode == 0

@@ -11,6 +11,7 @@ import pytest
 
 from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
 from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.kinds.environment.ownership import PlaceProof
 from tenantry.model.verdicts import Halt, Stalled
 from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import until
@@ -100,6 +101,21 @@ async def test_drift_is_told_by_the_watch_and_corrected(kit: Kit, kind: str, cha
     await until(lambda: drifted(kit), "the drift is not seen")
     await kit.deploy()
     assert await as_wanted(kit)
+
+
+@pytest.mark.parametrize("label", ["tenantry.dev/environment", "tenantry.dev/namespace", "app.kubernetes.io/managed-by"])
+async def test_a_label_of_the_namespace_that_is_taken_off_is_told_and_put_back(kit: Kit, label: str) -> None:
+    await kit.deploy()
+    kit.declared.proven = PlaceProof(uid=(await kit.get("Namespace", kit.namespace))["metadata"]["uid"])
+    assert await as_wanted(kit)
+    await kit.patch("Namespace", {"metadata": {"labels": {label: None}}}, kit.namespace)
+    await until(lambda: drifted(kit), "the drift is not seen")
+    await kit.deploy()
+    assert label in (await kit.get("Namespace", kit.namespace))["metadata"]["labels"]
+    await until(lambda: as_wanted(kit), "it is not seen as it is wanted")
+    await kit.patch("Namespace", {"metadata": {"labels": {label: None}}}, kit.namespace)
+    await kit.undeploy()
+    assert await kit.deployer.engine(kit.ref) is None
 
 
 async def test_what_was_deleted_is_missed_and_made_again(kit: Kit) -> None:

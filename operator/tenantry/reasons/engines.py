@@ -84,7 +84,8 @@ ENGINES: Explanations = {
         "Put the Secret back, if the engine should be tidied up",
     ),
     "QuotaExceeded": Explanation(
-        "A ResourceQuota of the cluster is full. Tenantry tries again.", "Raise the ResourceQuota of the engine's namespace"
+        "A ResourceQuota of the cluster refuses an object. Tenantry tries again.",
+        "Raise the ResourceQuota of the namespace in the message",
     ),
     "SizeNotAllowed": Explanation("The region does not offer this size.", "Choose one of `Region.spec.engine.sizes`"),
     "SizeUnknown": Explanation("The chart does not define this size.", "Add it to `engines.sizes` of the chart"),
@@ -139,6 +140,7 @@ BACKUPS: Explanations = {
         "Back the environment up to a file, then set `deletionPolicy: Delete`",
     ),
     "VolumeGone": Explanation(
-        "The environment is to be kept when it is deleted, but has no volume.", "Set `deletionPolicy: Delete` to go on"
+        "The environment is to be kept when it is deleted, but its volume is deleted or is being deleted.",
+        "Run `tenantry backup` if the engine still runs, then set `deletionPolicy: Delete` to continue",
     ),
 }

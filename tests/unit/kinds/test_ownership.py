@@ -1,4 +1,4 @@
-"""Whose the namespace of an engine is, whatever became of its labels."""
+"""The owner of an engine's namespace, whatever became of its labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a namespace is that stands where an engine has its own, when its labels do not say so any more. Pure."""
+"""The owner of a namespace that stands where an engine has its own, when its labels no longer name it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tenantry.kinds.environment.spec import Environment
 
 
 class PlaceProof(NamedTuple):
-    """What proves that a namespace is an engine's. `""` proves nothing.
+    """The evidence that a namespace is an engine's. `""` proves nothing.
 
     id: the id of its label, if nobody can have declared that id for another engine. uid: the uid that the API server gave to the
     namespace, as the operator recorded it.

@@ -63,7 +63,7 @@ class RegionLookup(Protocol):
         """The name of the region of an environment, `""` when there is no such environment."""
 
     def proof(self, ref: EngineRef) -> PlaceProof:
-        """What proves that a namespace is this engine's, whatever its labels say."""
+        """Return the evidence that a namespace is this engine's, whatever its labels say."""
 
 
 class KubernetesDeployer:

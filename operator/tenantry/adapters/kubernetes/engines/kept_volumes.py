@@ -137,8 +137,9 @@ class KeptVolumes:
         """Keeps the volume of an engine's claim, and remembers what is declared in the environment. Idempotent. Raises Halt."""
         uid = claim["metadata"]["uid"]
         name = f"kept-{uid}"
-        await self._check_room(client, ref, name, claim["spec"]["volumeName"])
-        volume = await self._retained(client, claim["spec"]["volumeName"], ref)
+        found = await _bound(client, claim)
+        await self._check_room(ref, name, found)
+        volume = await self._retained(client, found, ref)
         earlier = await self._told(name)
         taken = datetime.now(UTC).replace(microsecond=0)
         documents = joined(self._declared(ref), earlier.backup.documents if earlier else ())
@@ -150,6 +151,8 @@ class KeptVolumes:
             await self._own.request("POST", _path(), query=WRITE, body=told)
         except AlreadyExists:
             await self._own.request("PUT", _path(name), query=WRITE, body=told)
+        # After all writes: a volume that somebody deleted meanwhile goes with its claim, and the engine must stay until then.
+        await _bound(client, claim)
 
     async def reserve(self, client: Client, ref: EngineRef, region: str, secret: str) -> Volume:
         """Reserves a kept volume for the claim of that environment's engine alone. Idempotent.
@@ -212,11 +215,8 @@ class KeptVolumes:
         with suppress(NotFound):
             await self._own.request("DELETE", _path(kept.secret))
 
-    async def _retained(self, client: Client, name: str, ref: EngineRef) -> Document:
+    async def _retained(self, client: Client, volume: Document, ref: EngineRef) -> Document:
         """The volume, which nothing reclaims now."""
-        volume = await _volume(client, name)
-        if volume is None:
-            raise Halt(Stalled("VolumeGone", f"PersistentVolume {name} does not exist: set deletionPolicy to Delete", "Operator"))
         if _is_kept(volume, ref.id) and volume["spec"].get("persistentVolumeReclaimPolicy") == "Retain":
             return volume
         metadata = {
@@ -225,10 +225,9 @@ class KeptVolumes:
         }
         return await _patch_volume(client, volume, {"metadata": metadata, "spec": {"persistentVolumeReclaimPolicy": "Retain"}})
 
-    async def _check_room(self, client: Client, ref: EngineRef, name: str, volume: str) -> None:
+    async def _check_room(self, ref: EngineRef, name: str, volume: Document) -> None:
         """Raises QuotaReached, before anything is kept."""
-        found = await _volume(client, volume)
-        size = bytes_of(found["spec"]["capacity"]["storage"]) if found is not None else 0
+        size = bytes_of(volume["spec"]["capacity"]["storage"])
         others = (
             each for each in await kept_volumes(self._own) if not each.taken_up and each.backup.ref.namespace == ref.namespace
         )
@@ -268,6 +267,26 @@ async def _volume(client: Client, name: str) -> Document | None:
         return await client.request("GET", path_of("v1", "PersistentVolume", "", name))
     except NotFound:
         return None
+
+
+async def _bound(client: Client, claim: Document) -> Document:
+    """Return the volume that a claim has. Raises a Stalled Halt (VolumeGone): it is deleted, is being deleted, or is another's.
+
+    Kubernetes keeps a deleted volume until its claim goes, and then lets it go, whatever its reclaim policy is.
+    """
+    name = claim["spec"]["volumeName"]
+    volume = await _volume(client, name)
+    state = ""
+    if volume is None:
+        state = "does not exist"
+    elif "deletionTimestamp" in volume["metadata"]:
+        state = "is being deleted and goes with its claim"
+    elif (volume["spec"].get("claimRef") or {}).get("uid", claim["metadata"]["uid"]) != claim["metadata"]["uid"]:
+        state = f"is not bound to the claim of namespace {claim['metadata']['namespace']}"
+    if volume is None or state:
+        ways = "no snapshot can be kept. Save the rows with `tenantry backup`, then set spec.deletionPolicy to Delete"
+        raise Halt(Stalled("VolumeGone", f"PersistentVolume {name} {state}: {ways}", "Operator"))
+    return volume
 
 
 async def _patch_volume(client: Client, volume: Document, patch: Mapping[str, Any]) -> Document:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolume, bytes_of, document_of, kept_of
+from tenantry.adapters.kubernetes.engines.kept_volumes import KEPT as KEPT_LABEL
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolume, KeptVolumes, bytes_of, document_of, kept_of
 from tenantry.adapters.local.archives import joined
 from tenantry.model.facts import Backup, EngineRef, volume_of
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Halt, Stalled
+from tests.unit.adapters.kubernetes.engines.fake_api import FakeApi
 
 TAKEN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 UNTIL = datetime(2026, 12, 21, 10, tzinfo=UTC)
@@ -86,3 +88,66 @@ def test_what_is_remembered_has_what_went_meanwhile_and_of_the_rest_what_is_now(
         declared("Environment", "dev", region="new"),
         declared("App", "dev.crm"),
     )
+
+
+PLACE = "/api/v1/persistentvolumes/pv-1"
+CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "engine", "namespace": "env-1", "uid": "c-1", "labels": {}},
+    "spec": {"volumeName": "pv-1"},
+}
+KEEPING = EngineRef("tenant-acme", "dev", "an-id")
+
+
+def volume(**claim: Any) -> dict[str, Any]:
+    spec = {"capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": "c-1", **claim}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1"}, "spec": spec}
+
+
+def keeping(api: FakeApi) -> KeptVolumes:
+    return KeptVolumes(api.client, lambda ref: (declared("Environment", "dev", region="eu"),), timedelta(days=30))
+
+
+GONE: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "it was deleted": (None, "does not exist"),
+    "it is being deleted": (
+        {**volume(), "metadata": {"name": "pv-1", "deletionTimestamp": "2026-11-27T10:00:00Z"}},
+        "goes with its claim",
+    ),
+    "one of its name was made for another claim": (volume(uid="c-2"), "is not bound to the claim of namespace env-1"),
+}
+
+
+@pytest.mark.parametrize(("there", "told"), GONE.values(), ids=GONE)
+async def test_a_volume_that_cannot_be_kept_is_said_to_be_gone_and_nothing_is_promised(
+    there: dict[str, Any] | None, told: str
+) -> None:
+    api = FakeApi()
+    if there is not None:
+        api.put(PLACE, there)
+    before = dict(api.held)
+    with pytest.raises(Halt, match=told) as halted:
+        await keeping(api).keep(api.client, KEEPING, "eu", CLAIM)
+    assert isinstance(halted.value.verdict, Stalled)
+    assert halted.value.verdict.reason == "VolumeGone"
+    assert api.held == before
+
+
+async def test_a_volume_that_goes_while_it_is_kept_ends_the_deletion_too() -> None:
+    api = FakeApi()
+    api.put(PLACE, volume())
+    api.after = lambda method, path: api.held.pop(PLACE, None) if method == "POST" else None
+    with pytest.raises(Halt) as halted:
+        await keeping(api).keep(api.client, KEEPING, "eu", CLAIM)
+    assert halted.value.verdict.reason == "VolumeGone"
+
+
+async def test_a_volume_that_is_there_is_kept_once() -> None:
+    api = FakeApi()
+    api.put(PLACE, volume())
+    for _ in range(2):
+        await keeping(api).keep(api.client, KEEPING, "eu", CLAIM)
+    kept = api.held[PLACE]
+    assert (kept["spec"]["persistentVolumeReclaimPolicy"], kept["metadata"]["labels"][KEPT_LABEL]) == ("Retain", "true")
+    assert [path for path in api.held if "/secrets/" in path] == ["/api/v1/namespaces/tenantry-system/secrets/kept-c-1"]

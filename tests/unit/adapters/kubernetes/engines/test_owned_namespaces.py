@@ -59,7 +59,7 @@ async def world() -> World:
 
 
 def proofs(world: World) -> dict[str, PlaceProof]:
-    """What proves the namespace: its uid in the status, or an id that is the Environment's own."""
+    """Return the evidence: the namespace's uid in the status, or an id that is the Environment's own."""
     uid = world.api.held[world.namespace]["metadata"]["uid"]
     return {"uid": PlaceProof(uid=uid), "id": PlaceProof(world.kit.ref.id)}
 
