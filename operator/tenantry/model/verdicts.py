@@ -147,6 +147,13 @@ class Forbidden(Halt):
         super().__init__(Stalled("Forbidden", message))
 
 
+class QuotaExceeded(Forbidden):
+    """A ResourceQuota of the cluster leaves no room now. It is tried again: quotas are raised, and objects go."""
+
+    def __init__(self, message: str) -> None:
+        Halt.__init__(self, Transient("QuotaExceeded", message))
+
+
 class Expired(Halt):
     """A watch's version is too old: list again."""
 

@@ -25,6 +25,7 @@ from tenantry.model.verdicts import (
     NotFound,
     Overtaken,
     Problem,
+    QuotaExceeded,
     Stalled,
     Transient,
     Unauthorized,
@@ -39,7 +40,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     name: method for name, method in vars(Console).items() if iscoroutinefunction(method) and name != UPLOAD
 }
 _NAMED: dict[str, type[Halt]] = {
-    each.__name__: each for each in (NotFound, AlreadyExists, Conflict, Overtaken, Unauthorized, Forbidden, Expired)
+    each.__name__: each
+    for each in (NotFound, AlreadyExists, Conflict, Overtaken, Unauthorized, Forbidden, QuotaExceeded, Expired)
 }
 _VERDICTS: dict[str, type[Stalled] | type[Waiting] | type[Transient]] = {
     each.__name__: each for each in (Stalled, Waiting, Transient)

@@ -22,6 +22,7 @@ from tenantry.model.verdicts import (
     Invalid,
     NotFound,
     Problem,
+    QuotaExceeded,
     Stalled,
     Transient,
     Unauthorized,
@@ -32,6 +33,8 @@ _STRICT = re.compile(r'(?:unknown|duplicate) field "((?:[^"\\]|\\.)*)"')
 _DECODING = re.compile(r"json: cannot unmarshal (\w+) into Go struct field (\w*)\.([\w.]+) of type ([\w.]+)")
 _OTHER_VERSION = re.compile(r'^the API version in the data|in version "(?!v1"|v1alpha1")[^"]*" cannot be handled')
 _PATTERN = re.compile(r"(?:\S+ in body )?should match '(.*)'$")
+_NO_ROOM = re.compile(r"\b(?:exceeded|failed|status unknown for) quota: ")
+"""The API server's words where a ResourceQuota refuses. The refusal has no code or cause of its own."""
 _NOT_CHECKED = "some validation rules were not checked"
 
 
@@ -101,7 +104,7 @@ def refusal(status: int, said: Mapping[str, Any]) -> Halt:
         case 401:
             return Unauthorized(message)
         case 403:
-            return Forbidden(message)
+            return QuotaExceeded(message) if _NO_ROOM.search(message) else Forbidden(message)
         case 404:
             return NotFound(message)
         case 409:

@@ -9,13 +9,10 @@ from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, labels_of, n
 from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, is_proven
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document
-from tenantry.model.verdicts import Forbidden, Halt, Invalid, Stalled, Transient, Waiting
+from tenantry.model.verdicts import Forbidden, Halt, Invalid, QuotaExceeded, Stalled, Waiting
 
 AGAIN_S = 1.0
 """The pause before a namespace under deletion is read again."""
-
-_FULL = "exceeded quota: "
-"""The API server's words for a full ResourceQuota. The refusal has no code or cause of its own."""
 
 
 def belongs(real: Document, ref: EngineRef, proof: PlaceProof = NO_PROOF) -> bool:
@@ -66,4 +63,4 @@ def refused_object(wanted: Document, refused: Invalid | Forbidden) -> Halt:
     name = f"{wanted['kind']} {wanted['metadata']['name']}"
     if isinstance(refused, Invalid):
         return Halt(Stalled("EngineRefused", f"{name}: {'; '.join(str(problem) for problem in refused.problems)}"))
-    return Halt(Transient("QuotaExceeded", f"{name}: {refused.verdict.message}")) if _FULL in str(refused) else refused
+    return QuotaExceeded(f"{name}: {refused.verdict.message}") if isinstance(refused, QuotaExceeded) else refused

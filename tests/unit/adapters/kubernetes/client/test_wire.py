@@ -16,6 +16,7 @@ from tenantry.model.verdicts import (
     Halt,
     Invalid,
     NotFound,
+    QuotaExceeded,
     Stalled,
     Transient,
     Unauthorized,
@@ -37,6 +38,21 @@ REFUSALS = {
 @pytest.mark.parametrize(("status", "said", "halt"), REFUSALS.values(), ids=REFUSALS)
 def test_a_refusal_has_its_halt(status: int, said: dict[str, Any], halt: type[Halt]) -> None:
     assert type(refusal(status, said)) is halt
+
+
+QUOTAS = {
+    "it is full": "exceeded quota: q, requested: count/secrets=1, used: count/secrets=4, limited: count/secrets=4",
+    "it wants what is not given": "failed quota: q: must specify requests.cpu for: engine",
+    "it is not counted yet": "status unknown for quota: q, resources: pods",
+}
+
+
+@pytest.mark.parametrize("why", QUOTAS.values(), ids=QUOTAS)
+def test_a_quota_that_refuses_is_tried_again_and_is_still_a_refusal_to_who_asks(why: str) -> None:
+    halt = refusal(403, {"reason": "Forbidden", "message": f'secrets "dev-admin" is forbidden: {why}'})
+    assert type(halt) is QuotaExceeded
+    assert isinstance(halt, Forbidden)
+    assert halt.verdict == Transient("QuotaExceeded", f'secrets "dev-admin" is forbidden: {why}')
 
 
 def test_what_the_server_cannot_do_now_is_tried_again() -> None:
