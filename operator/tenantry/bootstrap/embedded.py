@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -42,6 +43,7 @@ from tenantry.bootstrap.source_writing import SourceBranches
 from tenantry.bootstrap.sources import Readable, SourceSettings, open_source
 from tenantry.console.http.origins import Sandboxed
 from tenantry.hosts.standalone import Standalone
+from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.kinds.registry import FINALIZED, FOLLOWED
 from tenantry.kinds.source.spec import Source
 from tenantry.kinds.user.spec import User
@@ -108,6 +110,10 @@ class Platform:
     requests: RequestNumbers = field(default_factory=RequestNumbers)
     codes: OneTimeCodes = field(default_factory=lambda: OneTimeCodes(now))
     _started: bool = False
+
+    async def held_engines(self) -> Sequence[HeldEngine]:
+        """Return the engines of this machine, by their records and folders."""
+        return await asyncio.to_thread(self.state.folders.inventory)
 
     @property
     def facade(self) -> Facade:

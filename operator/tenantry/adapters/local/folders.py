@@ -20,6 +20,7 @@ from tenantry.adapters.local.data_loss.losses import NO_DATABASE, FileState, Los
 from tenantry.adapters.local.data_loss.owning import OwningState, check, forget, note
 from tenantry.engine.sql.files import FILE as ENGINE_DATABASE
 from tenantry.engine.sql.files import made_mark
+from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.model.facts import DataPlace, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref, format_time, parse_time
 from tenantry.model.verdicts import EngineTaken, Halt, Stalled
@@ -172,6 +173,12 @@ class EngineFolders:
         """The engines that have a folder, or had one."""
         with self._lock:
             return tuple(record.ref for id_, record in self._records.items() if id_ in self._made)
+
+    def inventory(self) -> tuple[HeldEngine, ...]:
+        """Return all engines that have a record, each with its folder."""
+        with self._lock:
+            refs = [record.ref for record in self._records.values()]
+        return tuple(HeldEngine(ref.id, ref.namespace, ref.name, str(self.folder(ref.id))) for ref in refs)
 
     def limits(self, id_: str) -> tuple[int, int]:
         """Bytes of the engine's database and requests per second that it may have; 0: no limit."""

@@ -17,6 +17,7 @@ from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.kubernetes.client.credentials import find_credentials
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.engines.backups import ClusterBackups
+from tenantry.adapters.kubernetes.engines.inventory import held_engines
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
@@ -64,6 +65,7 @@ async def cluster_console(choice: ClusterChoice) -> AsyncIterator[Console]:
             backups = ClusterBackups(client, partial(_declared, feed), key, settings.keys)
             console = LocalConsole(about, store, feed, packages, NoLogs(), _plan, _no_token, acts_for="", archives=backups)
             console.applies = partial(_apply_plan, console)
+            console.holds = partial(held_engines, client)
             yield console
             await packages.push()
     finally:

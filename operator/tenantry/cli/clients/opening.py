@@ -49,5 +49,6 @@ def console_of(platform: Platform, url: str = "", source: str = "") -> LocalCons
         platform.source,
         archives=platform.backups,
         applies=partial(apply_plan, platform),
+        holds=platform.held_engines,
         faults=lambda: platform.host.supervisor.faults,
     )

@@ -15,6 +15,7 @@ import orjson
 from tenantry.cli.output.failing import Failure
 from tenantry.hosts.console.codec import HALTED, UPLOAD, encoded, halt_from_json, result_of
 from tenantry.hosts.console.protocol import STRICT, About, Approved, Console, KeptReport, PlanReport, SourceReport
+from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.model.facts import Applied, BackupFacts, PackageFacts, Trust
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
@@ -48,6 +49,9 @@ class RemoteConsole:
 
     async def list(self, kind: str) -> Sequence[Document]:
         return await self._call(Console.list, kind)
+
+    async def orphans(self) -> Sequence[HeldEngine]:
+        return await self._call(Console.orphans)
 
     async def get(self, ref: Ref) -> Document:
         return await self._call(Console.get, ref)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenantry.hosts.console.protocol import STRICT, About, Approved, KeptReport, PlanReport, SourceReport
+from tenantry.kinds.environment.orphaned import HeldEngine, without_environment
+from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.facts import Applied, BackupFacts, EngineRef, PackageFacts, Trust
 from tenantry.model.resource import (
@@ -46,6 +48,14 @@ Tokens = Callable[[str, timedelta], Awaitable[str]]
 """Issues a token: username, how long it holds. Raises NotFound."""
 
 
+Holds = Callable[[], Awaitable[Sequence[HeldEngine]]]
+"""The engines that the host holds. The one port by which they are counted on each host."""
+
+
+async def _holds_none() -> Sequence[HeldEngine]:
+    return ()
+
+
 async def _applies_nothing(plan: Approved) -> Iterable[Kept]:
     raise NotFound("saved plans are applied to a state folder; on a cluster, merge the change that was planned")
 
@@ -69,6 +79,7 @@ class LocalConsole:
     applies: Applies = _applies_nothing
     faults: Callable[[], tuple[str, ...]] = tuple
     """Background work that has failed and not recovered yet."""
+    holds: Holds = _holds_none
 
     def __post_init__(self) -> None:
         self._undelete = Undelete(self._host_backups, self.list, self.get, self._create, self.patch) if self.archives else None
@@ -79,6 +90,10 @@ class LocalConsole:
     async def list(self, kind: str) -> Sequence[Document]:
         documents, _ = await self.feed.list(kind)
         return sorted(documents, key=lambda document: ref_of(document)[1:])
+
+    async def orphans(self) -> Sequence[HeldEngine]:
+        held = await self.holds()  # first: an engine that is made now has its Environment already
+        return without_environment(held, await self.list(Environment.KIND))
 
     async def get(self, ref: Ref) -> Document:
         return await self.store.get(ref)

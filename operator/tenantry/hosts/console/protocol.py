@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.model.facts import Applied, BackupFacts, PackageFacts, Trust
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
@@ -122,6 +123,9 @@ class Console(Protocol):
 
     async def log(self, operation: str) -> str:
         """The whole log of an Operation. Raises NotFound."""
+
+    async def orphans(self) -> Sequence[HeldEngine]:
+        """Return the engines of the host that no Environment has. Raises Forbidden for who may not see all of them."""
 
     async def source(self) -> SourceReport:
         """Return the report of the followed source. Raises NotFound when none is followed."""

@@ -198,6 +198,7 @@ async def _look(console: Console, deadline: timedelta, now: datetime) -> list[Ch
         ]
         findings += [CheckResult("source", _kept(each, report.name), wrong=True) for each in report.kept]
         findings += [CheckResult("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
+    findings += await _orphans(console)
     findings += _overdue(await console.list("Operation"), deadline, now)
     documents = [document for kind in KINDS for document in await console.list(kind)]
     waiting = not_ready(iter(documents))
@@ -207,6 +208,22 @@ async def _look(console: Console, deadline: timedelta, now: datetime) -> list[Ch
     ]
     findings.append(CheckResult("objects", f"{len(documents) - len(waiting)} of {len(documents)} are Ready"))
     return findings
+
+
+async def _orphans(console: Console) -> list[CheckResult]:
+    """Return the engines that no Environment has. Nothing is wrong with them: `deletionPolicy: Retain` leaves some on purpose."""
+    from tenantry.kinds.environment.orphaned import way_out
+    from tenantry.model.verdicts import Forbidden
+
+    try:
+        orphans = await console.orphans()
+    except Forbidden:
+        return [CheckResult("engines", "cannot be compared with their Environments: your account may not list namespaces")]
+    lines = [
+        f"{each.place} holds the engine {each.id} of {each.namespace}/{each.name}, which no Environment has: {way_out(each)}"
+        for each in orphans
+    ]
+    return [CheckResult("engines", line) for line in lines] or [CheckResult("engines", "each has its Environment")]
 
 
 def _describe(object_: str) -> str:
