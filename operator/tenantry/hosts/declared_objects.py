@@ -36,7 +36,7 @@ class DeclaredObjects:
         return found.spec.region if isinstance(found, Environment) else ""
 
     def proof(self, ref: EngineRef) -> PlaceProof:
-        """Return the evidence that a namespace is this engine's. The id of a pool is made of its Region's uid: nobody else has it."""
+        """Return the evidence that a namespace is this engine's. A pool's id is made of its Region's uid."""
         if ref.is_pool:
             return PlaceProof(ref.id)
         found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))

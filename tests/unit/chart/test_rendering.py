@@ -277,6 +277,20 @@ def test_one_api_with_a_volume_lets_it_go_before_the_next_takes_it() -> None:
     assert ("PodDisruptionBudget", "tenantry-api") not in kinds()
 
 
+@pytest.mark.parametrize("component", ["api", "operator"])
+def test_replicas_that_are_more_than_one_have_a_budget_and_one_has_none(component: str) -> None:
+    """One replica with a budget could not be drained, or would have a budget that says nothing."""
+    volume = {"blobs": {"volume": {"accessMode": "ReadWriteMany"}}}
+    budget = ("PodDisruptionBudget", f"tenantry-{component}")
+    assert budget in kinds({**volume, component: {"replicas": 2}})
+    assert budget not in kinds({**volume, component: {"replicas": 1}})
+    assert budget not in kinds({**volume, component: {"replicas": 2}, "podDisruptionBudget": {"enabled": False}})
+    deployment = named("Deployment", f"tenantry-{component}", {**volume, component: {"replicas": 2}})
+    held = named(*budget, {**volume, component: {"replicas": 2}})
+    assert held["spec"]["selector"] == deployment["spec"]["selector"]
+    assert "poddisruptionbudget" not in deployment["metadata"].get("annotations", {}).get("kube-score/ignore", "")
+
+
 def test_an_existing_claim_is_used_and_none_made() -> None:
     values = {"blobs": {"volume": {"existingClaim": "mine"}}}
     volumes = named("Deployment", "tenantry-api", values)["spec"]["template"]["spec"]["volumes"]

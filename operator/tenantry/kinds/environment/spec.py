@@ -177,7 +177,7 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
     VERSION_AT: ClassVar[tuple[str, ...]] = ("status", "engine", "version")
     EXPORTED_TO: ClassVar[str] = "30-environments"
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (
-        ("URL", "string", ".status.url", 0),
+        ("URL", "string", ".status.url", 1),
         ("Region", "string", ".spec.region", 1),
         ("Phase", "string", ".status.phase", 1),
         ("Version", "string", ".status.engine.version", 0),
