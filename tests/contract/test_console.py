@@ -64,7 +64,9 @@ async def token_of(username: str, ttl: timedelta) -> str:
 
 async def nothing_planned(root: Path, name: str) -> Planned:
     kept = Kept(Held(Ref("Tenant", "", "old"), "u", "1"), "holds data")
-    return Planned((), (), ((Ref("Tenant", "", name), Waiting("Busy", str(root))),), ("a.yaml:1: is broken",), (kept,))
+    return Planned(
+        (), (), ((Ref("Tenant", "", name), Waiting("Busy", str(root))),), ("a.yaml:1: is broken",), (kept,), passed_over=3
+    )
 
 
 @pytest.fixture
@@ -318,6 +320,7 @@ async def test_a_plan_carries_its_verdicts_its_problems_and_what_it_keeps(consol
     assert report.problems == ("a.yaml:1: is broken",)
     assert report.kept == (KeptReport("Tenant/old", "holds data", True),)
     assert report.changes == ()
+    assert (report.passed_over, report.to_json()["passed_over"]) == (3, 3)
 
 
 async def test_a_plan_that_was_looked_at_reaches_the_platform_whole(console: Console, local: LocalConsole) -> None:

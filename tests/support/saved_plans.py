@@ -38,7 +38,7 @@ spec: {region: here}
 """
 
 
-async def bundle_of(source: Path, work: Path, name: str = "default") -> bytes:
+async def bundle_of(source: Path | str, work: Path, name: str = "default") -> bytes:
     await asyncio.to_thread(work.mkdir)
     tree, packages, _ = await read_source(str(source), work)
     assert tree.problems == ()

@@ -21,26 +21,29 @@ MEDIA_TYPE = "application/zip"
 MOST_DOCUMENTS = 20_000
 LARGEST_SOURCE = 64 * 2**20
 MOST_PACKAGES = 200
+MOST_PASSED_OVER = 10**9
 _SOURCE = "source.json"
 _PACKAGE = re.compile(r"packages/([0-9a-f]{64})\.tapp")
 
 
 class Bundle(NamedTuple):
     """name: the source's own; commit: of a repository, `""` for a folder; packages: the sha256 of those that come along;
-    history: the commits that lead to the commit, as far as the client knows them."""
+    history: the commits that lead to the commit, as far as the client knows them; passed_over: the number of documents of other
+    API groups, which stayed there."""
 
     name: str
     commit: str
     documents: tuple[tuple[Place, Any], ...]
     packages: tuple[str, ...]
     history: frozenset[str] = frozenset()
+    passed_over: int = 0
 
 
 def write_bundle(file: Path, tree: Tree, name: str, packages: Mapping[str, Path], history: Sequence[str] = ()) -> None:
     """Writes what a source declares, and the packages by their sha256. Blocks."""
     documents = [[each.place.file, each.place.line, each.document] for each in tree.documents]
     commit = tree.revision.commit if tree.revision else ""
-    source = {"name": name, "commit": commit, "history": history, "documents": documents}
+    source = {"name": name, "commit": commit, "history": history, "passed_over": tree.passed_over, "documents": documents}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_SOURCE, orjson.dumps(source))
         for sha256, package in packages.items():
@@ -81,7 +84,7 @@ def _source(archive: zipfile.ZipFile) -> Bundle:
     try:
         body = orjson.loads(archive.read(_SOURCE))
         name, commit, documents = body["name"], body["commit"], body["documents"]
-        history = body.get("history", [])
+        history, passed_over = body.get("history", []), body.get("passed_over", 0)
         placed = tuple((Place(str(file), int(line)), document) for file, line, document in documents)
     except (ValueError, TypeError, KeyError) as error:
         raise invalid(_SOURCE, f"must hold name, commit and documents: {error}") from None
@@ -89,6 +92,8 @@ def _source(archive: zipfile.ZipFile) -> Bundle:
         raise invalid(_SOURCE, "name and commit must be texts, and name not empty")
     if not isinstance(history, list) or not all(isinstance(each, str) for each in history):
         raise invalid(_SOURCE, "history must be a list of commits")
+    if type(passed_over) is not int or not 0 <= passed_over <= MOST_PASSED_OVER:
+        raise invalid(_SOURCE, f"passed_over must be a whole number from 0 to {MOST_PASSED_OVER:,}")
     if len(placed) > MOST_DOCUMENTS:
         raise invalid(_SOURCE, f"holds more than {MOST_DOCUMENTS:,} documents")
-    return Bundle(name, commit, placed, (), frozenset(history))
+    return Bundle(name, commit, placed, (), frozenset(history), passed_over)

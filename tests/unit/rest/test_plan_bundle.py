@@ -22,12 +22,12 @@ SOUND = {"name": "default", "commit": "", "documents": []}
 def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
     file, package = tmp_path / "bundle.zip", tmp_path / "crm.tapp"
     package.write_bytes(b"bytes")
-    tree = Tree((Declared.of(TENANT, Place("a.yaml", 7, 2)),), revision=Revision(40 * "1"))
+    tree = Tree((Declared.of(TENANT, Place("a.yaml", 7, 2)),), revision=Revision(40 * "1"), passed_over=3)
     write_bundle(file, tree, "default", {SHA256: package}, [40 * "1", 40 * "0"])
 
     read = read_bundle(file)
 
-    assert read == ("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,), {40 * "1", 40 * "0"})
+    assert read == ("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,), {40 * "1", 40 * "0"}, 3)
     take_package(file, SHA256, tmp_path / "taken")
     assert (tmp_path / "taken").read_bytes() == b"bytes"
 
@@ -65,6 +65,10 @@ HOSTILE = {
     "a name that is none": (zipped(source(name=7)), "name and commit must be texts"),
     "a history that is none": (zipped(source(history="1")), "history must be a list of commits"),
     "a commit that is none": (zipped(source(history=[1])), "history must be a list of commits"),
+    "a number that is none": (zipped(source(passed_over="1")), "passed_over must be a whole number"),
+    "a truth for a number": (zipped(source(passed_over=True)), "passed_over must be a whole number"),
+    "less than none": (zipped(source(passed_over=-1)), "passed_over must be a whole number"),
+    "a number that no source reaches": (zipped(source(passed_over=10**12)), "passed_over must be a whole number"),
     "no name": (zipped(source(name="")), "name not empty"),
     "too many documents": (zipped(source(documents=[["a", 1, {}]] * (MOST_DOCUMENTS + 1))), "more than 20,000 documents"),
 }

@@ -20,7 +20,8 @@ from tenantry.runtime.planning.planned import Planned
 
 _BUNDLE = {
     "description": "A zip, not compressed: packages/SHA256.tapp, and source.json: name, commit, history (the commits that lead "
-    "to it; without them a rewritten history is assumed), documents (file, line, document).",
+    "to it; without them a rewritten history is assumed), passed_over (the number of documents of other API groups, which stay "
+    "there), documents (file, line, document).",
     "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     "required": True,
 }
@@ -52,4 +53,5 @@ class Plans:
 def _body(planned: Planned) -> dict[str, Any]:
     kept = [{"object": str(each.held.ref), "reason": each.reason, "approvable": each.approvable} for each in planned.kept]
     steps = [step._asdict() for step in planned.steps]
-    return {**planned.to_json(), "problems": list(planned.problems), "kept": kept, "steps": steps}
+    said = {"problems": list(planned.problems), "kept": kept, "steps": steps, "passed_over": planned.passed_over}
+    return planned.to_json() | said

@@ -241,6 +241,7 @@ class SourcePlanResponse(PlanResponse):
     problems: list[str] = Field(description="The reasons for which the source would be refused.", examples=[[]])
     kept: list[PlanKept] = Field(description="Objects that left the source and would stay.")
     steps: list[PlanStep] = Field(description="The changes, taken apart.")
+    passed_over: int = Field(description="The number of documents of other API groups in the source.", examples=[0])
 
 
 class PackageBody(AnswerBody):

@@ -16,3 +16,8 @@ def write_change(line: str) -> None:
     sign = line.partition(" ")[0]
     sys.stdout.write(f"{painted(visible(line), COLOURS.get(sign, ''), sys.stdout)}\n")
     sys.stdout.flush()
+
+
+def passed_over_line(count: int) -> str:
+    """Return how many documents of a source belong to other programs."""
+    return f"{count} {'document' if count == 1 else 'documents'} of other groups passed over"

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tenantry.cli.output.changes import passed_over_line
+
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import PlanReport
 
@@ -35,6 +37,8 @@ def comment(report: PlanReport, summary: str) -> str:
     lines += _folded(
         "Left the source, and kept", report.kept, _table(room, ("Object", "Why"), [each[:2] for each in report.kept])
     )
+    if report.passed_over:
+        lines += [f"{passed_over_line(report.passed_over)}.", ""]
     return "\n".join([*lines, f"Digest: {code(report.digest)}"])
 
 

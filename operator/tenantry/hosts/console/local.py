@@ -176,7 +176,7 @@ class LocalConsole:
         body = planned.to_json()
         verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
         kept, steps = _kept_back(planned.kept), planned.steps
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps)
+        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps, planned.passed_over)
 
     async def apply_plan(self, plan: Approved) -> Sequence[KeptReport]:
         return _kept_back(await self.applies(plan))

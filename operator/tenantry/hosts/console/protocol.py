@@ -70,7 +70,7 @@ class PlanReport:
     """The changes of a source: lines, (object, reason, message) of objects that would not be Ready, and a digest of the input
     and the effects; also the objects that left the source and would be kept.
 
-    steps: the parsed form of the lines.
+    steps: the parsed form of the lines; passed_over: how many documents of other API groups the source holds.
     """
 
     changes: tuple[str, ...]
@@ -79,12 +79,14 @@ class PlanReport:
     problems: tuple[str, ...] = ()
     kept: tuple[KeptReport, ...] = ()
     steps: tuple[Step, ...] = ()
+    passed_over: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As REST's dryRun answers, with the problems of the source and what it keeps."""
         verdicts = [{"object": object_, "reason": reason, "message": message} for object_, reason, message in self.verdicts]
         body = {"changes": list(self.changes), "verdicts": verdicts, "digest": self.digest}
-        return body | {"problems": list(self.problems), "kept": [each._asdict() for each in self.kept]}
+        kept = [each._asdict() for each in self.kept]
+        return body | {"problems": list(self.problems), "kept": kept, "passed_over": self.passed_over}
 
 
 class Approved(NamedTuple):

@@ -33,7 +33,7 @@ def admitted(bundle: Bundle, namespace: str, applied: str, admit: Admit) -> Tree
             documents.append(Declared.of(_placed(admit(_mapping(document)), namespace), place))
         except Invalid as error:
             problems += (at(place, problem) for problem in error.problems)
-    tree = gathered(tuple(documents), problems, lambda place, _: place.line)
+    tree = gathered(tuple(documents), problems, lambda place, _: place.line, bundle.passed_over)
     rewrote = applied if applied not in bundle.history | {bundle.commit} else ""
     return replace(tree, revision=Revision(bundle.commit, rewrote) if bundle.commit else None)
 

@@ -55,7 +55,8 @@ class Planned:
     """The effects of an edit. effects: in order, each with its object; verdicts: of objects that would not be Ready; problems:
     its refusals, as sentences; kept: objects that left their source and would stay.
 
-    declared: the digest of the read source, `""` for none; stamps: the found state of the edited or affected objects.
+    declared: the digest of the read source, `""` for none; stamps: the found state of the edited or affected objects;
+    passed_over: the number of documents of other API groups in the source. The digest does not cover it: it changes nothing.
     """
 
     edits: tuple[Edited, ...]
@@ -65,6 +66,7 @@ class Planned:
     kept: tuple[Kept, ...] = ()
     declared: str = ""
     stamps: tuple[tuple[Ref, str], ...] = ()
+    passed_over: int = 0
 
     @property
     def empty(self) -> bool:
@@ -107,7 +109,7 @@ class Planned:
     def within(self, namespace: str) -> Planned:
         """Return the part in a namespace: all that a reader without other rights may see. `""`: nothing."""
         if not namespace:
-            return Planned((), (), (), declared=self.declared)
+            return Planned((), (), (), declared=self.declared, passed_over=self.passed_over)
         return replace(
             self,
             edits=tuple(each for each in self.edits if each.ref.namespace == namespace),

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -130,7 +130,8 @@ class Planner:
             return Remarks(tuple(map(str, synced.problems)), synced.kept, synced.waiting)
 
         tenant = as_whom.caller.tenant if as_whom else ""
-        return await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
+        planned = await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
+        return replace(planned, passed_over=tree.passed_over)
 
     async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
         await self.refresh(tenant)

@@ -29,7 +29,7 @@ RESULTS: dict[str, Any] = {
     "about": About("1", "/state", faults=("a fault",)),
     "apply": Applied(REF, "created"),
     "source": SourceReport("default", ("a problem",), (KEPT,), (("app", "Waiting"),), exposed=("secret",)),
-    "plan": PlanReport(("+ app",), (("app", "Reason", "m"),), "d" * 64, (), (KEPT,), (Step("+", "app", "m"),)),
+    "plan": PlanReport(("+ app",), (("app", "Reason", "m"),), "d" * 64, (), (KEPT,), (Step("+", "app", "m"),), 3),
     "apply_plan": [KEPT],
     "approve": ["app/dev.crm"],
     "find_package": None,

@@ -13,7 +13,7 @@ from tenantry.cli.arguments.confirming import asks, confirm
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import STATE, Server, State, Token
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, SourceName, located
-from tenantry.cli.output.changes import write_change
+from tenantry.cli.output.changes import passed_over_line, write_change
 from tenantry.cli.output.documents import to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, NOT_DONE, Failure, say, sentence_of
 
@@ -134,7 +134,7 @@ def _print(report: PlanReport, output: PlanFormat, source: str, name: str) -> No
         case PlanFormat.PLAN if not report.problems:
             saved = {"apiVersion": PLAN_VERSION, "source": source, "sourceName": name}
             write(to_json(saved | {key: body[key] for key in ("digest", "changes", "verdicts", "kept")}))
-            say(summary_of(report))
+            _say_summary(report)
         case PlanFormat.TABLE:
             _print_lines(report)
 
@@ -151,6 +151,12 @@ def _print_lines(report: PlanReport) -> None:
         write_change(f"! {object_}: {reason}: {message}")
     for kept in report.kept:
         write_change(kept_line(kept))
+    _say_summary(report)
+
+
+def _say_summary(report: PlanReport) -> None:
+    if report.passed_over:
+        say(passed_over_line(report.passed_over))
     say(summary_of(report))
 
 

@@ -17,6 +17,7 @@ from tenantry.cli.arguments.confirming import Yes, asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import STATE, Namespace, State
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE, existing
+from tenantry.cli.output.changes import passed_over_line
 from tenantry.cli.output.documents import write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 
@@ -69,7 +70,7 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP
         say(f"warning: {warning}")
     count = len(tree.documents)
     if tree.passed_over:
-        say(f"{path}: {tree.passed_over} {'document' if tree.passed_over == 1 else 'documents'} of other groups passed over")
+        say(f"{path}: {passed_over_line(tree.passed_over)}")
     write(f"{path}: {count} {'document is' if count == 1 else 'documents are'} valid")
 
 
