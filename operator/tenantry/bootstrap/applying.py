@@ -14,7 +14,7 @@ from tenantry.hosts.console.protocol import Approved
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Forbidden
 from tenantry.runtime.operations.attribution import bound_tenant
-from tenantry.runtime.planning.planned import declared_digest, found_as
+from tenantry.runtime.planning.planned import Planned, declared_digest, found_as
 from tenantry.runtime.sources.pruning import Kept
 
 
@@ -25,7 +25,7 @@ async def apply_plan(platform: Platform, approved: Approved) -> tuple[Kept, ...]
     if followed is not None and (_whole(followed.location), followed.syncer.source) != (_whole(approved.source), approved.name):
         raise Forbidden(f"the source {followed.syncer.source} is followed here, from {followed.location}: change it there")
     planned = await platform.plan_source(source, approved.name)
-    check_holds(approved, planned.digest, tuple(map(str, planned.steps)), planned.problems)
+    await asyncio.to_thread(_check_holds, approved, planned)
     opened = platform.open_source(source, approved.name)
     tree = await opened.read()
     if await asyncio.to_thread(declared_digest, tree) != planned.declared:
@@ -41,6 +41,11 @@ async def apply_plan(platform: Platform, approved: Approved) -> tuple[Kept, ...]
         await platform.start()
     await platform.converged()
     return followed.last.kept
+
+
+def _check_holds(approved: Approved, planned: Planned) -> None:
+    """Raises Forbidden; see check_holds. Blocks."""
+    check_holds(approved, planned.digest, tuple(map(str, planned.steps)), planned.problems)
 
 
 def _whole(location: str) -> str:

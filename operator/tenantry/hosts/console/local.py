@@ -172,11 +172,8 @@ class LocalConsole:
         return await self.source()
 
     async def plan(self, source: str, name: str) -> PlanReport:
-        planned = await self.plans(source, name)
-        body = planned.to_json()
-        verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
-        kept, steps = _kept_back(planned.kept), planned.steps
-        return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps, planned.passed_over)
+        # In a thread: it may have thousands of steps.
+        return await asyncio.to_thread(_plan_report, await self.plans(source, name))
 
     async def apply_plan(self, plan: Approved) -> Sequence[KeptReport]:
         return _kept_back(await self.applies(plan))
@@ -252,6 +249,13 @@ async def _until_settled(attempt: Callable[[], Awaitable[T]]) -> T:
         except Conflict:
             continue
     return await attempt()
+
+
+def _plan_report(planned: Planned) -> PlanReport:
+    body = planned.to_json()
+    verdicts = tuple((each["object"], each["reason"], each["message"]) for each in body["verdicts"])
+    kept, steps = _kept_back(planned.kept), planned.steps
+    return PlanReport(tuple(body["changes"]), verdicts, body["digest"], planned.problems, kept, steps, planned.passed_over)
 
 
 def _kept_back(kept: Iterable[Kept]) -> tuple[KeptReport, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -93,26 +94,27 @@ async def _planned(
         await settle()
     finally:
         await runtime.stop()
-    return notes.planned(remarks)
+    # In a thread: each edit is compared with what was there, field by field.
+    return await asyncio.to_thread(notes.planned, remarks)
 
 
 class _Notes:
     """Notes taken while the passes run."""
 
     def __init__(self) -> None:
-        self.edits: dict[Ref, Edited] = {}
+        self.changes: list[Seen] = []
         self.effects: list[tuple[Ref, Change]] = []
         self.verdicts: dict[Ref, Verdict] = {}
 
     def clear(self) -> None:
         """Forgets what was noted so far."""
-        for noted in (self.edits, self.effects, self.verdicts):
+        for noted in (self.changes, self.effects, self.verdicts):
             noted.clear()
 
     def seen(self, change: Seen) -> None:
-        found = _edit_of(change)
-        if found is not None and change.origin is None:
-            self.edits[change.ref] = found
+        if change.origin is None:
+            # Without its document, which is many times as large as its JSON.
+            self.changes.append(change._replace(document=None))
 
     def told(self, ref: Ref, ended: Ended) -> None:
         self.effects.extend((ref, change) for change in ended.changes)
@@ -121,9 +123,11 @@ class _Notes:
             self.verdicts[ref] = ended.verdict
 
     def planned(self, remarks: Remarks) -> Planned:
+        """Return the plan. Blocks: it reads each object that was edited."""
+        edits = {change.ref: found for change in self.changes if (found := _edit_of(change)) is not None}
         waiting = {each.ref: Waiting("NotApplied", each.reason) for each in remarks.waiting}
         verdicts = sorted((self.verdicts | waiting).items(), key=lambda item: item[0])
-        return Planned(tuple(self.edits.values()), tuple(self.effects), tuple(verdicts), remarks.problems, remarks.kept)
+        return Planned(tuple(edits.values()), tuple(self.effects), tuple(verdicts), remarks.problems, remarks.kept)
 
 
 def _edit_of(change: Seen) -> Edited | None:

@@ -135,7 +135,8 @@ class Planner:
 
     async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
         await self.refresh(tenant)
-        # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop.
+        # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop. Only the
+        # snapshot is taken here, one copy of a dict for each kind: the cache is of one moment because nothing else runs.
         what_if, bodies = await asyncio.to_thread(self._copied, self.cache.snapshot(), packages)
         covers = _tenants_own(what_if.cache, tenant) if tenant else _everything
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
@@ -143,7 +144,7 @@ class Planner:
         bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in concerns})
         owners = {name: owner.metadata.uid for name, owner in bound if owner is not None}
         planned = await asyncio.to_thread(_stamped, planned, declared, bodies, owners)
-        return planned.within(_namespace_of(what_if.cache, tenant)) if tenant else planned
+        return await asyncio.to_thread(planned.within, _namespace_of(what_if.cache, tenant)) if tenant else planned
 
     def _copied(self, made: Callable[[], Cache], packages: Packages) -> tuple[WhatIf, dict[Ref, bytes]]:
         """The ports of a plan, and the objects as they were. made: a copy of the cache. Blocks."""
