@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from tenantry.runtime.differences import Field
 from tenantry.runtime.sources.pruning import Kept
 
 LOSES = "-/+"
-_RANDOM_END = re.compile(r"-[0-9a-f]{8}\Z")
+_RANDOM_END = re.compile(r"-[0-9a-f]{8}")
+_END = 9
+"""Characters of a random end."""
 _SLOW = {"n": 2**14, "r": 8, "p": 1}
 
 
@@ -125,14 +127,30 @@ class Planned:
 
     def _unnamed(self, told: str) -> str:
         """Without the random end of the names that the facade gives to new Secrets: it is another each time."""
-        for edit in self.edits if not self.declared else ():
-            if edit.sign == "+" and edit.ref.kind == "Secret":
-                told = told.replace(edit.ref.name, _RANDOM_END.sub("", edit.ref.name))
-        return told
+        if self.declared:
+            return told
+        return without_ends(told, (edit.ref.name for edit in self.edits if edit.sign == "+" and edit.ref.kind == "Secret"))
 
     def _verdict_bodies(self) -> list[dict[str, str]]:
         told = ((str(ref), verdict.reason, without_paths(verdict.message)) for ref, verdict in self.verdicts)
         return [{"object": ref, "reason": reason, "message": message} for ref, reason, message in told]
+
+
+def without_ends(text: str, names: Iterable[str]) -> str:
+    """Return the text with each of the names short of its random end, wherever it stands. One pass, however many names."""
+    stems: dict[str, dict[int, set[str]]] = {}
+    for name in names:
+        stem, end = name[:-_END], name[-_END:]
+        if _RANDOM_END.fullmatch(end):
+            stems.setdefault(end, {}).setdefault(len(stem), set()).add(stem)
+
+    def shortened(found: re.Match[str]) -> str:
+        # By length: names that share an end may be many, but none is longer than 253 characters.
+        at, by_length = found.start(), stems.get(found[0], {})
+        named = any(length <= at and text[at - length : at] in known for length, known in by_length.items())
+        return "" if named else found[0]
+
+    return _RANDOM_END.sub(shortened, text) if stems else text
 
 
 def stamp_of(document: Document | None) -> str:

@@ -26,8 +26,19 @@ class TooManySteps(Exception):  # noqa: N818 - it ends what is counted
 
 
 def steps_of(work: Callable[[], Any], most: int = sys.maxsize) -> int:
-    """Return the number of instructions of the interpreter. Raises TooManySteps, so that nobody waits for a quadratic one."""
+    """Return the number of instructions of the interpreter, and of characters that methods of texts have before them.
+
+    Raises TooManySteps, so that nobody waits for a quadratic one.
+    """
     count = 0
+
+    def called(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal count
+        text = getattr(arg, "__self__", None)
+        if event == "c_call" and isinstance(text, str | bytes):
+            count += len(text)
+        if count > most:
+            raise TooManySteps
 
     def traced(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal count
@@ -37,12 +48,14 @@ def steps_of(work: Callable[[], Any], most: int = sys.maxsize) -> int:
             raise TooManySteps
         return traced
 
-    before = sys.gettrace()
+    before, watched = sys.gettrace(), sys.getprofile()
+    sys.setprofile(called)
     sys.settrace(traced)
     try:
         work()
     finally:
         sys.settrace(before)
+        sys.setprofile(watched)
     return count
 
 
@@ -60,10 +73,11 @@ def ref(number: int) -> Ref:
 
 
 def planned(count: int) -> Planned:
-    """A plan that edits so many objects, and has an effect on each."""
+    """A plan that edits so many objects, each with a new Secret, and has an effect on each."""
     effect = EnsureNamespace("tenant-acme", "acme", "uid")
     refs = [ref(number) for number in range(count)]
-    return Planned(tuple(Edited("~", each) for each in refs), tuple((each, effect) for each in refs), ())
+    secrets = [Edited("+", Ref("Secret", "tenant-acme", f"i-{number}-{number:08x}")) for number in range(count)]
+    return Planned((*secrets, *(Edited("~", each) for each in refs)), tuple((each, effect) for each in refs), ())
 
 
 def bodies(count: int) -> dict[Ref, bytes]:
@@ -76,6 +90,16 @@ def bodies(count: int) -> dict[Ref, bytes]:
 def test_a_property_that_costs_is_found_inside_a_comprehension() -> None:
     refs = [ref(number) for number in range(1_000)]
     assert not grows_with_the_plan(lambda plan: [each for each in refs[: len(plan.edits)] if each in plan.concerns], few=20)
+
+
+def test_a_text_that_is_searched_once_for_each_object_is_found() -> None:
+    def searched(plan: Planned) -> str:
+        told = "-" * len(plan.edits)
+        for _ in plan.edits:
+            told = told.replace("x", "")
+        return told
+
+    assert not grows_with_the_plan(searched, few=50)
 
 
 def test_what_was_found_is_put_to_a_plan_in_steps_that_grow_with_it() -> None:
