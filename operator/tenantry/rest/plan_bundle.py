@@ -28,8 +28,10 @@ _PACKAGE = re.compile(r"packages/([0-9a-f]{64})\.tapp")
 
 class Bundle(NamedTuple):
     """name: the source's own; commit: of a repository, `""` for a folder; packages: the sha256 of those that come along;
-    history: the commits that lead to the commit, as far as the client knows them; passed_over: the number of documents of other
-    API groups, which stayed there."""
+    history: the commits that lead to the commit, as far as the client knows them.
+
+    passed_over: the number of documents of other API groups, which are not sent.
+    """
 
     name: str
     commit: str
