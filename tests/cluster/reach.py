@@ -38,11 +38,6 @@ def _token_secret(account: str, namespace: str) -> Document:
     return _object("Secret", "stolen", namespace, metadata=marks, type="kubernetes.io/service-account-token")
 
 
-def _record(name: str, namespace: str = NAMESPACE, kind: str = "Secret", /, **body: Any) -> Document:
-    """An object that Helm would take for its own record of a release."""
-    return _object(kind, name, namespace, **body)
-
-
 def _patch(kind: str, name: str, namespace: str = NAMESPACE) -> tuple[str, ...]:
     change = ("--type=merge", "-p", '{"data":{"release":"eA=="}}')
     return ("patch", "--dry-run=server", kind, name, "-n", namespace, *change)
@@ -90,15 +85,24 @@ _TYPE: Mapping[str, Any] = {"type": "helm.sh/release.v1"}
 _LABELLED: Mapping[str, Any] = {"metadata": {"labels": {"owner": "helm", "name": "tenantry", "status": "deployed"}}}
 
 
+def _own_release(account: str) -> tuple[Attempt, ...]:
+    """Each way at the record of our own release, for an account that can read the Secrets beside it."""
+    return (
+        Attempt(account, "read the releases of Helm", True, ("get", "secret", _RELEASE, "-n", NAMESPACE)),
+        Attempt(account, "change the release of Helm", False, _patch("secret", _RELEASE)),
+        Attempt(account, "delete the release of Helm", False, (*_DELETE, "secret", _RELEASE, "-n", NAMESPACE)),
+    )
+
+
 def _releases(account: str, *writable: str) -> tuple[Attempt, ...]:
     """Each way to write what Helm keeps of a release, in each namespace where the account writes Secrets."""
     made = []
     for namespace in writable:
         place = "of the platform" if namespace == NAMESPACE else "in a tenant's namespace"
         made += [
-            Attempt(account, f"make a release of Helm {place}", False, MAKE, _record("stolen", namespace, **_TYPE)),
-            Attempt(account, f"make one by its label {place}", False, MAKE, _record("stolen", namespace, **_LABELLED)),
-            Attempt(account, f"make one by its name {place}", False, MAKE, _record(f"{_RELEASE}0", namespace)),
+            Attempt(account, f"make a release of Helm {place}", False, MAKE, _object("Secret", "stolen", namespace, **_TYPE)),
+            Attempt(account, f"make one by its label {place}", False, MAKE, _object("Secret", "stolen", namespace, **_LABELLED)),
+            Attempt(account, f"make one by its name {place}", False, MAKE, _object("Secret", f"{_RELEASE}0", namespace)),
         ]
     return tuple(made)
 
@@ -149,9 +153,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("tenantry-operator", "a lasting token of another account", False, MAKE, _token_secret("default", "kube-system")),
     Attempt("tenantry-operator", "a lasting token of a tenant", False, MAKE, _token_secret("tenantry-admin", TENANT)),
     Attempt("tenantry-operator", "a token of another account", False, ("create", "token", "default", "-n", "kube-system")),
-    Attempt("tenantry-operator", "read the releases of Helm", True, ("get", "secret", _RELEASE, "-n", NAMESPACE)),
-    Attempt("tenantry-operator", "change the release of Helm", False, _patch("secret", _RELEASE)),
-    Attempt("tenantry-operator", "delete the release of Helm", False, (*_DELETE, "secret", _RELEASE, "-n", NAMESPACE)),
+    *_own_release("tenantry-operator"),
     *_releases("tenantry-operator", NAMESPACE, TENANT),
     Attempt("tenantry-operator", "read a ConfigMap of `kube-system`", True, _CONFIG_MAP),
     Attempt("tenantry-operator", "list all pods", True, ("get", "pods", "-A")),
@@ -178,9 +180,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
         (*MAKE, "--as", f"{TENANT}:tenantry-admin"),
         _token_secret("tenantry-admin", TENANT),
     ),
-    Attempt("tenantry-api", "read the releases of Helm", True, ("get", "secret", _RELEASE, "-n", NAMESPACE)),
-    Attempt("tenantry-api", "change the release of Helm", False, _patch("secret", _RELEASE)),
-    Attempt("tenantry-api", "delete the release of Helm", False, (*_DELETE, "secret", _RELEASE, "-n", NAMESPACE)),
+    *_own_release("tenantry-api"),
     *_releases("tenantry-api", NAMESPACE, TENANT),
     Attempt("tenantry-api", "read a ConfigMap of `kube-system`", True, _CONFIG_MAP),
     Attempt("tenantry-api", "list all ConfigMaps", False, ("get", "configmaps", "-A")),

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from tenantry.bootstrap.embedded import Platform
+from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.registry import KINDS
+from tenantry.kinds.tenancy import endpoint_of
+from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Document, Ref
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.cycle import Ended
@@ -113,6 +116,21 @@ def write(folder: Path, documents: Documents) -> Path:
     for number, text in enumerate(documents.values()):
         (folder / f"{number:02}.yaml").write_text(text)
     return folder
+
+
+DEV = Ref("Environment", "tenant-acme", "dev")
+
+
+async def dev_of(platform: Platform) -> Environment:
+    """The environment dev of `BASE`, as the store has it."""
+    return Environment.model_validate(await platform.state.writing.get(DEV))
+
+
+async def dev_endpoint(platform: Platform) -> EngineEndpoint:
+    """The place of its engine."""
+    endpoint = endpoint_of(await dev_of(platform))
+    assert endpoint is not None
+    return endpoint
 
 
 @asynccontextmanager

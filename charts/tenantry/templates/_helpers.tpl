@@ -33,6 +33,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace
 system:serviceaccount:{{ .root.Release.Namespace }}:tenantry-{{ .name }}
 {{- end }}
 
+{{- /* In CEL: is the request by one of our accounts, those in tenants' namespaces included? */}}
+{{- define "tenantry.isOurs" -}}
+request.userInfo.username in ['{{ include "tenantry.account" (dict "root" . "name" "operator") }}', '{{ include "tenantry.account" (dict "root" . "name" "api") }}', '{{ include "tenantry.account" (dict "root" . "name" "uninstall") }}'] || request.userInfo.username.matches('^system:serviceaccount:[^:]+:tenantry-(admin|viewer)$')
+{{- end }}
+
+{{- /* In CEL: has a person confirmed the deletion of the object? */}}
+{{- define "tenantry.isConfirmed" -}}
+oldObject.metadata.?annotations[?'tenantry.dev/deletion-confirmed'].orValue('') == 'true'
+{{- end }}
+
 {{- /* What every pod of the chart has alike: the restricted Pod Security Standard. */}}
 {{- define "tenantry.podSecurity" -}}
 runAsNonRoot: true

@@ -12,18 +12,15 @@ import pytest
 
 from tenantry.bootstrap import embedded
 from tenantry.bootstrap.embedded import Platform
-from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.tenancy import endpoint_of
-from tenantry.model.facts import EngineEndpoint, Password
+from tenantry.model.facts import Password
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, Document, Ref
 from tenantry.model.verdicts import Halt
 from tests.crash.campaign import copy_of
 from tests.scenario.cli import called
-from tests.support.planned_platform import apply, base, edited, platform_on, write
+from tests.support.planned_platform import DEV, apply, base, dev_endpoint, dev_of, edited, platform_on, write
 
 __all__ = ["base"]
 
-DEV = Ref("Environment", "tenant-acme", "dev")
 CRM = Ref("App", "tenant-acme", "dev.crm")
 
 Loss = Callable[[Path, str], Path]
@@ -69,20 +66,10 @@ def ready(document: Document) -> str:
     return next(str(each["reason"]) for each in document["status"]["conditions"] if each["type"] == "Ready")
 
 
-async def environment(platform: Platform) -> Environment:
-    return Environment.model_validate(await platform.state.writing.get(DEV))
-
-
 async def settled(platform: Platform, ref: Ref = DEV) -> str:
     platform.runtime.look(ref)
     await platform.runtime.idle()
     return ready(await platform.state.writing.get(ref))
-
-
-async def engine_at(platform: Platform) -> EngineEndpoint:
-    endpoint = endpoint_of(await environment(platform))
-    assert endpoint is not None
-    return endpoint
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -90,8 +77,8 @@ async def test_a_lost_engine_is_stalled_until_its_data_is_put_back(base: Path, t
     state = copy_of(base, tmp_path / "state")
     async with platform_on(state) as platform:
         await apply(platform, write(tmp_path / "source", edited({})))
-        id_ = (await environment(platform)).id
-        assert await platform.ports.engines.at(await engine_at(platform)).apps_with_rows() == {"crm"}
+        id_ = (await dev_of(platform)).id
+        assert await platform.ports.engines.at(await dev_endpoint(platform)).apps_with_rows() == {"crm"}
     lost = loss(state, id_)
     shutil.move(lost, tmp_path / "elsewhere")
     async with platform_on(state) as platform:
@@ -102,14 +89,14 @@ async def test_a_lost_engine_is_stalled_until_its_data_is_put_back(base: Path, t
             return
         shutil.move(tmp_path / "elsewhere", lost)
         assert await settled(platform) == "Succeeded"
-        assert await platform.ports.engines.at(await engine_at(platform)).apps_with_rows() == {"crm"}
+        assert await platform.ports.engines.at(await dev_endpoint(platform)).apps_with_rows() == {"crm"}
 
 
 @pytest.mark.parametrize("loss", [folder_of, database_of], ids=["its folder", "its database"])
 async def test_a_running_engine_takes_no_write_over_its_lost_data(base: Path, tmp_path: Path, loss: Loss) -> None:
     state = copy_of(base, tmp_path / "state")
     async with platform_on(state) as platform:
-        endpoint = await engine_at(platform)
+        endpoint = await dev_endpoint(platform)
         engine = platform.ports.engines.at(endpoint)
         await engine.add_identity("before", Password(clear="a long password"))
         lost = loss(state, endpoint.environment_id)
@@ -140,7 +127,7 @@ async def becomes(platform: Platform, reason: str) -> None:
 
 
 async def usernames(platform: Platform) -> set[str]:
-    return {one.username for one in await platform.ports.engines.at(await engine_at(platform)).identities()}
+    return {one.username for one in await platform.ports.engines.at(await dev_endpoint(platform)).identities()}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +146,7 @@ async def test_harm_to_the_data_shows_by_itself_and_ends_when_it_is_put_back(
 ) -> None:
     state, copy = copy_of(base, tmp_path / "state"), tmp_path / "copy"
     async with platform_on(state) as platform:
-        endpoint = await engine_at(platform)
+        endpoint = await dev_endpoint(platform)
         await platform.ports.engines.at(endpoint).add_identity("before", Password(clear="a long password"))
     folder = folder_of(state, endpoint.environment_id)
     shutil.copytree(folder, copy)
@@ -201,8 +188,8 @@ async def test_a_platform_says_by_itself_that_its_state_is_gone(
 async def test_an_overwritten_engine_is_kept_aside_when_an_empty_one_is_accepted(base: Path, tmp_path: Path) -> None:
     state = copy_of(base, tmp_path / "state")
     async with platform_on(state) as platform:
-        id_ = (await engine_at(platform)).environment_id
-        await platform.ports.engines.at(await engine_at(platform)).add_identity("before", Password(clear="a long password"))
+        id_ = (await dev_endpoint(platform)).environment_id
+        await platform.ports.engines.at(await dev_endpoint(platform)).add_identity("before", Password(clear="a long password"))
     harmed = overwritten(state, id_).read_bytes()
     accepted = await asyncio.to_thread(called, "accept-empty", "tenant-acme/dev", "--state", state, cwd=tmp_path)
     assert accepted.returncode == 1, "nobody has looked yet"
@@ -221,8 +208,8 @@ async def test_an_accepted_empty_engine_is_filled_as_declared_and_the_rest_of_th
 ) -> None:
     state = copy_of(base, tmp_path / "state")
     async with platform_on(state) as platform:
-        id_ = (await environment(platform)).id
-        engine = platform.ports.engines.at(await engine_at(platform))
+        id_ = (await dev_of(platform)).id
+        engine = platform.ports.engines.at(await dev_endpoint(platform))
         await engine.add_identity("before", Password(clear="a long password"))
         database_of(state, id_).unlink()
         assert await settled(platform) == "DataMissing"
@@ -245,7 +232,7 @@ async def test_the_command_accepts_an_empty_engine_only_where_data_is_missing(ba
     refused = await asyncio.to_thread(called, *command, cwd=tmp_path)
     assert (refused.returncode, "misses no data" in refused.stderr) == (1, True), refused.stderr
     async with platform_on(state) as platform:
-        id_ = (await environment(platform)).id
+        id_ = (await dev_of(platform)).id
         assert await settled(platform) == "Succeeded", "a refused request has no effect"
         database_of(state, id_).unlink()
         assert await settled(platform) == "DataMissing"

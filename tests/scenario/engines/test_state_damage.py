@@ -15,19 +15,14 @@ import pytest
 from tenantry.adapters.store.sealing import WrongKey
 from tenantry.adapters.store.state_folder import StateUnreadable
 from tenantry.bootstrap.embedded import Platform
-from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.tenancy import endpoint_of
 from tenantry.model.facts import Password
-from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt
 from tenantry.ports import EngineAdmin
 from tests.campaigns.tried import Tried
 from tests.crash.campaign import copy_of
-from tests.support.planned_platform import apply, base, edited, platform_on, write
+from tests.support.planned_platform import DEV, apply, base, dev_endpoint, edited, platform_on, write
 
 __all__ = ["base"]
-
-DEV = Ref("Environment", "tenant-acme", "dev")
 
 
 class States(NamedTuple):
@@ -57,10 +52,7 @@ async def made(base: Path, folder: Path) -> States:
 
 
 async def engine(platform: Platform) -> EngineAdmin:
-    environment = Environment.model_validate(await platform.state.writing.get(DEV))
-    endpoint = endpoint_of(environment)
-    assert endpoint is not None
-    return platform.ports.engines.at(endpoint)
+    return platform.ports.engines.at(await dev_endpoint(platform))
 
 
 FILES = ("state.db", "secret.key", "engines/engines.db", "engines/*/engine.db", "keys/*.jwk")
@@ -79,6 +71,13 @@ HARMS: dict[str, Callable[[Path, States, str], object]] = {
     "an older copy": lambda file, states, pattern: another(file, states.older, pattern),
     "of another platform": lambda file, states, pattern: another(file, states.other, pattern),
 }
+
+
+def inflict(harm: str, state: Path, states: States, pattern: str) -> None:
+    for file in sorted(state.glob(pattern)):
+        HARMS[harm](file, states, pattern)
+
+
 RESTORED = {("engines/*/engine.db", "an older copy"), ("engines/*/engine.db", "of another platform")}
 """A whole database in the place of an engine's is how a person restores a copy; the platform cannot know better."""
 
@@ -96,12 +95,10 @@ async def test_no_harm_ends_in_ready_with_fewer_rows(
     if running:
         with suppress(Halt):  # requests may be refused until somebody stops it
             async with platform_on(state) as platform:
-                for file in sorted(state.glob(pattern)):
-                    HARMS[harm](file, states, pattern)
+                inflict(harm, state, states, pattern)
                 await has_all_rows_or_misses_data(platform)
     else:
-        for file in sorted(state.glob(pattern)):
-            HARMS[harm](file, states, pattern)
+        inflict(harm, state, states, pattern)
     harmed = contents(state)
     try:
         async with platform_on(state) as platform:
