@@ -110,6 +110,7 @@ class Platform:
     requests: RequestNumbers = field(default_factory=RequestNumbers)
     codes: OneTimeCodes = field(default_factory=lambda: OneTimeCodes(now))
     _started: bool = False
+    _whole: bool = True
 
     async def held_engines(self) -> Sequence[HeldEngine]:
         """Return the engines of this machine, by their records and folders."""
@@ -294,7 +295,9 @@ class Platform:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         # It answers by now, and every write compiles them if this does not: in a thread, for they take 0.2 s.
         await asyncio.to_thread(self.state.admission.compile)
+        self._whole = False  # until what is stored has been read
         await self.host.start()
+        self._whole = True
         retention = retention_of(self.settings, self.state.writing, self.state.cache, self.ports.logs, self.state.stored.quotas)
         self.host.run(partial(retention.run, RETENTION_S), "retention")
         self.host.run(partial(self.backups.run, BACKUPS_S), "backups")
@@ -321,7 +324,7 @@ class Platform:
         await self.fetching.aclose()
         await self.engines.aclose()
         await self.hosting.aclose()
-        await asyncio.to_thread(self.state.folders.close)
+        await asyncio.to_thread(self.state.folders.close, whole=self._whole)
         await self.state.store.close()
         await asyncio.to_thread(self.state.stored.checking.inspector.close)
 

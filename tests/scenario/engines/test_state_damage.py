@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tenantry.adapters.store.sealing import WrongKey
+from tenantry.adapters.store.sealing import DamagedObject, WrongKey
 from tenantry.adapters.store.state_folder import StateUnreadable
 from tenantry.bootstrap.embedded import Platform
 from tenantry.model.facts import Password
@@ -93,9 +94,9 @@ async def test_no_harm_ends_in_ready_with_fewer_rows(
 ) -> None:
     state = copy_of(states.now, tmp_path / "state")
     if running:
-        with suppress(Halt):  # requests may be refused until somebody stops it
-            async with platform_on(state) as platform:
-                inflict(harm, state, states, pattern)
+        async with platform_on(state) as platform:
+            inflict(harm, state, states, pattern)
+            with suppress(Halt):  # requests may be refused until somebody stops it
                 await has_all_rows_or_misses_data(platform)
     else:
         inflict(harm, state, states, pattern)
@@ -103,10 +104,28 @@ async def test_no_harm_ends_in_ready_with_fewer_rows(
     try:
         async with platform_on(state) as platform:
             await has_all_rows_or_misses_data(platform)
-    except (StateUnreadable, WrongKey) as refused:
+    except (StateUnreadable, WrongKey, DamagedObject) as refused:
         assert "put" in str(refused), "the way out"
         assert contents(state) == harmed, "nothing is written over it"
     tried()
+
+
+@pytest.mark.parametrize("kind", ["Secret", "Tenant"])
+async def test_a_state_with_a_damaged_object_is_refused_and_leaves_no_mark(states: States, tmp_path: Path, kind: str) -> None:
+    state = copy_of(states.now, tmp_path / "state")
+    with closing(sqlite3.connect(state / "state.db")) as connection, connection:
+        if kind == "Secret":
+            (body,) = connection.execute("SELECT body FROM objects WHERE kind = ?", (kind,)).fetchone()
+            damaged = body.replace(b'"password":"', b'"password":"AAAA')
+        else:
+            damaged = b'{"kind": "Tenant", '
+        connection.execute("UPDATE objects SET body = ? WHERE kind = ?", (damaged, kind))
+        connection.execute("UPDATE meta SET value = value + 100 WHERE name = 'version'")
+    harmed = contents(state)
+    with pytest.raises(Halt, match=r"put the (state|file) back"):
+        async with platform_on(state):
+            pytest.fail("it started")
+    assert contents(state) == harmed
 
 
 async def has_all_rows_or_misses_data(platform: Platform) -> None:

@@ -104,11 +104,15 @@ class EngineFolders:
                 self._made.add(id_)
                 self.inspect(id_)  # nothing has it open yet
 
-    def close(self) -> None:
-        """Lets the records go, once a write under way is done. Later ones raise OSError."""
+    def close(self, *, whole: bool = True) -> None:
+        """Lets the records go, once a write under way is done. Later ones raise OSError.
+
+        whole: the state was read without a fault. The version of a damaged one is no mark: with it, the true state would be
+        refused as the older one.
+        """
         # SQLite ends the process when a connection is closed under a thread that uses it.
         with self._lock:
-            if self._owner is not None:
+            if self._owner is not None and whole:
                 with suppress(sqlite3.Error), self._database:  # without it, the mark of the last change counts
                     note(self._database, self._owner)
             self._database.close()

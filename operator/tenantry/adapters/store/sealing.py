@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tenantry.adapters.store.embedded import JsonCodec
+from tenantry.adapters.store.state_folder import PUT_BACK
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt, Stalled
 
@@ -27,6 +28,13 @@ class WrongKey(Halt):
         super().__init__(Stalled("WrongKey", message, "Operator"))
 
 
+class DamagedObject(Halt):
+    """The stored body of an object is not the one that was written."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(Stalled("StateUnreadable", f"a stored object is damaged ({error}); {PUT_BACK}", "Operator"))
+
+
 class SealedCodec:
     """JSON in which the values of a Secret's `data` are sealed. Sealed values, and nothing else, are read back."""
 
@@ -38,8 +46,12 @@ class SealedCodec:
         return self._json.encode(_map_data(document, self._seal))
 
     def decode(self, body: bytes) -> dict[str, Any]:
-        """Raises WrongKey."""
-        return _map_data(self._json.decode(body), self._open)
+        """Raises WrongKey, DamagedObject. SQLite sees no damage inside of a page."""
+        try:
+            document = self._json.decode(body)
+        except ValueError as error:
+            raise DamagedObject(error) from error
+        return _map_data(document, self._open)
 
     def mark(self) -> str:
         """A sealed value that only this key opens."""
