@@ -124,13 +124,22 @@ def exposing(numbers: Callable[[], str]) -> Iterator[str]:
             serves.join()
 
 
+VOLUME = 1 << 30
+"""Bytes of a volume for which no file system is mounted."""
+
+
 @contextmanager
 def kubelet_of(folder: Path) -> Iterator[str]:
-    """A stand-in for a kubelet at the yielded `HOST:PORT`: the numbers of a volume are those of the folder's disk."""
+    """A stand-in for a kubelet at the yielded `HOST:PORT`. Its numbers are those of the file system mounted at the folder.
+
+    Where none is, the volume has room: the disk of the machine may be nearly full.
+    """
 
     def numbers() -> str:
-        disk = os.statvfs(folder if folder.exists() else "/")
-        sizes = {"available": disk.f_bavail * disk.f_frsize, "capacity": disk.f_blocks * disk.f_frsize}
+        disk = os.statvfs(folder) if folder.is_mount() else None
+        sizes = {"available": VOLUME - 1, "capacity": VOLUME}
+        if disk is not None:
+            sizes = {"available": disk.f_bavail * disk.f_frsize, "capacity": disk.f_blocks * disk.f_frsize}
         labels = '{namespace="engines",persistentvolumeclaim="engine"}'
         return "".join(f"kubelet_volume_stats_{name}_bytes{labels} {size}\n" for name, size in sizes.items())
 
