@@ -28,7 +28,8 @@ def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str
     current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
     if current and status.get("readyReplicas", 0) >= 1 and status.get("updatedReplicas", 0) >= 1:
         return "RUNNING", ""
-    for pod in pods:
+    # The containers of a pod that is going end as they were asked to: by a restart for another release, or a drain of its node.
+    for pod in (each for each in pods if not _is_going(each)):
         failure = _failure(pod)
         if failure:
             return "FAILED", failure
@@ -81,7 +82,7 @@ def _is_ready(pod: Document) -> bool:
 
 
 def _is_going(pod: Document) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
+    return "deletionTimestamp" in pod.get("metadata", {})
 
 
 def _failure(pod: Document) -> str:
@@ -110,6 +111,8 @@ def _last_end(container: Document) -> str:
 
 
 def _progress(pod: Document) -> str:
+    if _is_going(pod):
+        return "its pod is stopping"
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
         waiting, last = (container.get("state") or {}).get("waiting"), _last_end(container)

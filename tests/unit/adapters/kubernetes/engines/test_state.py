@@ -27,6 +27,7 @@ UNSCHEDULABLE = {
     "message": "0/3 nodes are available: 3 Insufficient memory.",
 }
 PULL = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "tenantry:9"'}
+GOING = {"metadata": {"name": "engine-0", "deletionTimestamp": "2026-11-27T12:00:00Z"}}
 CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
 
 STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] = {
@@ -68,6 +69,24 @@ STATES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, str]]] 
             }
         ],
         ("FAILED", "OOMKilled: exit code 137"),
+    ),
+    "asked to end, for a restart or a drain": (
+        workload(updated=0),
+        [
+            GOING
+            | {
+                "status": {
+                    "phase": "Running",
+                    "containerStatuses": [{"state": {"terminated": {"reason": "Error", "exitCode": 137}}}],
+                }
+            }
+        ],
+        ("PENDING", "its pod is stopping"),
+    ),
+    "asked to end, and the next does not start": (
+        workload(),
+        [GOING | {"status": {"phase": "Running"}}, pod(CRASH)],
+        ("FAILED", "CrashLoopBackOff: back-off 20s restarting failed container"),
     ),
     "waiting for an archive": (
         workload(),
