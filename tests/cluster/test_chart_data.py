@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tenantry.kinds.crds import KINDS, Kind
+from tenantry.model.resource import SYSTEM_NAMESPACE
 from tests.cluster.fixtures import until
 from tests.cluster.releases import MAKER, OPERATOR, Run, refused
 
@@ -114,6 +115,17 @@ def test_a_volume_that_holds_an_engines_data_is_not_deleted(
     refused(deleted(kubectl, volume), f"holds the data of the engine in namespace {NAME}")
     assert kubectl("annotate", volume, "tenantry.dev/deletion-confirmed=true").returncode == 0
     assert deleted(kubectl, volume).returncode == 0
+
+
+@pytest.mark.parametrize("who", [(), ("--as", OPERATOR)], ids=["an administrator", "the operator"])
+def test_the_claim_of_all_packages_is_deleted_only_when_that_is_confirmed(
+    who: tuple[str, ...], kubectl: Run, release: str
+) -> None:
+    claim = ("persistentvolumeclaim/tenantry-blobs", "-n", SYSTEM_NAMESPACE)
+    refused(deleted(kubectl, *claim), "holds the packages of all tenants")
+    assert kubectl("annotate", *claim, "tenantry.dev/deletion-confirmed=true").returncode == 0
+    assert deleted(kubectl, *claim).returncode == 0
+    assert kubectl("annotate", *claim, "tenantry.dev/deletion-confirmed-").returncode == 0
 
 
 @pytest.mark.parametrize("what", [("namespace", NAME), CLAIM], ids=["the namespace", "the claim"])

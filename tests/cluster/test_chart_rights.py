@@ -194,6 +194,9 @@ def test_a_tenants_namespace_is_guarded(kubectl: Run, release: str) -> None:
     assert kubectl("label", "namespace/default", "note=1", *MAKER).returncode == 0
     assert kubectl("delete", "namespace/tenant-acme", "--dry-run=server", "--as", OPERATOR).returncode == 0
     assert kubectl("label", "namespace/tenant-acme", "tenantry.dev/tenant-", "--dry-run=server").returncode == 0
+    assert kubectl("annotate", "namespace/tenant-acme", "tenantry.dev/deletion-confirmed=true").returncode == 0
+    assert kubectl("delete", "namespace/tenant-acme", "--dry-run=server").returncode == 0
+    assert kubectl("annotate", "namespace/tenant-acme", "tenantry.dev/deletion-confirmed-").returncode == 0
 
 
 @asynccontextmanager
