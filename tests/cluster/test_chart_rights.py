@@ -299,7 +299,7 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
                 dict,
                 base,
                 KeptVolumes(each, lambda ref: (environment("dev"),), timedelta(days=30)),
-                reads_secrets=each is client,
+                acts=each is client,
             )
             for each in (client, facade)
         )

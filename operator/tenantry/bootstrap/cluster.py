@@ -157,7 +157,7 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         stack.push_async_callback(engines.aclose)
         check = TenantQuotas(cache, quotas_of(settings)).check_archive
         volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
-        own = _deployer(settings, clusters, declared, secrets, signing, volumes, reads_secrets=acts)
+        own = _deployer(settings, clusters, declared, secrets, signing, volumes, acts=acts)
         pools = Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))
         stack.push_async_callback(pools.aclose)
         deployer = PlacedDeployer(own, pools, declared, secrets, partial(declared_of, cache))
@@ -215,7 +215,7 @@ def _deployer(
     signing: SigningKeys,
     volumes: KeptVolumes,
     *,
-    reads_secrets: bool,
+    acts: bool,
 ) -> KubernetesDeployer:
     return KubernetesDeployer(
         clusters=clusters,
@@ -224,7 +224,7 @@ def _deployer(
         jwks=signing.jwks,
         base=_placement(settings),
         kept=volumes,
-        reads_secrets=reads_secrets,
+        acts=acts,
     )
 
 

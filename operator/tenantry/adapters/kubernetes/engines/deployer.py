@@ -80,16 +80,19 @@ class KubernetesDeployer:
         base: Placement,
         kept: KeptVolumes,
         *,
-        reads_secrets: bool = True,
+        acts: bool = True,
     ) -> None:
-        """reads_secrets: may it read the Secrets of engines? Else an altered one is no difference: the operator sees it."""
+        """acts: False for a host that only looks. It may read neither Secrets of engines nor events: to it an altered Secret is
+        no difference, and an engine whose pod is refused has not failed. The operator sees both.
+        """
         self._clusters = clusters
         self._regions = regions
         self._secrets = secrets
         self._jwks = jwks
         self._base = base
         self._kept = kept
-        self._unread = frozenset() if reads_secrets else frozenset({"Secret"})
+        self._acts = acts
+        self._unread = frozenset() if acts else frozenset({"Secret"})
         self._followed = FollowedObjects(clusters.own)
 
     async def engine(self, ref: EngineRef) -> EngineFacts | None:
@@ -267,7 +270,7 @@ class KubernetesDeployer:
             return "PENDING", "its workload does not exist"
         state, message = state_of(workload, pods)
         asked = not pods and state != "RUNNING" and "observedGeneration" in (workload.get("status") or {})
-        refusal = await self._refusal_of_pods(client, ref) if asked else ""
+        refusal = await self._refusal_of_pods(client, ref) if asked and self._acts else ""
         return ("FAILED", refusal) if refusal else (state, message)
 
     async def _altered(
