@@ -64,10 +64,10 @@ up: $(RUNS) ## Run examples/02 on this machine, at http://127.0.0.1:8080
 	@echo "Starting the platform that examples/02-music-company declares. Ctrl-C ends it."
 	@$(BIN)/tenantry up examples/02-music-company
 
-test: $(READY) ## Run the tests that a change must pass
+test: $(READY) ## Run the fast tests
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 300 -m 'not slow' $(TESTS)
 
-slow: $(READY) ## Run the slow tier: crash points, SIGKILLs, PostgreSQL
+slow: $(READY) ## Run the slow tier: kills, PostgreSQL, browsers, platforms
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'slow and not campaign and not compared and not cluster and not node' $(TESTS)
 
 campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs only these

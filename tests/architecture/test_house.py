@@ -64,6 +64,7 @@ def test_a_module_has_at_most_400_lines() -> None:
     assert {named(one): n for one in MODULES if (n := len(one.read_text("utf-8").splitlines())) > 400} == {}
 
 
+@pytest.mark.slow
 def test_a_function_has_at_most_40_lines() -> None:
     long = {f"{named(one)}: {each.name}": lines_of(each) for one in MODULES for each in functions_of(one) if lines_of(each) > 40}
     assert long == {}
@@ -90,6 +91,7 @@ def test_unit_tests_mirror_the_folders_of_the_product() -> None:
     assert stale == set()
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     lengths = sorted(lines_of(each) for one in MODULES for each in functions_of(one))
     assert median(lengths) <= 8
@@ -115,6 +117,7 @@ def test_a_write_is_planned_in_one_place() -> None:
     assert asking - {"api/writing/preconditions.py", "api/platform/backups.py"} == {"api/facade_context.py"}
 
 
+@pytest.mark.slow
 def test_no_class_only_forwards() -> None:
     """A class of many methods that each call one of the same arguments is a second name for somebody else's work."""
     classes = ((module, node) for module in MODULES for node in ast.walk(tree_of(module)) if isinstance(node, ast.ClassDef))
@@ -197,6 +200,7 @@ def test_the_source_root_does_not_shadow_the_standard_library() -> None:
     assert not (ROOT / "operator" / "__init__.py").exists()
 
 
+@pytest.mark.slow
 def test_no_file_tells_of_somebody_s_machine() -> None:
     assert [(name, found[0]) for name, text in texts() if (found := MACHINE_PATH.search(text))] == []
 
@@ -212,6 +216,7 @@ def test_no_file_names_a_package_registry() -> None:
     assert [(name, found[0]) for name, text in texts() if (found := REGISTRY.search(text))] == []
 
 
+@pytest.mark.slow
 def test_the_layers_hold() -> None:
     linted = subprocess.run(
         ["lint-imports"],

@@ -42,6 +42,7 @@ def cycle_in(root: Path) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_modules_do_not_import_each_other() -> None:
     assert cycle_in(SOURCE_ROOT) == []
 

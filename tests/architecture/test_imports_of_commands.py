@@ -38,6 +38,7 @@ def test_the_declaration_of_a_command_imports_nothing_heavy(command: str) -> Non
     assert heavy_after(program) == set()
 
 
+@pytest.mark.slow
 def test_a_command_is_declared_under_each_name() -> None:
     program = (
         "from tenantry.cli.command_line import ImportedCommands as I\nassert [each.name for each in I().values()] == list(I())"

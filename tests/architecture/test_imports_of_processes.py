@@ -96,6 +96,7 @@ print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.module
 PROGRAMS = {"engine": ENGINE, "up": UP, **{name: CLUSTER.replace("PROCESS", name) for name in ("operator", "api")}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ABSENT)
 def test_a_process_answers_before_it_imports_what_it_may_never_need(process: str, tmp_path: Path) -> None:
     absent = json.dumps((*ABSENT[process], *TRACING))

@@ -26,6 +26,7 @@ def imported_tests(module: ast.Module) -> Iterator[str]:
             yield from (name for name in names if name.startswith("tests.") and ".test_" in name)
 
 
+@pytest.mark.slow
 def test_only_controls_import_tests() -> None:
     names = {str(path.relative_to(TESTS)): [*imported_tests(tree_of(path))] for path in sorted(TESTS.rglob("*.py"))}
     assert {name: found for name, found in names.items() if found and name not in CONTROLS} == {}

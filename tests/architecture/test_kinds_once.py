@@ -28,6 +28,7 @@ def _lists_of_kinds(module: Path) -> Iterator[str]:
                 yield f"{module.relative_to(PACKAGE)}:{node.lineno}: {named}"
 
 
+@pytest.mark.slow
 def test_no_module_lists_kinds_by_name() -> None:
     assert [found for module in sorted(PACKAGE.rglob("*.py")) for found in _lists_of_kinds(module)] == []
 

@@ -136,6 +136,7 @@ async def test_the_end_is_the_same_whatever_befalls_a_request(
         tried()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [pytest.param("ours", marks=pytest.mark.slow), "another's"])
 async def test_a_sample_of_places(host: str, tmp_path: Path) -> None:
     reference = await _reference(host, tmp_path)

@@ -83,6 +83,7 @@ async def test_the_end_is_the_same_wherever_it_strikes(
         tried()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("name", story.CHAPTERS)
 async def test_the_end_is_the_same_at_a_sample_of_crashes(

@@ -112,6 +112,7 @@ def full(disk: Path, room: int) -> Iterator[None]:
     filler.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, *(pytest.param(room, marks=pytest.mark.slow) for room in (12 << 10, 48 << 10, 96 << 10))])
 async def test_each_write_to_a_full_disk_is_done_or_refused_with_its_reason(world: World, room: int) -> None:
     refused = 0
@@ -131,6 +132,7 @@ async def test_each_write_to_a_full_disk_is_done_or_refused_with_its_reason(worl
     assert refused == len(WRITES) if room == 0 else refused >= 1
 
 
+@pytest.mark.slow
 async def test_a_database_that_may_not_grow_refuses_and_keeps_every_row(tmp_path: Path) -> None:
     """The same where no file system can be mounted: SQLite's own limit of pages stands for the disk."""
     async with engine_with_app(tmp_path) as (engine, url), signed_in(url, "ed") as editor:

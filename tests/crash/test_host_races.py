@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tenantry.bootstrap.pass_ports import Ports
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
@@ -128,6 +129,7 @@ def by_age(found: Sequence[Document]) -> list[Document]:
     return sorted(found, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["uid"]))
 
 
+@pytest.mark.slow
 async def test_of_two_environments_that_both_got_a_slug_the_younger_gives_its_host_up_and_gets_it_back(tmp_path: Path) -> None:
     before = [*BASE, *(environment("orchid", name) for name in NAMES)]
     one, two = (environment("orchid", name, slug="prize") for name in NAMES)
@@ -150,6 +152,7 @@ async def test_of_two_environments_that_both_got_a_slug_the_younger_gives_its_ho
         assert await now.serves("orchid", "prize") == loser["metadata"]["uid"]
 
 
+@pytest.mark.slow
 async def test_of_two_tenants_that_both_got_a_slug_the_younger_keeps_no_host_of_the_elder(tmp_path: Path) -> None:
     before = [BASE[0], *(document("Tenant", name) for name in NAMES), *(environment(name, "dev") for name in NAMES)]
     one, two = (document("Tenant", name, slug="prize") for name in NAMES)

@@ -58,6 +58,7 @@ def answered(found: dict[str, list[Moment]]) -> int:
     return sum(isinstance(moment, Answered) for history in found.values() for moment in history)
 
 
+@pytest.mark.slow
 def test_what_clients_of_a_store_that_is_killed_were_told_fits_one_order(tmp_path: Path, tried: Tried) -> None:
     found = histories(tmp_path, OPERATIONS, KILLS)
     for key, history in found.items():

@@ -36,6 +36,7 @@ async def test_the_old_or_the_new_and_nothing_between(
     await _campaign(tmp_path, address, change, every=1, tried=tried)
 
 
+@pytest.mark.slow
 async def test_some_places_of_an_upgrade(tmp_path: Path, tried: Tried) -> None:
     await _campaign(tmp_path, None, "an upgrade", every=SAMPLE, tried=tried)
     assert tried.count >= 5

@@ -254,6 +254,7 @@ def run(number: int) -> None:
     Machine.steps += Seeded.steps
 
 
+@pytest.mark.slow
 def test_what_was_declared_comes_about_whatever_happens(tried: Tried) -> None:
     number = 0
     while tried.count < STEPS:

@@ -54,6 +54,7 @@ async def _cut(world: World, offset: int, body: bytes) -> None:
     writer.transport.abort()
 
 
+@pytest.mark.slow
 async def test_a_client_that_goes_away_at_any_offset_leaves_nothing(world: World, tried: Tried) -> None:
     offsets = _offsets(len(world.body))
     assert len(offsets) >= OFFSETS - 1
@@ -66,6 +67,7 @@ async def test_a_client_that_goes_away_at_any_offset_leaves_nothing(world: World
     assert [app.versions for app in await world.engine.apps()] == [("1.0.0",)]
 
 
+@pytest.mark.slow
 async def test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(world: World, tried: Tried) -> None:
     """The client is well-behaved, and its file is cut: nothing of it may count."""
     async with httpx.AsyncClient(base_url=world.url) as client:
@@ -77,6 +79,7 @@ async def test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(worl
         await _until_empty(world)
 
 
+@pytest.mark.slow
 async def test_the_same_package_twenty_times_at_once_is_stored_once(world: World, tried: Tried) -> None:
     answers = await asyncio.gather(*(world.upload() for _ in range(AT_ONCE)))
     assert [one.status_code for one in answers] == [200] * AT_ONCE
@@ -117,6 +120,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
             setattr(where, name, real)
 
 
+@pytest.mark.slow
 async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: World, tried: Tried) -> None:
     struck: set[str] = set()
     for at in range(1, 100):

@@ -33,6 +33,7 @@ STALE_S = 0.3
 # R4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WatchFault, ids=lambda fault: fault.name)
 async def test_the_end_is_the_same_whatever_befalls_a_watch_at_any_event(fault: WatchFault, tmp_path: Path, tried: Tried) -> None:
     reference, counted = await tell(tmp_path / "reference")
@@ -71,6 +72,7 @@ async def replaced(cluster: Cluster) -> list[Moment]:
     return moments
 
 
+@pytest.mark.slow
 async def test_a_restart_that_sees_an_older_state_makes_no_engine_again(tmp_path: Path, tried: Tried) -> None:
     """The next operator's lists are of any moment of the past; its watches show the rest soon after."""
     recorder = Cluster(tmp_path / "recorded")

@@ -140,6 +140,7 @@ async def test_a_secret_is_labelled_for_the_one_who_reads_it(example: Path, tmp_
     assert labels == wanted
 
 
+@pytest.mark.slow
 async def test_an_example_becomes_ready(example: Path, tmp_path: Path) -> None:
     platform = await Platform.open(tmp_path, "http://127.0.0.1:8080")
     try:
@@ -160,6 +161,7 @@ async def test_an_example_becomes_ready(example: Path, tmp_path: Path) -> None:
         await platform.close()
 
 
+@pytest.mark.slow
 async def test_the_refusal_that_the_example_tells_of_and_its_permission(tmp_path: Path) -> None:
     folder = tmp_path / "source"
     shutil.copytree(ROOT / "02-music-company", folder)
@@ -259,6 +261,7 @@ def _symbols(manifest: Manifest) -> Iterator[str]:
     yield from (f"role {role}" for role in manifest.roles)
 
 
+@pytest.mark.slow
 async def test_music_store_is_upgraded_with_its_rows_until_a_drop_needs_permission(engine: Engine, tmp_path: Path) -> None:
     built = {}
     for version in ("1.0.0", "1.1.0", "2.0.0"):

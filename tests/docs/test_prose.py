@@ -94,6 +94,7 @@ def test_a_message_says_what_an_engineer_would_say(module: str, words: list[str]
     assert [found.rule for found in prose.in_messages(ast.parse(module))] == [f"not {word!r}" for word in words]
 
 
+@pytest.mark.slow
 def test_every_message_is_plain_english() -> None:
     found = {path: prose.in_messages(tree_of(path)) for path in MODULES}
     assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for path in found for each in found[path]] == []

@@ -45,6 +45,7 @@ def running(tmp_path: Path) -> Iterator[tuple[Path, str]]:
             assert up.wait(START_S) == 0
 
 
+@pytest.mark.slow
 def test_the_tour_works_as_it_is_written(running: tuple[Path, str]) -> None:
     folder, url = running
     seen = subprocess.run([BIN / "tenantry", "tree", "europe"], cwd=folder, capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,7 @@ from tenantry.reasons.table import REASONS, TOPICS
 from tests.docs import reasons
 
 
+@pytest.mark.slow
 def test_the_page_is_current() -> None:
     assert reasons.PAGE.read_text("utf-8") == reasons.page(), "run `make crds`"
 
@@ -53,10 +54,12 @@ def _statuses() -> set[int]:
     return {each for each in numbers if type(each) is int and 400 <= each < 600} - OTHERS
 
 
+@pytest.mark.slow
 def test_every_status_of_an_error_is_explained() -> None:
     assert sorted(_statuses() - {*STATUSES}) == [], "explain it in operator/tenantry/reasons/platform.py, then run `make crds`"
 
 
+@pytest.mark.slow
 def test_every_explained_status_is_answered() -> None:
     assert sorted({*STATUSES} - _statuses()) == []
 

@@ -58,6 +58,7 @@ def test_a_link_to_a_file_outside_the_site_becomes_text() -> None:
     assert site.linked(text, "docs/a.md", pages) == moved
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_file_and_an_anchor(built: Path) -> None:
     pages = {page: page.read_text("utf-8") for page in built.rglob("*.html") if page.name != "404.html"}
     anchors = {page: set(re.findall(r'\sid="([^"]+)"', text)) for page, text in pages.items()}
@@ -84,6 +85,7 @@ def test_the_site_is_small_and_loads_nothing_from_elsewhere(built: Path) -> None
     assert [page for page in built.rglob("*.html") if loaded.search(page.read_text("utf-8"))] == []
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal(built: Path, tmp_path: Path) -> None:
     site.build(tmp_path)
     first, second = (

@@ -77,6 +77,7 @@ async def test_a_package_of_a_source_is_refused_where_it_is_named(folder: Path, 
     assert "is nested deeper than 32 folders" in told(tree), told(tree)
 
 
+@pytest.mark.slow
 @LEVELS
 async def test_a_repository_is_held_as_a_whole(folder: Path, levels: int) -> None:
     remote = Remote.at(folder / "remote.git")

@@ -41,12 +41,14 @@ from tests.support.token_world import World, world
 __all__ = ["world"]
 
 
+@pytest.mark.slow
 async def test_tokens_of_the_issuer_are_accepted(world: World) -> None:
     for name, make in GOOD.items():
         assert await world.status(make(world)) == 200, name
     assert world.other.asked == [], "what a header names is not asked"
 
 
+@pytest.mark.slow
 async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world: World, tried: Tried) -> None:
     assert len(FORGED) >= 80
     assert await world.status(token_of(world)) == 200
@@ -61,6 +63,7 @@ async def test_each_forged_token_is_refused_and_nothing_it_names_is_asked(world:
     assert world.issuer.asked == []
 
 
+@pytest.mark.slow
 async def test_one_subject_of_two_issuers_is_two_identities(world: World, tried: Tried) -> None:
     async def sub(token: str) -> str:
         me = await world.client.get("/api/v1/auth/me", headers={"Authorization": f"Bearer {token}"})
@@ -72,6 +75,7 @@ async def test_one_subject_of_two_issuers_is_two_identities(world: World, tried:
     tried(2)
 
 
+@pytest.mark.slow
 async def test_a_thousand_unknown_keys_make_one_look_in_thirty_seconds(world: World, tried: Tried) -> None:
     now = [0.0]
     tokens = ForeignTokens(Issuers(Outbound(LOOPBACK), clock=lambda: now[0]))
@@ -87,6 +91,7 @@ async def test_a_thousand_unknown_keys_make_one_look_in_thirty_seconds(world: Wo
         now[0] += PAUSE_S
 
 
+@pytest.mark.slow
 async def test_an_issuer_that_fails_is_asked_once_in_thirty_seconds(world: World) -> None:
     world.issuer.raw = b"not JSON"
     for _ in range(5):
@@ -98,6 +103,7 @@ async def test_an_issuer_that_fails_is_asked_once_in_thirty_seconds(world: World
     assert await world.status(token_of(world)) == 200
 
 
+@pytest.mark.slow
 async def test_keys_outlive_a_failing_issuer_for_an_hour_and_not_longer(world: World) -> None:
     assert await world.status(token_of(world)) == 200
     world.issuer.raw = b"not JSON"
@@ -127,6 +133,7 @@ NO_SIGN_IN: dict[str, dict[str, Any]] = {
 """Discovery documents of issuers that vouch for tokens and sign nobody in, such as those of clusters and CI systems."""
 
 
+@pytest.mark.slow
 async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: World, tried: Tried) -> None:
     for name, document in HOSTILE.items():
         world.later(PAUSE_S)
@@ -138,6 +145,7 @@ async def test_a_hostile_discovery_document_makes_the_issuer_unknown(world: Worl
         tried()
 
 
+@pytest.mark.slow
 async def test_an_issuer_without_a_sign_in_still_vouches_for_its_tokens(world: World, tried: Tried) -> None:
     for name, document in NO_SIGN_IN.items():
         world.later(PAUSE_S * 100)
@@ -167,6 +175,7 @@ PARTIES: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "parties", "of_id", "accepted"), PARTIES)
 async def test_a_token_counts_for_the_parties_it_may_be_given_to(
     world: World, changes: dict[str, Any], parties: tuple[str, ...], of_id: bool, accepted: bool
@@ -213,6 +222,7 @@ def test_a_key_that_may_not_verify_is_left_out_and_the_others_stay(tried: Tried)
     tried(len(LEFT_OUT) + len(KEY_SETS))
 
 
+@pytest.mark.slow
 async def test_a_provider_that_changes_its_client_refuses_the_old_tokens(world: World) -> None:
     token = token_of(world)
     assert await world.status(token) == 200
@@ -229,6 +239,7 @@ async def _callback(world: World, make: Callable[[World, str], str]) -> tuple[ht
     return await world.client.get("/auth/callback", params={"state": sent["state"], "code": "c0de"}), sent
 
 
+@pytest.mark.slow
 async def test_the_code_is_exchanged_with_the_verifier_of_its_challenge_and_the_clients_secret(world: World) -> None:
     answer, sent = await _callback(world, lambda world, nonce: token_of(world, nonce=nonce))
     assert answer.status_code == 303
@@ -264,6 +275,7 @@ ID_TOKENS: dict[str, Callable[[World, str], str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_each_forged_id_token_at_the_callback_opens_no_session(world: World, tried: Tried) -> None:
     for name, make in ID_TOKENS.items():
         answer, _ = await _callback(world, make)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -98,6 +99,7 @@ GRAFTS = (
 )
 
 
+@pytest.mark.slow
 @FUZZ
 @example(f"name: {OVERFLOW}".encode())
 @example(b'x: !!float ""')
@@ -108,6 +110,7 @@ def test_bytes_to_a_manifest(raw: bytes) -> None:
         parse_manifest(raw)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.sampled_from(("id", "name", "author", "version", "tables", "roles", "defaultRole", "x")), VALUES)
 def test_values_to_a_manifest(field: str, value: Any) -> None:
@@ -127,6 +130,7 @@ def declared(raw: bytes) -> None:
     assert all(problem.problem.reason for problem in problems)
 
 
+@pytest.mark.slow
 @FUZZ
 @example(f"name: {OVERFLOW}".encode())
 @given(BYTES)
@@ -134,6 +138,7 @@ def test_yaml_to_documents(raw: bytes) -> None:
     declared(raw)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.sampled_from(GOOD), st.sampled_from(GRAFTS), VALUES)
 def test_values_to_documents(good: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -154,6 +159,7 @@ ABOUTS = st.one_of(
 ).map(lambda value: json.dumps(value).encode())
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.one_of(BYTES, ABOUTS), BYTES)
 def test_archives_to_an_engine(about: bytes, resources: bytes) -> None:
@@ -189,6 +195,7 @@ PUSHES = st.dictionaries(st.sampled_from(("ref", "repository", "project")), st.o
 BODIES = st.one_of(BYTES, st.one_of(PUSHES, VALUES).map(lambda value: json.dumps(value).encode()))
 
 
+@pytest.mark.slow
 @FUZZ
 @given(BODIES, st.sampled_from(HEADERS), st.sampled_from(("push", "ping", "Push Hook", "\xe9", "")), st.booleans())
 def test_webhooks_to_an_event(raw: bytes, header: str, event: str, signed: bool) -> None:

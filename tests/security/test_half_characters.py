@@ -64,6 +64,7 @@ async def faults(http: httpx.AsyncClient, requests: list[Sent], headers: dict[st
     return found
 
 
+@pytest.mark.slow
 async def test_the_facade_and_its_engines_answer_no_half_of_a_pair_by_a_fault(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         ids = await ids_of(world, "acme")
@@ -85,6 +86,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         yield client
 
 
+@pytest.mark.slow
 async def test_rows_take_no_half_of_a_pair_and_filters_find_none(engine: httpx.AsyncClient) -> None:
     accounts = f"{DATA}/accounts"
     filters = [f"name={operator}.{ADDRESS}" for operator in ("eq", "neq", "gt", "like", "ilike", "in", "is", "")]

@@ -119,6 +119,7 @@ def counts(engine: Engine) -> tuple[int, ...]:
         return tuple(connection.execute(each).scalar_one() for each in tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_hostile_rows_are_refused_and_nothing_of_them_stays(world: tuple[Engine, httpx.AsyncClient], seed: int) -> None:
     engine, editor = world

@@ -107,6 +107,7 @@ async def ask(client: httpx.AsyncClient, path: str, headers: dict[str, bytes]) -
         return answer.status_code, str(answer.json()["error"])
 
 
+@pytest.mark.slow
 async def test_no_request_for_rows_is_answered_by_a_fault(world: tuple[Engine, str]) -> None:
     chance = random.Random(20261123)
     statuses: Counter[int] = Counter()

@@ -83,6 +83,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 async def test_each_hostile_answer_ends_soon(listener: Listener) -> None:
     for name, (answer, told) in ANSWERS.items():
         listener.answer = answer

@@ -107,6 +107,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+@pytest.mark.slow
 async def test_an_issuer_is_reached_by_connect_and_proves_itself_end_to_end(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         assert await world.ask("issuer", ISSUER) == f"{ISSUER}/token"
@@ -119,6 +120,7 @@ async def test_an_issuer_is_reached_by_connect_and_proves_itself_end_to_end(tmp_
         assert set(asked) == {f"CONNECT {TARGET}"}
 
 
+@pytest.mark.slow
 async def test_a_package_is_downloaded_by_connect(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         status, size = await world.ask("package", f"{ISSUER}/crm.tapp")
@@ -126,12 +128,14 @@ async def test_a_package_is_downloaded_by_connect(tmp_path: Path) -> None:
         assert await world.requests() == [f"CONNECT {TARGET}"]
 
 
+@pytest.mark.slow
 async def test_what_the_proxy_refuses_is_not_reached(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         told = [await world.ask(what, "https://elsewhere.example/") for what in ("issuer", "package")]
         assert all("403" in each and "elsewhere.example" in each for each in told), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["issuer", "package"])
 async def test_a_url_that_is_refused_never_comes_to_the_proxy(tmp_path: Path, what: str) -> None:
     async with world_in(tmp_path) as world:

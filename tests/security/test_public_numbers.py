@@ -30,6 +30,7 @@ def paths(world: World, ids: dict[str, str]) -> set[str]:
     return named | {f"{base}{path}" for base in ("", "/e/acme/dev", f"/engines/{environment}") for path in SOUGHT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["", "acme-viewer", "acme-admin"])
 async def test_no_path_shows_a_metric(user: str, tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:

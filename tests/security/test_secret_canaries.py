@@ -66,6 +66,7 @@ def found(number: int, state: Path, printed: str) -> Iterator[str]:
             yield str(path.relative_to(state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(CANARIES))
 async def test_no_secret_shows_after_a_fault_of_a_write(
     number: int, telling: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tried: Tried
@@ -82,6 +83,7 @@ async def test_no_secret_shows_after_a_fault_of_a_write(
     tried()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(100, 100 + ENGINE_FAULTS))
 async def test_no_secret_shows_after_a_fault_of_its_engine(
     number: int, telling: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tried: Tried

@@ -207,6 +207,7 @@ def _header(world: World) -> dict[str, str]:
     return {name: value}
 
 
+@pytest.mark.slow
 async def test_two_hundred_dawdlers_are_closed_and_nobody_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a patience of two seconds."""
     assert len(PLANS) >= 20
@@ -223,6 +224,7 @@ async def test_two_hundred_dawdlers_are_closed_within_fifteen_seconds_as_it_is_s
     tried(CLIENTS)
 
 
+@pytest.mark.slow
 async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it takes longer than the patience. Its pauses are so short that a busy machine does not make it one that dawdles."""
     monkeypatch.setattr(slow_clients, "WRITE_S", 2.0)
@@ -236,6 +238,7 @@ async def test_a_client_that_is_only_slow_gets_its_file(tmp_path: Path, monkeypa
         writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "head", [f"GET / HTTP/1.1\r\n{HEAD}X: {'a' * 400_000}", f"GET / HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 70_000]
 )

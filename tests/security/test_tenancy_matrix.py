@@ -119,6 +119,7 @@ def problems(role: str, endpoint: Endpoint, answers: Mapping[str, Answer]) -> It
         yield "foreign and absent differ"
 
 
+@pytest.mark.slow
 async def test_no_endpoint_tells_any_role_of_another_tenant(tmp_path: Path, tried: Tried) -> None:
     async with world_in(tmp_path) as world:
         assert await leaks(world, tried) == {}

@@ -134,6 +134,7 @@ async def test_a_token_ends_with_its_tenant(world: World) -> None:
     assert (await world.get("/auth/me", token)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_each_forged_token_is_refused_by_the_facade_and_nothing_it_names_is_asked(world: World, tried: Tried) -> None:
     for name, make in GOOD.items():
         assert (await world.get("/auth/me", make(world))).status_code == 200, name

@@ -47,6 +47,7 @@ def test_it_counts_what_a_server_computes() -> None:
     assert working_time() - began >= 0.29
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="the kernel does not count waits for a CPU")
 def test_it_stands_while_others_have_the_cpu() -> None:
     with busy_machine():

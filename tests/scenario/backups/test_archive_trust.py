@@ -116,6 +116,7 @@ def test_who_has_no_key_changes_nothing_that_is_restored(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(archives: dict[str, Path], tmp_path: Path) -> None:
     """Nothing notices one in what fills a block up; nobody reads that."""
     whole, seeded = taken(archives["sqlite"]), random.Random(12)
@@ -169,6 +170,7 @@ def signed_by(key: ArchiveKey) -> Packing:
     return Packing(key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", [1, 2])
 def test_an_archive_of_an_older_release_is_restored_when_that_is_said(
     archives: dict[str, Path], tmp_path: Path, format_: int
@@ -268,6 +270,7 @@ def test_who_can_encrypt_to_a_key_cannot_sign(archives: dict[str, Path], tmp_pat
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 async def test_an_engine_on_postgresql_is_encrypted_too(server: str, tmp_path: Path, identity: tuple[str, Path]) -> None:
     recipient, key = identity
     url, again = database_url(server), database_url(server)

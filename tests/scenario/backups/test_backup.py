@@ -109,6 +109,7 @@ def signed_in(url: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
 
+@pytest.mark.slow
 def test_what_was_deleted_comes_back_with_its_id_its_rows_and_what_was_declared_in_it(running: Running, folder: Path) -> None:
     url, id_ = f"{running.url}/e/acme/dev", environment_id(folder)
     before = {each["metadata"]["name"]: each["spec"] for each in declared(folder)}
@@ -135,6 +136,7 @@ def declared(folder: Path) -> list[dict[str, Any]]:
     return [each for kind in kinds for each in json.loads(called("get", kind, "-o", "json", cwd=folder).stdout)]
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_environment_is_refused_while_that_lives_and_restored_under_another_name(
     running: Running, folder: Path
 ) -> None:
@@ -254,6 +256,7 @@ class Dying:
         return dies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("runs", [False, True], ids=["while nothing runs", "while it runs"])
 @pytest.mark.parametrize("number", range(3), ids=["the environment", "the app", "the end"])
@@ -293,6 +296,7 @@ async def test_what_unpacking_left_when_it_was_killed_is_removed(removed: tuple[
     assert list((state / "restoring").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_what_is_removed_twice_has_an_archive_of_each_time(removed: tuple[Path, str]) -> None:
     state, id_ = removed
     async with opened(state) as (platform, console):
@@ -303,6 +307,7 @@ async def test_what_is_removed_twice_has_an_archive_of_each_time(removed: tuple[
         assert [each.id for each in await console.backups()] == [id_, id_]
 
 
+@pytest.mark.slow
 async def test_a_restored_engine_goes_to_the_environment_it_is_for_and_to_no_other(removed: tuple[Path, str]) -> None:
     state, id_ = removed
     async with opened(state) as (platform, console):
@@ -329,6 +334,7 @@ IN_THE_WAY: dict[str, tuple[Document, str, str, type[Halt], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", IN_THE_WAY.values(), ids=IN_THE_WAY)
 async def test_what_is_in_the_way_is_told_before_anything_is_done(
     removed: tuple[Path, str], row: tuple[Document, str, str, type[Halt], str]
@@ -342,6 +348,7 @@ async def test_what_is_in_the_way_is_told_before_anything_is_done(
         assert list((state / "restoring").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_what_a_deleted_tenant_left_is_not_restored_to_the_next_of_its_name(removed: tuple[Path, str]) -> None:
     state, id_ = removed
     async with opened(state) as (platform, console):
@@ -370,6 +377,7 @@ async def test_an_archive_is_removed_when_its_time_is_over(removed: tuple[Path, 
         assert await console.backups() == ()
 
 
+@pytest.mark.slow
 async def test_an_archive_with_a_file_that_has_no_place_in_it_is_refused(removed: tuple[Path, str], tmp_path: Path) -> None:
     state, id_ = removed
     async with opened(state) as (_, console):
@@ -396,6 +404,7 @@ def aged(archive: Path) -> None:
                 tar.addfile(info, io.BytesIO(each))
 
 
+@pytest.mark.slow
 async def test_an_archive_of_the_first_release_is_listed_and_restored_by_its_id_when_that_is_said(
     removed: tuple[Path, str],
 ) -> None:
@@ -418,6 +427,7 @@ async def test_an_archive_of_the_first_release_is_listed_and_restored_by_its_id_
     assert kept_rows(state, id_) == ["kept@x"]
 
 
+@pytest.mark.slow
 async def test_another_platform_restores_what_a_key_signed_that_it_is_told_to_trust(
     removed: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -444,6 +454,7 @@ async def test_another_platform_restores_what_a_key_signed_that_it_is_told_to_tr
     assert list((tmp_path / "other").glob(".tenantry-backup-*")) == []
 
 
+@pytest.mark.slow
 async def test_a_backup_is_encrypted_to_the_keys_that_are_given(removed: tuple[Path, str], tmp_path: Path) -> None:
     state, id_ = removed
     identity = pyrage.x25519.Identity.generate()

@@ -73,6 +73,7 @@ def rewritten(archive: Path, to: Path, change: Callable[[str, bytes], bytes | No
     return to
 
 
+@pytest.mark.slow
 async def test_what_is_restored_is_the_engine_that_was(new_url: Callable[[], str | None], tmp_path: Path) -> None:
     url, again = new_url(), new_url()
     async with engine_with_app(tmp_path, url, seeds=SEEDS) as (engine, address), signed_in(address, "ed") as ed:
@@ -128,6 +129,7 @@ async def test_a_pipe_that_ends_early_restores_nothing(tmp_path: Path) -> None:
     assert not is_restored(tmp_path / "again")
 
 
+@pytest.mark.slow
 async def test_both_names_of_postgresql_name_the_same_database(server: str, tmp_path: Path) -> None:
     url, again = (database_url(server).replace("postgresql+psycopg", "postgres") for _ in range(2))
     async with engine_with_app(tmp_path, url, seeds=SEEDS):
@@ -192,6 +194,7 @@ def writing_pairs(engine: Engine) -> Iterator[Callable[[], int]]:
         writer.join()
 
 
+@pytest.mark.slow
 async def test_a_backup_under_transactions_of_two_tables_has_both_rows_or_none(
     new_url: Callable[[], str | None], tmp_path: Path
 ) -> None:
@@ -213,6 +216,7 @@ async def test_a_backup_under_transactions_of_two_tables_has_both_rows_or_none(
             assert (connection.exec_driver_sql("SELECT count(*) FROM crm__contacts").scalar() or 0) >= 5
 
 
+@pytest.mark.slow
 async def test_what_is_of_others_in_the_same_database_is_neither_taken_nor_touched(server: str, tmp_path: Path) -> None:
     url = database_url(server)
     other = f"{url}?options=-csearch_path%3Dother"
@@ -246,6 +250,7 @@ def member(archive: Path, name: str) -> bytes:
         return tar.extractfile(name).read()  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_an_install_waits_for_the_backup_and_the_data_api_does_not(server: str, tmp_path: Path) -> None:
     url = database_url(server)
     engine = await Engine.open(tmp_path / "data", database_url=url)
@@ -356,6 +361,7 @@ def test_a_member_that_is_there_twice_is_refused(archives: dict[str, Path], tmp_
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.slow
 async def test_who_reads_an_archive_cannot_act_as_the_engine(new_url: Callable[[], str | None], tmp_path: Path) -> None:
     """Neither the password of admin is in it nor a private key; all who were signed in sign in again."""
     url, again = new_url(), new_url()
@@ -437,6 +443,7 @@ def dying(at: int) -> Iterator[list[str]]:
 SAMPLE = 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DATABASES)
 @pytest.mark.parametrize("every", [SAMPLE, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_restore_killed_anywhere_goes_on_when_it_is_run_again(

@@ -46,6 +46,7 @@ def running(folder: Path) -> Iterator[Running]:
         yield running
 
 
+@pytest.mark.slow
 def test_it_tells_where_it_is_and_what_to_try(running: Running) -> None:
     assert running.printed[0] == "Ready: 6 objects"  # five of the source, and the User admin
     assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", running.url)
@@ -120,6 +121,7 @@ def test_a_plan_of_what_runs_is_empty_and_one_of_an_edit_is_not(running: Running
     assert called("plan", "broken.yaml", cwd=folder).returncode == 2
 
 
+@pytest.mark.slow
 def test_apply_then_reconcile_suspend_and_delete(running: Running, folder: Path) -> None:
     applied = called("apply", "-f", "free.yaml", cwd=folder)
     assert (applied.stdout, applied.returncode) == ("tenant/free created\nenvironment/lab created\n", 0)
@@ -132,6 +134,7 @@ def test_apply_then_reconcile_suspend_and_delete(running: Running, folder: Path)
     assert called("delete", "tn/free", cwd=folder).stdout == "tenant/free is being deleted\n"
 
 
+@pytest.mark.slow
 def test_a_wait_ends_when_the_object_is_as_wanted(running: Running, folder: Path) -> None:
     assert called("wait", "environment/dev", cwd=folder).stdout == "environment/dev is Ready\n"
     late = called("wait", "environment/dev", "--for", "condition=Stalled", "--timeout", "1s", cwd=folder)
@@ -148,6 +151,7 @@ def test_a_wait_ends_when_the_object_is_as_wanted(running: Running, folder: Path
     assert called("wait", "nonsense/free", "--for", "delete", cwd=folder).returncode == 2
 
 
+@pytest.mark.slow
 def test_an_edit_applies_what_the_editor_left(running: Running, folder: Path) -> None:
     called("apply", "-f", "free.yaml", cwd=folder)
     editor = "sed -i s/Free/Freedom/"
@@ -176,6 +180,7 @@ def test_a_list_takes_the_start_of_a_kind_and_labels(running: Running, folder: P
     assert (ambiguous.stderr, ambiguous.returncode) == ("'identit' may be identity or identityprovider; write more of it\n", 2)
 
 
+@pytest.mark.slow
 def test_a_plan_is_in_colour_on_a_terminal(running: Running, folder: Path) -> None:
     (folder / "colours").mkdir()
     (folder / "colours" / "platform.yaml").write_text(PLATFORM.split("---")[0].replace("name: eu", "name: us"))
@@ -186,6 +191,7 @@ def test_a_plan_is_in_colour_on_a_terminal(running: Running, folder: Path) -> No
     assert coloured.stdout.splitlines() == [f"\x1b[32m{created}\x1b[0m", *effects]
 
 
+@pytest.mark.slow
 def test_an_object_of_a_kind_without_a_field_for_it_is_suspended_too(running: Running, folder: Path) -> None:
     assert called("suspend", "user/admin", cwd=folder).stdout == "user/admin suspended\n"
     until(lambda: "it is not reconciled until it is resumed" in called("describe", "user/admin", cwd=folder).stdout)
@@ -201,6 +207,7 @@ def test_an_object_of_a_kind_without_a_field_for_it_is_suspended_too(running: Ru
     assert (refused.returncode, "cannot be suspended" in refused.stderr) == (2, True), refused.stderr
 
 
+@pytest.mark.slow
 def test_edits_are_followed_and_what_leaves_at_once_waits_for_approval(running: Running, folder: Path) -> None:
     region = "apiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {{name: r{0}}}\n"
     more = folder / "platform" / "more.yaml"
@@ -215,6 +222,7 @@ def test_edits_are_followed_and_what_leaves_at_once_waits_for_approval(running: 
     assert called("approve", cwd=folder).stderr == "nothing in default waits for approval\n"
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_namespace_is_told(running: Running, folder: Path) -> None:
     lost = folder / "platform" / "lost.yaml"
     lost.write_text(FREE.split("---")[1].replace("tenant-free", "tenant-nobody"))
@@ -240,6 +248,7 @@ def test_a_package_is_built_alike_twice_inspected_and_pushed(running: Running, f
     assert (pushed.stdout, pushed.returncode) == (f"crm 1.0.0  {shown['sha256']}\n", 0)
 
 
+@pytest.mark.slow
 def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folder: Path) -> None:
     token = called("token", "--ttl", "5m", cwd=folder).stdout.strip()
     me = httpx.get(f"{running.url}/api/v1/auth/me", headers={"Authorization": f"Bearer {token}"})
@@ -314,6 +323,7 @@ def test_validate_names_file_line_field_and_reason(folder: Path) -> None:
     assert called("validate", "platform", cwd=folder).stdout == "platform: 5 documents are valid\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
 def test_a_signal_ends_it_well_and_then_commands_open_the_store(tmp_path: Path, with_signal: signal.Signals) -> None:
     declare(tmp_path)
@@ -324,6 +334,7 @@ def test_a_signal_ends_it_well_and_then_commands_open_the_store(tmp_path: Path, 
     assert called("get", "tenv", "-o", "name", cwd=tmp_path).stdout == "environment/dev\n"
 
 
+@pytest.mark.slow
 def test_once_converges_prints_the_table_and_says_how_it_ended(tmp_path: Path) -> None:
     source = declare(tmp_path)
     ready = tenantry("up", "platform", "--once", cwd=tmp_path)
@@ -351,6 +362,7 @@ def test_check_tells_that_the_state_is_missing_beside_its_engines(tmp_path: Path
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_state_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     declare(tmp_path)
     (tmp_path / "file").write_text("")
@@ -358,6 +370,7 @@ def test_a_state_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
     assert (done.stderr, done.returncode) == ("the state folder file/state cannot be written: Not a directory\n", 1)
 
 
+@pytest.mark.slow
 def test_an_engine_runs_alone(tmp_path: Path) -> None:
     with serving("engine", "--data", "data", "--listen", "127.0.0.1:0", cwd=tmp_path) as running:
         password = (tmp_path / "data" / "admin-password").read_text().strip()
@@ -367,6 +380,7 @@ def test_an_engine_runs_alone(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["version", "--version"])
 def test_the_release_is_printed_at_once(asked: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"v\d+\.\d+\.\d+-build\.\d+-channel\.(stable|insider)\n", tenantry(asked, cwd=tmp_path).stdout)

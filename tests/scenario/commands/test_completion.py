@@ -33,6 +33,7 @@ def running(folder: Path) -> Iterator[Running]:
         yield running
 
 
+@pytest.mark.slow
 def test_objects_come_from_the_running_platform(running: Running, folder: Path) -> None:
     operation = called("operations", "-o", "name", cwd=folder).stdout.split()[0].rpartition("/")[2]
     expected = {
@@ -60,6 +61,7 @@ def test_it_is_silent_and_quick_where_nothing_runs(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_platform_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     state = tmp_path / ".tenantry"
     state.mkdir()

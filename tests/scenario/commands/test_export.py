@@ -63,6 +63,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cwd
 
 
+@pytest.mark.slow
 def test_a_tenant_is_made_again_elsewhere_and_then_nothing_is_left_to_do(people: Path) -> None:
     exported = called("export", "orchid", "-o", "orchid", "--state", "first", cwd=people)
     assert exported.returncode == 0, exported.stderr

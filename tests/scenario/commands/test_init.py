@@ -9,6 +9,7 @@ import pytest
 from tests.scenario.cli import called, tenantry
 
 
+@pytest.mark.slow
 def test_the_first_platform_is_valid_and_becomes_ready(tmp_path: Path) -> None:
     made = called("init", "first", cwd=tmp_path)
     assert made.returncode == 0, made.stderr

@@ -55,6 +55,7 @@ def told(folder: Path, event: str, about: str = "", *, often: int = 1) -> str:
     return str(found[-1]["message"])
 
 
+@pytest.mark.slow
 def test_what_became_ready_has_a_line_and_standard_output_is_json_too(running: Running, folder: Path) -> None:
     assert json.loads(running.printed[0]) == {"url": running.url.rstrip('",'), "ready": 6, "objects": 6}
     for about in ("Region/eu", "Tenant/acme", "Environment/tenant-acme/dev", "App/tenant-acme/dev.crm"):
@@ -81,6 +82,7 @@ def test_a_broken_file_and_the_good_one_after_it(running: Running, folder: Path,
     told(folder, "source is good again", often=before + 1)
 
 
+@pytest.mark.slow
 def test_what_left_is_pruned_and_too_much_is_held_back(running: Running, folder: Path, source: Path) -> None:
     (source / "more.yaml").write_text(REGION.format(0))
     told(folder, "ready", "Region/r0")
@@ -103,6 +105,7 @@ async def test_repaired_drift_has_a_line(tmp_path: Path) -> None:
     assert {"App/tenant-acme/dev.crm", "Identity/tenant-acme/ann", "IdentityProvider/tenant-acme/corp"} <= repaired
 
 
+@pytest.mark.slow
 def test_a_quiet_one_prints_its_url_and_what_is_wrong(tmp_path: Path) -> None:
     source = declare(tmp_path)
     with serving("up", "platform", "--listen", "127.0.0.1:0", "--quiet", cwd=tmp_path) as running:

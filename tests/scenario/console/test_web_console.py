@@ -151,6 +151,7 @@ async def test_every_answer_has_the_headers_of_a_page(world: ConsoleWorld) -> No
     assert "unsafe" not in HEADERS["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 async def test_pages_are_no_part_of_the_description_of_rest(world: ConsoleWorld) -> None:
     browser = await world.browser()
     described = (await browser.get("/openapi.json")).json()
@@ -183,6 +184,7 @@ async def test_a_tenant_s_user_sees_only_the_tenant_and_foreign_equals_absent(wo
         assert (await browser.get(f"/console/operations/{operation}")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_every_link_of_every_page_leads_somewhere_and_changes_nothing(world: ConsoleWorld) -> None:
     await world.rest.tenant("acme")
     await world.rest.environment("acme", "dev")

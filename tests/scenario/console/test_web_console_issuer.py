@@ -71,6 +71,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield World(console, provider)
 
 
+@pytest.mark.slow
 async def test_a_person_signs_in_by_an_issuer_with_the_rights_of_its_claims(world: World) -> None:
     ada, root = await world.signed_in("ada"), await world.signed_in("root@example.com")
     shown = (await ada.get("/console/environments")).text
@@ -79,6 +80,7 @@ async def test_a_person_signs_in_by_an_issuer_with_the_rights_of_its_claims(worl
     assert "THEIRS" in (await root.get("/console/environments")).text
 
 
+@pytest.mark.slow
 async def test_rest_refuses_the_cookie_of_such_a_session(world: World) -> None:
     browser = await world.signed_in("ada")
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
@@ -86,6 +88,7 @@ async def test_rest_refuses_the_cookie_of_such_a_session(world: World) -> None:
     assert "tenantry-sign-in-8080" not in browser.cookies
 
 
+@pytest.mark.slow
 async def test_a_sign_out_ends_such_a_session_on_the_server_and_no_other(world: World) -> None:
     browser, other = await world.signed_in("ada"), await world.signed_in("ada")
     page, token = (await browser.get("/console/")).text, browser.cookies["tenantry-console-8080"]
@@ -99,6 +102,7 @@ async def test_a_sign_out_ends_such_a_session_on_the_server_and_no_other(world: 
     assert (await world.signed_in("ada")).cookies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sub", "why"),
     [("nobody", "names no role"), ("stray", "tenant does not exist"), ("odd", "a SUPERUSER has no tenant")],
@@ -110,6 +114,7 @@ async def test_a_person_without_rights_here_is_refused_and_sees_why(world: World
     assert "tenantry-console-8080" not in browser.cookies
 
 
+@pytest.mark.slow
 async def test_a_sign_in_counts_once_and_only_in_the_browser_that_began_it(world: World) -> None:
     browser, thief = await world.console.browser(), await world.console.browser()
     arrival = await world.arrival(browser, "ada")
@@ -121,6 +126,7 @@ async def test_a_sign_in_counts_once_and_only_in_the_browser_that_began_it(world
     assert (await browser.get(arrival)).status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["", "?code=x", "?state=x&code=x", "?error=access_denied%3Cscript%3E"])
 async def test_a_return_that_nobody_began_signs_nobody_in(world: World, query: str) -> None:
     browser = await world.console.browser()
@@ -132,6 +138,7 @@ async def test_a_return_that_nobody_began_signs_nobody_in(world: World, query: s
     assert (await browser.get("/console/sign-in/none")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_session_ends_with_its_tenant_and_with_its_issuer(world: World) -> None:
     browser, root = await world.signed_in("ada"), await world.signed_in("root@example.com")
     tenant = world.console.context.owners.named("acme")
@@ -147,6 +154,7 @@ async def test_a_session_ends_with_its_tenant_and_with_its_issuer(world: World) 
         assert (await client.get("/console/", headers=cookies)).status_code == 303
 
 
+@pytest.mark.slow
 async def test_an_issuer_that_is_away_is_named_on_the_sign_in_page(world: World) -> None:
     away = IdentityProvider()
     client = ConsoleClient("Away", CLIENT)

@@ -80,6 +80,7 @@ async def tried(browser: httpx.AsyncClient, path: str) -> tuple[bool, bool]:
     return form is not None, answer.status_code == 303 or "content-disposition" in answer.headers
 
 
+@pytest.mark.slow
 async def test_an_action_is_enabled_exactly_if_the_server_carries_it_out(world: ConsoleWorld) -> None:
     mismatches: list[Any] = []
     enabled: set[tuple[str, str, str]] = set()
@@ -111,6 +112,7 @@ async def test_an_action_is_enabled_exactly_if_the_server_carries_it_out(world: 
     assert not [each for each in enabled if "viewer" in each[0] or "globex" in each[0]]
 
 
+@pytest.mark.slow
 async def test_the_actions_of_a_foreign_object_equal_those_of_an_absent_one(world: ConsoleWorld) -> None:
     for user in USERS[1:]:
         browser = await world(user)

@@ -104,6 +104,7 @@ async def test_a_text_that_is_refused_says_where_and_is_kept(world: ConsoleWorld
     assert world.rest.platform.state.store.version == before
 
 
+@pytest.mark.slow
 async def test_a_tenant_s_admin_declares_for_its_tenant_only(world: ConsoleWorld) -> None:
     for slug in ("acme", "globex"):
         await world.rest.tenant(slug)

@@ -61,6 +61,7 @@ async def plan_of(browser: httpx.AsyncClient, page: httpx.Response, **more: str)
     return await browser.post("/console/plan", data={**sent, "act": "plan", **more}, headers=FORM)
 
 
+@pytest.mark.slow
 async def test_a_version_is_promoted_by_its_plan(platform: Platform) -> None:
     async with browser_on(platform) as browser:
         spare = page_of(platform, "Environment", "spare")

@@ -70,6 +70,7 @@ async def test_a_statement_ends_when_its_caller_leaves(world: tuple[Engine, str]
         await ended.wait()
 
 
+@pytest.mark.slow
 async def test_a_held_lock_is_answered_503_and_holds_up_no_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenantry.engine.data.row_access.QUERY_S", 2.0)
     async with engine_with_app(tmp_path) as (_, served), signed_in(served, "ed") as editor:

@@ -109,6 +109,7 @@ REFUSED: dict[str, tuple[str, Any, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lined", [False, True], ids=["array", "NDJSON"])
 async def test_a_refusal_names_the_row_and_the_column_and_nothing_stays(editor: httpx.AsyncClient, lined: bool) -> None:
     for name, (table, rows, told) in REFUSED.items():
@@ -140,6 +141,7 @@ BAD_LINES = {
 }
 
 
+@pytest.mark.slow
 async def test_a_line_that_is_no_row_is_named(editor: httpx.AsyncClient) -> None:
     for name, (body, told) in BAD_LINES.items():
         answer = await editor.post(f"{DATA}/accounts", content=body, headers=LINES)
@@ -152,6 +154,7 @@ async def test_a_body_without_rows_inserts_none(editor: httpx.AsyncClient) -> No
     assert await names(editor) == []
 
 
+@pytest.mark.slow
 async def test_limits_of_ndjson_are_named(editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "MOST_LINES", 3)
     answer = await editor.post(f"{DATA}/accounts", content=lines([{"name": f"{n}"} for n in range(4)]), headers=LINES)
@@ -251,6 +254,7 @@ BAD_MERGES: dict[str, tuple[str, dict[str, str], Any, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one", "array", "NDJSON"])
 async def test_a_merge_that_cannot_be_is_refused(editor: httpx.AsyncClient, kind: str) -> None:
     for name, (at, headers, row, told) in BAD_MERGES.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tenantry.cli.clients.sockets import listening, url_of
 from tenantry.cli.processes.serving import serving
@@ -48,6 +49,7 @@ def asking(origin: str, method: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 async def test_every_route_answers_the_preflight_of_a_listed_origin_and_of_no_other(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world, client(world) as browser:
         routes = await paths_of(world)

@@ -85,6 +85,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.slow
 async def test_each_filter_finds_its_rows(editor: httpx.AsyncClient) -> None:
     await _people(editor)
     for name, (query, expected) in FILTERS.items():
@@ -132,12 +133,14 @@ BAD_QUERIES = {
 }
 
 
+@pytest.mark.slow
 async def test_each_bad_query_is_refused_by_name(editor: httpx.AsyncClient) -> None:
     for name, (query, told) in BAD_QUERIES.items():
         answer = await editor.get(f"{DATA}/contacts?{query}")
         assert (answer.status_code, answer.json()["error"][: len(told)]) == (400, told), name
 
 
+@pytest.mark.slow
 async def test_pages_of_any_order_hold_every_row_once(editor: httpx.AsyncClient) -> None:
     numbers = random.Random(5)
     await editor.post(f"{DATA}/contacts", json=[{"email": f"{n}@x", "age": numbers.choice([None, 1, 2, 3])} for n in range(60)])
@@ -171,6 +174,7 @@ async def test_rows_that_come_and_go_between_pages_move_no_other(editor: httpx.A
     assert [row["email"] for row in rest.json()] == [f"{n:02}@x" for n in range(5, 10)]
 
 
+@pytest.mark.slow
 async def test_every_type_comes_back_as_it_was_given(editor: httpx.AsyncClient) -> None:
     row = {
         "region": "a,b", "code": "ü/%2F", "big": "9223372036854775807", "price": "12345678.90", "ratio": 0.1, "day": "2026-02-28",
@@ -193,6 +197,7 @@ async def test_every_type_comes_back_as_it_was_given(editor: httpx.AsyncClient) 
     assert await _rows(editor, "select=order,code", "kinds") == [{"order": -1, "code": "ü/%2F"}]
 
 
+@pytest.mark.slow
 async def test_a_time_of_a_whole_second_is_found_whoever_wrote_it(editor: httpx.AsyncClient) -> None:
     await editor.post(f"{DATA}/contacts", json=[{"email": "default@x"}])
     (stored,) = [row["created"] for row in await _rows(editor, "select=created")]
@@ -246,6 +251,7 @@ BAD_ROWS: dict[str, tuple[str, Any, str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_each_bad_row_is_refused_with_its_column_and_nothing_stays(editor: httpx.AsyncClient) -> None:
     for name, (table, body, told) in BAD_ROWS.items():
         answer = await editor.post(f"{DATA}/{table}", json=body)
@@ -266,6 +272,7 @@ async def test_keys_go_on_after_those_of_seeds_and_cannot_be_given(
         assert [row["id"] for row in made.json()] == [42, 43]
 
 
+@pytest.mark.slow
 async def test_a_row_is_changed_by_whoever_saw_its_last_state(editor: httpx.AsyncClient) -> None:
     row = await editor.post(f"{DATA}/contacts", json={"email": "a@x", "age": 1})
     path, tag = f"{DATA}/contacts/{row.json()['id']}", {"If-Match": row.headers["etag"]}
@@ -282,6 +289,7 @@ async def test_a_row_is_changed_by_whoever_saw_its_last_state(editor: httpx.Asyn
     assert (await editor.patch(path, json={})).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_row_that_others_reference_stays(editor: httpx.AsyncClient) -> None:
     await editor.post(f"{DATA}/accounts", json={"name": "a"})
     await editor.post(f"{DATA}/contacts", json={"email": "a@x", "account_id": 1})
@@ -300,6 +308,7 @@ BAD_KEYS = {
 }
 
 
+@pytest.mark.slow
 async def test_each_bad_key_is_refused(editor: httpx.AsyncClient) -> None:
     for name, (path, status) in BAD_KEYS.items():
         assert (await editor.get(f"{DATA}/{path}")).status_code == status, name
@@ -321,6 +330,7 @@ ACCESS = {
 }
 
 
+@pytest.mark.slow
 async def test_who_may_do_what(world: tuple[Engine, str]) -> None:
     for name, (username, method, path, status) in ACCESS.items():
         async with httpx.AsyncClient(base_url=world[1], auth=(username, PASSWORD)) as client:
@@ -339,6 +349,7 @@ async def test_who_may_only_write_is_told_the_key_alone(world: tuple[Engine, str
         assert (changed.status_code, changed.content) == (204, b"")
 
 
+@pytest.mark.slow
 async def test_a_grant_counts_from_the_next_request_on(world: tuple[Engine, str]) -> None:
     engine, url = world
     async with signed_in(url, "none") as client:
@@ -376,6 +387,7 @@ REVOKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["token", "password"])
 @pytest.mark.parametrize("what", REVOKED)
 async def test_what_another_process_revokes_is_refused_at_the_next_request(
@@ -402,6 +414,7 @@ async def test_what_another_process_revokes_is_refused_at_the_next_request(
         await other.close()
 
 
+@pytest.mark.slow
 async def test_the_description_tells_what_the_role_reaches(world: tuple[Engine, str]) -> None:
     told = {}
     for username in ("ed", "rea", "wri", "none"):
@@ -421,6 +434,7 @@ async def test_a_body_too_large_is_refused(editor: httpx.AsyncClient) -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.slow
 async def test_a_page_of_large_rows_ends_early_and_goes_on(editor: httpx.AsyncClient) -> None:
     for number in range(4):
         body = {"region": "r", "code": str(number), "note": "x" * (4 << 20)}

@@ -94,6 +94,7 @@ READS = [
 ]
 
 
+@pytest.mark.slow
 async def test_reads_answer_the_same_without_a_thread(editor: httpx.AsyncClient) -> None:
     assert (await editor.post(f"{DATA}/accounts", json={"name": "Acme"})).status_code == 201
     people = [{"email": f"{number}@x", "age": number, "account_id": 1 if number % 2 else None} for number in range(5)]
@@ -123,6 +124,7 @@ WRITES: list[tuple[str, Any, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_inserts_answer_the_same_without_a_thread(editor: httpx.AsyncClient) -> None:
     async def sent(table: str, row: Any, headers: dict[str, str], name: str) -> tuple[Any, ...]:
         body = {key: value.format(name) if isinstance(value, str) else value for key, value in row.items()}
@@ -140,6 +142,7 @@ async def test_inserts_answer_the_same_without_a_thread(editor: httpx.AsyncClien
             assert await sent(*write, f"quick{number}") == by_thread, write
 
 
+@pytest.mark.slow
 async def test_no_answer_comes_from_an_old_right(world: tuple[Engine, str], tmp_path: Path, url: str) -> None:
     """Another process takes the right away: the next request of this one is refused, and writes nothing."""
     other = await Engine.open(tmp_path / "data", database_url=url)
@@ -231,6 +234,7 @@ async def test_a_slow_insert_is_done_again_in_a_thread_and_once(
     assert [row["name"] for row in (await editor.get(f"{accounts}?limit=9")).json()] == ["one", "two", "three"]
 
 
+@pytest.mark.slow
 async def test_a_row_that_is_refused_at_the_commit_is_not_acknowledged(
     editor: httpx.AsyncClient, url: str, slow_inserts: Callable[..., None]
 ) -> None:
@@ -405,6 +409,7 @@ async def test_slow_writes_of_one_engine_leave_another_alone(
         assert {(await each).status_code for each in slow} <= {201, 400, 503}
 
 
+@pytest.mark.slow
 async def test_reads_are_not_tried_in_the_ways_of_sqlite(editor: httpx.AsyncClient) -> None:
     with patch.object(RowAccess, "run_now") as short, patch.object(Served, "remembered_sender") as frequent:
         assert (await editor.get(CONTACTS, params={"limit": 3})).status_code == 200

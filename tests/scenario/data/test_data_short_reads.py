@@ -44,6 +44,7 @@ async def in_a_thread(client: httpx.AsyncClient, path: str, **parameters: Any) -
         return await client.get(path, params=parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", ["*", "note,code", "flag,big,moment,day,token,code"])
 async def test_a_list_and_a_row_are_the_same_without_a_thread(editor: httpx.AsyncClient, select: str) -> None:
     path, asked = f"{DATA}/plain", {"select": select, "limit": "50"}
@@ -79,6 +80,7 @@ async def test_every_type_of_column_is_read_by_key_without_a_thread(editor: http
     assert (await editor.get(f"{DATA}/kinds", params={"limit": 10})).json() == [row.json()]
 
 
+@pytest.mark.slow
 async def test_a_list_that_cannot_be_short_is_not_tried_again_and_again(editor: httpx.AsyncClient) -> None:
     """Lists of `kinds` have doubles, which SQLite does not write; filters, orders and pages need a search."""
     row = {"region": "eu", "code": "a", "big": "1", "price": "1", "ratio": 0.1, "note": "n", "order": 3}
@@ -105,6 +107,7 @@ async def test_a_list_that_cannot_be_short_is_not_tried_again_and_again(editor: 
         assert len(begun) == 1
 
 
+@pytest.mark.slow
 async def test_rows_that_are_large_are_read_in_a_thread(editor: httpx.AsyncClient) -> None:
     large = {"code": "large", "note": "y" * 100_000}
     assert (await editor.post(f"{DATA}/plain", json=large)).status_code == 201
@@ -114,6 +117,7 @@ async def test_rows_that_are_large_are_read_in_a_thread(editor: httpx.AsyncClien
         assert {row["code"]: row["note"] for row in listed}["large"] == large["note"]
 
 
+@pytest.mark.slow
 async def test_no_answer_comes_from_an_old_right(world: tuple[Engine, str], tmp_path: Path) -> None:
     """Another process takes the right away: the next request of this one is refused."""
     other = await Engine.open(tmp_path / "data")
@@ -142,6 +146,7 @@ async def test_no_answer_comes_from_an_old_right(world: tuple[Engine, str], tmp_
     await other.close()
 
 
+@pytest.mark.slow
 async def test_requests_of_a_basic_user_and_refusals_are_the_same(world: tuple[Engine, str]) -> None:
     async with httpx.AsyncClient(base_url=world[1], auth=("ed", PASSWORD)) as basic:
         for _ in range(3):

@@ -94,6 +94,7 @@ async def test_a_row_is_reached_by_any_key(editor: httpx.AsyncClient, key: str) 
     assert (await editor.delete(row)).status_code == 204
 
 
+@pytest.mark.slow
 async def test_texts_are_ordered_and_compared_by_code_points(editor: httpx.AsyncClient) -> None:
     for note in ("b", "B", "a", "é", "Z", "_"):
         await editor.post(f"{DATA}/readings", json={"note": note})
@@ -107,6 +108,7 @@ async def test_texts_are_ordered_and_compared_by_code_points(editor: httpx.Async
     assert await notes("note=ilike.%C3%89") == []
 
 
+@pytest.mark.slow
 async def test_pages_ordered_by_a_long_text_hold_every_row_once(editor: httpx.AsyncClient) -> None:
     texts = [f"{'x' * 30_000}{number}" for number in range(6)] + ["y" * 40_000, "z"]
     for text in texts:
@@ -122,6 +124,7 @@ async def test_pages_ordered_by_a_long_text_hold_every_row_once(editor: httpx.As
         assert found == sorted(texts, reverse=order.endswith("desc"))
 
 
+@pytest.mark.slow
 async def test_a_page_goes_on_where_the_row_with_a_long_text_is_gone(editor: httpx.AsyncClient) -> None:
     for number in range(4):
         await editor.post(f"{DATA}/readings", json={"note": f"{'x' * 5_000}{number}"})

@@ -217,6 +217,7 @@ HEADERS: list[tuple[dict[str, str], bool, bool]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_frequent_reads_are_answered_alike_before_the_framework_and_all_others_after_it(world: World) -> None:
     for asked in FAST:
         await world.same(asked)  # compiles a statement
@@ -225,6 +226,7 @@ async def test_frequent_reads_are_answered_alike_before_the_framework_and_all_ot
     assert not [asked for asked, fast in found.items() if fast]
 
 
+@pytest.mark.slow
 async def test_headers_change_both_ways_alike(world: World) -> None:
     for headers, listed, one in HEADERS:
         found = [(await world.same(f"GET {DATA}/plain{rest}", **headers))[1] for rest in ("?limit=3", "/003")]

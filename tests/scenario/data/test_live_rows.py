@@ -66,6 +66,7 @@ def emails(events: list[tuple[str, Any]]) -> list[str]:
     return [data["row"]["email"] for name, data in events if name in ("insert", "update")]
 
 
+@pytest.mark.slow
 async def test_each_change_comes_with_its_key_and_its_row(editor: httpx.AsyncClient, reader: httpx.AsyncClient) -> None:
     await put(editor, "before")
     async with following(reader, "contacts") as live:
@@ -104,6 +105,7 @@ async def test_rows_in_bulk_and_merged_rows_are_told_of(editor: httpx.AsyncClien
     assert [name for name, _ in events] == ["ready", *["insert"] * 50, "update", "insert"]
 
 
+@pytest.mark.slow
 async def test_a_token_that_expires_ends_its_stream(world: tuple[Engine, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenantry.engine.access.TOKEN_TTL", timedelta(seconds=3) - LEEWAY)
     async with signed_in(world[1], "rea") as reader, following(reader, "contacts") as live:
@@ -111,6 +113,7 @@ async def test_a_token_that_expires_ends_its_stream(world: tuple[Engine, str], m
         assert (await reader.get(f"{DATA}/contacts/changes")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_a_refused_request_tells_nothing(editor: httpx.AsyncClient) -> None:
     async with following(editor, "contacts") as live:
         assert (await editor.post(f"{DATA}/contacts", json=[{"email": "a@x"}, {"email": "no address"}])).status_code == 400
@@ -118,6 +121,7 @@ async def test_a_refused_request_tells_nothing(editor: httpx.AsyncClient) -> Non
         assert emails(await live.until(2)) == ["b@x"]
 
 
+@pytest.mark.slow
 async def test_keys_and_rows_of_every_type(editor: httpx.AsyncClient) -> None:
     given = {"region": "a,b ü", "code": "'\"\\\n", "big": "9223372036854775807", "price": "1.50", "ratio": 0.1, "extra": [1.0]}
     async with following(editor, "kinds") as live:
@@ -126,12 +130,14 @@ async def test_keys_and_rows_of_every_type(editor: httpx.AsyncClient) -> None:
     assert events[1] == ("insert", {"key": {"region": given["region"], "code": given["code"]}, "row": row})
 
 
+@pytest.mark.slow
 async def test_a_large_row_is_named_without_its_values(editor: httpx.AsyncClient) -> None:
     async with following(editor, "kinds") as live:
         await editor.post(f"{DATA}/kinds", json={"region": "r", "code": "1", "note": "x" * (1 << 20)})
         assert (await live.until(2))[1] == ("insert", {"key": {"region": "r", "code": "1"}})
 
 
+@pytest.mark.slow
 async def test_a_client_goes_on_where_it_was_also_after_a_restart(url: str | None, tmp_path: Path) -> None:
     async with engine_with_app(tmp_path, url, APP) as (engine, served), signed_in(served, "ed") as editor:
         async with following(editor, "contacts") as live:
@@ -160,6 +166,7 @@ async def test_an_id_of_elsewhere_is_answered_by_a_reset(editor: httpx.AsyncClie
         assert [await anext(lines) for _ in range(3)][2] == "event: reset"
 
 
+@pytest.mark.slow
 async def test_what_the_log_has_lost_is_answered_by_a_reset(world: tuple[Engine, str], editor: httpx.AsyncClient) -> None:
     engine, _ = world
     async with following(editor, "contacts") as live:
@@ -206,6 +213,7 @@ ENDS: dict[str, tuple[Callable[[Engine], Any], str, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ENDS)
 async def test_who_loses_the_right_loses_the_stream(
     what: str, world: tuple[Engine, str], reader: httpx.AsyncClient, editor: httpx.AsyncClient
@@ -219,6 +227,7 @@ async def test_who_loses_the_right_loses_the_stream(
     assert (await reader.get(f"{DATA}/contacts/changes")).status_code == status
 
 
+@pytest.mark.slow
 async def test_who_may_not_read_gets_what_a_list_gets(world: tuple[Engine, str]) -> None:
     for username, path in (
         ("wri", "contacts"),
@@ -234,6 +243,7 @@ async def test_who_may_not_read_gets_what_a_list_gets(world: tuple[Engine, str])
         assert (await client.get(f"{DATA}/contacts/changes")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_a_row_whose_key_is_changes_can_be_read(tmp_path: Path) -> None:
     manifest = MANIFEST.replace("primaryKey: [region, code]", "primaryKey: [code]")
     async with engine_with_app(tmp_path, None, manifest) as (_, served), signed_in(served, "ed") as editor:
@@ -242,6 +252,7 @@ async def test_a_row_whose_key_is_changes_can_be_read(tmp_path: Path) -> None:
         assert (await editor.delete(f"{DATA}/kinds/changes")).status_code == 204
 
 
+@pytest.mark.slow
 async def test_an_install_begins_a_new_epoch(
     url: str | None, world: tuple[Engine, str], editor: httpx.AsyncClient, tmp_path: Path
 ) -> None:
@@ -269,6 +280,7 @@ async def test_an_install_begins_a_new_epoch(
         assert emails(await live.until(2)) == ["c@x"]
 
 
+@pytest.mark.slow
 async def test_a_table_made_again_is_another(world: tuple[Engine, str], editor: httpx.AsyncClient, tmp_path: Path) -> None:
     engine, _ = world
     async with following(editor, "contacts") as live:
@@ -310,6 +322,7 @@ async def test_a_logical_copy_holds_no_log(server: str, tmp_path: Path) -> None:
     assert not {rows_of(name) for name in NAMES} & set(members) and rows_of("crm__contacts") in members
 
 
+@pytest.mark.slow
 async def test_a_change_by_another_process_is_seen(
     url: str | None, world: tuple[Engine, str], editor: httpx.AsyncClient, tmp_path: Path
 ) -> None:
@@ -363,6 +376,7 @@ async def test_a_table_that_nobody_listens_to_is_not_logged(world: tuple[Engine,
         assert await engine._transactions.read(lambda c: log.read(c, 0, 10), list) == []
 
 
+@pytest.mark.slow
 async def test_many_listeners_cost_one_read(editor: httpx.AsyncClient, monkeypatch: Any) -> None:
     reads: list[int] = []
     real = log.read
@@ -379,6 +393,7 @@ async def test_many_listeners_cost_one_read(editor: httpx.AsyncClient, monkeypat
         assert sum(rendered) == 1 and len(reads) <= 5
 
 
+@pytest.mark.slow
 async def test_a_thousand_listeners_leave_turns_of_the_loop_to_other_tenants(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,6 +451,7 @@ async def test_places_are_bounded(world: tuple[Engine, str], editor: httpx.Async
         assert live.status == 200
 
 
+@pytest.mark.slow
 async def test_a_listener_that_does_not_read_is_dropped(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

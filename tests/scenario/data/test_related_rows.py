@@ -163,6 +163,7 @@ FOUND: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 async def test_related_rows_stand_within_a_row(editor: httpx.AsyncClient) -> None:
     await music(editor)
     for name, (path, expected) in FOUND.items():
@@ -210,6 +211,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 async def test_each_bad_select_is_refused(editor: httpx.AsyncClient) -> None:
     await music(editor)
     for name, (path, told) in REFUSED.items():
@@ -218,6 +220,7 @@ async def test_each_bad_select_is_refused(editor: httpx.AsyncClient) -> None:
             assert (answer.status_code, answer.json()["error"][: len(told)]) == (400, told), name
 
 
+@pytest.mark.slow
 async def test_a_table_that_the_reader_may_not_see_is_refused_as_an_unknown_one(world: tuple[Engine, str]) -> None:
     async with signed_in(world[1], "ed") as editor:
         await music(editor)
@@ -260,6 +263,7 @@ def values() -> list[dict[str, Any]]:
     return [{"region": "r,\"ü'", "code": str(2**62 + number), **row} for number, row in enumerate(rows)]
 
 
+@pytest.mark.slow
 async def test_every_value_is_the_same_within_another_row_as_in_its_own(editor: httpx.AsyncClient) -> None:
     given = values()
     assert (await editor.post(f"{DATA}/places", json=given)).status_code == 201
@@ -273,6 +277,7 @@ async def test_every_value_is_the_same_within_another_row_as_in_its_own(editor: 
     assert wide == {"wide129": None, "visits": [{"id": 1}], "price": "0.0000"}
 
 
+@pytest.mark.slow
 async def test_values_that_only_a_database_can_make_are_the_same(world: tuple[Engine, str], editor: httpx.AsyncClient) -> None:
     await editor.post(f"{DATA}/places", json={"region": "r", "code": "1", "ratio": 1.5})
     await editor.post(f"{DATA}/visits", json={"region": "r", "code": "1"})
@@ -288,6 +293,7 @@ async def test_values_that_only_a_database_can_make_are_the_same(world: tuple[En
         assert await get(editor, "visits?select=places(ratio,day)") == [{"places": plain[0]}], spelled
 
 
+@pytest.mark.slow
 async def test_an_array_ends_at_its_limit_in_the_order_of_the_key(editor: httpx.AsyncClient) -> None:
     await music(editor)
     tracks = [{"Name": f"{number}", "AlbumId": 3} for number in range(MOST_RELATED + 5)]
@@ -296,6 +302,7 @@ async def test_an_array_ends_at_its_limit_in_the_order_of_the_key(editor: httpx.
     assert [one["Name"] for one in found] == [str(number) for number in range(MOST_RELATED)]
 
 
+@pytest.mark.slow
 async def test_filters_orders_and_pages_hold_with_related_rows(editor: httpx.AsyncClient) -> None:
     await music(editor)
     await editor.post(f"{DATA}/Track", json=[{"Name": f"{number % 3}", "AlbumId": 1 + number % 2} for number in range(20)])
@@ -313,6 +320,7 @@ async def test_filters_orders_and_pages_hold_with_related_rows(editor: httpx.Asy
     )
 
 
+@pytest.mark.slow
 async def test_an_etag_is_of_the_related_rows_too_and_still_guards_a_change(editor: httpx.AsyncClient) -> None:
     await music(editor)
     path = f"{DATA}/Album/1?select=Title,Track(Name)"
@@ -327,6 +335,7 @@ async def test_an_etag_is_of_the_related_rows_too_and_still_guards_a_change(edit
     assert late.status_code == 412
 
 
+@pytest.mark.slow
 async def test_related_rows_that_are_too_large_are_refused(editor: httpx.AsyncClient) -> None:
     await music(editor)
     for _ in range(3):

@@ -88,6 +88,7 @@ async def test_the_next_column_orders_equal_times(editor: httpx.AsyncClient) -> 
     assert [row["i"] for row in listed] == [1, 2, 3]
 
 
+@pytest.mark.slow
 async def test_sqlite_keeps_every_time_in_one_form(tmp_path: Path) -> None:
     seeds = {"marks": [{"i": 1, "made": "2026-01-31T12:00:00Z"}, {"i": 2}]}
     async with engine_with_app(tmp_path, None, APP, seeds) as (engine, served), signed_in(served, "ed") as editor:
@@ -102,6 +103,7 @@ async def test_sqlite_keeps_every_time_in_one_form(tmp_path: Path) -> None:
     assert {len(text) for text in _texts(tmp_path / "data" / FILE, "marks", "made", "day", "seen")} == {26}
 
 
+@pytest.mark.slow
 async def test_an_old_database_is_brought_to_the_one_form(tmp_path: Path) -> None:
     data = _old_engine(tmp_path)
     with capture_logs() as logs:

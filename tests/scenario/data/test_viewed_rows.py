@@ -36,6 +36,7 @@ async def operator(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             yield client
 
 
+@pytest.mark.slow
 async def test_the_platform_lists_tables_and_rows_page_by_page(operator: httpx.AsyncClient) -> None:
     tables = (await operator.get(ROWS)).json()["data"]
     assert [each["name"] for each in tables] == ["accounts", "contacts", "kinds"]
@@ -52,6 +53,7 @@ async def test_the_platform_lists_tables_and_rows_page_by_page(operator: httpx.A
     assert (await operator.get(f"{ROWS}/nosuch")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_they_change_nothing_and_the_data_api_still_refuses_the_platform(operator: httpx.AsyncClient) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         assert (await operator.request(method, f"{ROWS}/accounts", json={"name": "new"})).status_code == 405
@@ -61,6 +63,7 @@ async def test_they_change_nothing_and_the_data_api_still_refuses_the_platform(o
         assert (refused.status_code, "no access to the rows" in refused.text) == (403, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("username", ["ed", "none", "admin"])
 async def test_nobody_who_signs_in_to_the_engine_may_ask(operator: httpx.AsyncClient, username: str) -> None:
     auth = httpx.BasicAuth(username, "long enough")

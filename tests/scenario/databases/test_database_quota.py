@@ -85,6 +85,7 @@ async def test_at_the_limit_rows_are_read_and_deleted_and_sign_in_works(world: W
     assert (await world.client.get("/api/v1/auth/me")).status_code == 200
 
 
+@pytest.mark.slow
 async def test_the_room_of_deleted_rows_is_used_again(world: World, request: pytest.FixtureRequest) -> None:
     if "postgresql" in request.node.name:
         pytest.skip("only a vacuum frees room there")

@@ -116,6 +116,7 @@ async def install(platform: Platform, folder: Path, environment: str) -> None:
     await put(platform, "App", f"{environment}.crm", SPACE, environment=environment, app="crm", version="1.0.0")
 
 
+@pytest.mark.slow
 async def test_an_engine_keeps_its_rows_in_the_declared_database_and_none_in_its_folder(tmp_path: Path, server: str) -> None:
     url = url_of(server)
     async with platform_in(tmp_path / "state") as platform:
@@ -212,6 +213,7 @@ async def test_an_engine_on_a_server_is_not_left_without_its_rows_when_the_field
         await comes(platform, "dev", "Succeeded")
 
 
+@pytest.mark.slow
 async def test_a_backup_holds_the_tables_and_a_deletion_leaves_them_where_a_restore_finds_them(
     tmp_path: Path, server: str
 ) -> None:
@@ -240,6 +242,7 @@ async def test_a_backup_holds_the_tables_and_a_deletion_leaves_them_where_a_rest
         await comes(platform, "dev.crm", "Succeeded", "App")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interrupted", ["before its rows are written", "before their end is recorded"])
 async def test_a_restore_that_is_interrupted_goes_on_when_it_is_run_again(
     tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch, interrupted: str

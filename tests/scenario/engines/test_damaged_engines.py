@@ -74,6 +74,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield made
 
 
+@pytest.mark.slow
 async def test_damage_that_a_request_met_shows_on_the_environment_until_the_file_is_put_back(world: World) -> None:
     ids = await with_app(world)
     id_ = ids["environments"]
@@ -107,6 +108,7 @@ async def damage_rows(world: World, id_: str) -> None:
             written.write(os.urandom(PAGE))
 
 
+@pytest.mark.slow
 async def test_damage_of_a_table_that_only_its_readers_meet_shows_on_the_environment(world: World) -> None:
     ids = await with_app(world)
     await damage_rows(world, ids["environments"])
@@ -210,6 +212,7 @@ async def test_no_answer_names_a_path_while_the_state_is_damaged(tmp_path: Path,
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARMS)
 async def test_no_answer_names_a_path_of_the_server(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     """Of facade and engine, to anybody, at every endpoint. The folder has a name with a space."""

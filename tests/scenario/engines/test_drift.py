@@ -57,6 +57,7 @@ async def test_correct_mends_what_was_changed_and_tells_it(tmp_path: Path) -> No
     assert (listed.returncode, listed.stdout) == (0, "Everything is as declared\n")
 
 
+@pytest.mark.slow
 async def test_warn_tells_what_was_changed_and_mends_nothing_until_it_is_asked_to(tmp_path: Path) -> None:
     async with platform_of(tmp_path, ", driftPolicy: Warn") as platform:
         assert await contents(platform) == DECLARED

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import pytest
 
 from tests.scenario.cli import serving
 from tests.scenario.engines.reverse_proxy import reverse_proxy
@@ -143,6 +144,7 @@ async def completes(world: World) -> None:
         assert (await browser.get("/api/v1/auth/me")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_behind_a_proxy_that_is_named_a_sign_in_and_the_throttle_see_the_browser(tmp_path: Path) -> None:
     async with world(tmp_path, **TRUSTED) as one:
         listed = (await one.client().get("/auth/login")).json()["data"]
@@ -154,6 +156,7 @@ async def test_behind_a_proxy_that_is_named_a_sign_in_and_the_throttle_see_the_b
         assert 429 in await one.guesses("127.0.0.2", **spoofed), "the proxy says who asks, not the client"
 
 
+@pytest.mark.slow
 async def test_who_comes_by_another_way_is_not_believed(tmp_path: Path) -> None:
     async with world(tmp_path, **TRUSTED) as one:
         said = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
@@ -167,6 +170,7 @@ async def test_who_comes_by_another_way_is_not_believed(tmp_path: Path) -> None:
         assert await one.guesses("127.0.0.5", FREE, one.direct, **said) == [401] * FREE
 
 
+@pytest.mark.slow
 async def test_behind_a_proxy_that_is_not_named_nothing_it_says_counts(tmp_path: Path) -> None:
     async with world(tmp_path) as one, one.client() as browser:
         redirect, _ = await one.begun(browser)
@@ -177,11 +181,13 @@ async def test_behind_a_proxy_that_is_not_named_nothing_it_says_counts(tmp_path:
         assert 429 in await one.guesses("127.0.0.3"), "all clients of the proxy are one address"
 
 
+@pytest.mark.slow
 async def test_a_declared_url_counts_behind_a_proxy_that_is_not_named(tmp_path: Path) -> None:
     async with world(tmp_path, public=True) as one:
         await completes(one)
 
 
+@pytest.mark.slow
 async def test_a_sign_in_through_a_proxy_to_the_provider_comes_to_its_end(tmp_path: Path) -> None:
     async with world(tmp_path, outbound=True, **TRUSTED) as one:
         await completes(one)

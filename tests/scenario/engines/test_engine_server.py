@@ -75,6 +75,7 @@ async def standalone(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     await engine.close()
 
 
+@pytest.mark.slow
 async def test_a_standalone_engine_serves_an_app_from_upload_to_download(standalone: httpx.AsyncClient, package: Path) -> None:
     signed_in = await standalone.post(f"{API}/auth/token", data={"username": ADMIN[0], "password": ADMIN[1]})
     standalone.headers["Authorization"] = f"Bearer {signed_in.json()['access_token']}"
@@ -165,6 +166,7 @@ async def test_the_password_of_a_token_that_was_changed_ends_it(standalone: http
     assert (await standalone.get(f"{API}/auth/me", headers=token)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_many_engines_of_one_process_are_apart_and_take_the_admin_password_of_their_secret(
     tmp_path: Path, package: Path
 ) -> None:

@@ -76,6 +76,7 @@ DONE = (
 )
 
 
+@pytest.mark.slow
 async def test_a_foreign_engine_becomes_as_declared_and_is_then_left_alone(engine: ForeignEngine, declared: Declared) -> None:
     async with declared.platform() as platform:
         await platform.converged()
@@ -105,6 +106,7 @@ async def test_what_nobody_declared_is_left_alone(engine: ForeignEngine, declare
     assert engine.passwords()["bob"] == "bob's secret"
 
 
+@pytest.mark.slow
 async def test_answers_that_are_lost_after_the_effect_do_nothing_twice(engine: ForeignEngine, declared: Declared) -> None:
     seen: Counter[str] = Counter()
 
@@ -139,6 +141,7 @@ async def test_an_engine_that_fails_at_first_is_tried_again(
     assert sorted(engine.effects) == sorted(DONE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "wanted", "message"),
     [
@@ -172,6 +175,7 @@ async def test_an_engine_that_goes_away_is_told_and_what_is_in_it_waits(
         assert engine_status(platform) == "RUNNING"
 
 
+@pytest.mark.slow
 async def test_a_wrong_password_is_told_and_the_right_one_is_taken_at_once(engine: ForeignEngine, declared: Declared) -> None:
     declared.admin = "not the password"
     async with declared.platform() as platform:
@@ -184,6 +188,7 @@ async def test_a_wrong_password_is_told_and_the_right_one_is_taken_at_once(engin
         await until(lambda: ready(platform), platform)
 
 
+@pytest.mark.slow
 async def test_a_new_password_is_delivered_once(engine: ForeignEngine, declared: Declared) -> None:
     async with declared.platform() as platform:
         await platform.converged()
@@ -196,6 +201,7 @@ async def test_a_new_password_is_delivered_once(engine: ForeignEngine, declared:
     assert engine.asked.count("PUT /admin/identities/ann") == 1
 
 
+@pytest.mark.slow
 async def test_an_install_that_drops_data_is_refused_by_the_engine_until_it_is_allowed(
     engine: ForeignEngine, declared: Declared
 ) -> None:
@@ -211,6 +217,7 @@ async def test_an_install_that_drops_data_is_refused_by_the_engine_until_it_is_a
         assert engine.apps["crm"].installed == "2.0.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "left"),
     [
@@ -238,6 +245,7 @@ async def test_a_deleted_environment_lets_go_of_its_engine(
     assert engine.apps["crm"].columns == {"contacts.id", "contacts.email"}  # its data stays, as that of any deleted app
 
 
+@pytest.mark.slow
 async def test_what_leaves_its_source_with_its_password_is_taken_out_of_the_engine_first(
     engine: ForeignEngine, declared: Declared
 ) -> None:
@@ -315,6 +323,7 @@ async def test_a_region_that_allows_none_has_nobody_called(engine: ForeignEngine
     assert engine.asked == []
 
 
+@pytest.mark.slow
 async def test_a_secret_without_the_label_is_not_sent_to_anybody(engine: ForeignEngine, declared: Declared) -> None:
     async with declared.platform() as platform:
         text = (declared.folder / "platform.yaml").read_text()
@@ -330,6 +339,7 @@ async def test_a_secret_without_the_label_is_not_sent_to_anybody(engine: Foreign
     assert engine.asked == []
 
 
+@pytest.mark.slow
 async def test_a_plan_sees_what_the_engine_holds_and_asks_only(engine: ForeignEngine, declared: Declared) -> None:
     engine.add_user({"username": "ann", "password": "her own secret"})
     declared.region = "{engine: {external: true, externalNetworks: [127.0.0.0/8]}}"

@@ -49,6 +49,7 @@ def cyclic() -> Counter[str]:
         gc.garbage.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["reads", "writes", "LIKE", "plans", "sign-ins", "Basic", "json", "uploads", "dry runs", "manifests"]
 )

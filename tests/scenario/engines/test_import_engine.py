@@ -103,6 +103,7 @@ async def test_all_that_can_be_declared_is_written_and_no_secret(tmp_path: Path,
     assert f"needs the Secret {ACME}/old-engine" in done.stderr
 
 
+@pytest.mark.slow
 async def test_applied_it_changes_nothing_in_the_engine(tmp_path: Path, engine: ForeignEngine, url: str) -> None:
     assert (await imported(tmp_path, url)).returncode == 0
     before = engine.state()

@@ -51,6 +51,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
         yield pod
 
 
+@pytest.mark.slow
 def test_it_is_alive_and_ready(pod: Pod) -> None:
     assert (pod.status("GET", "/healthz"), pod.status("GET", "/readyz")) == (200, 200)
 

@@ -72,6 +72,7 @@ async def settled(platform: Platform, ref: Ref = DEV) -> str:
     return ready(await platform.state.writing.get(ref))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 async def test_a_lost_engine_is_stalled_until_its_data_is_put_back(base: Path, tmp_path: Path, loss: Loss) -> None:
     state = copy_of(base, tmp_path / "state")
@@ -130,6 +131,7 @@ async def usernames(platform: Platform) -> set[str]:
     return {one.username for one in await platform.ports.engines.at(await dev_endpoint(platform)).identities()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("harm", "running"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.scenario.cli import COMMAND, environment
 from tests.scenario.platforms import declare
 
@@ -20,6 +22,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [str(each) for each in (folder, *folder.rglob("*")) if not each.is_symlink() and each.lstat().st_mode & 0o077]
 
 
+@pytest.mark.slow
 def test_nothing_that_a_command_writes_can_be_read_by_others(tmp_path: Path) -> None:
     declare(tmp_path)
     run(tmp_path, "up", "platform", "--state", "state", "--once")

@@ -143,6 +143,7 @@ async def test_an_empty_tree_prunes_nothing_until_somebody_approves(remote: Remo
         assert await world.names("Tenant") == []
 
 
+@pytest.mark.slow
 async def test_a_rewritten_history_is_applied_and_prunes_only_what_is_approved(remote: Remote, tmp_path: Path) -> None:
     first = remote.commit({"a.yaml": tenant("acme")})
     lost = remote.commit({"b.yaml": tenant("beta")})
@@ -195,6 +196,7 @@ async def test_a_plan_knows_of_a_rewritten_history_and_says_what_is_held_back(re
         assert [str(each.held.ref) for each in planned.kept] == ["Tenant/beta"]
 
 
+@pytest.mark.slow
 def test_a_saved_plan_after_a_rewrite_deletes_nothing_and_says_so(remote: Remote, tmp_path: Path) -> None:
     first = remote.commit({"a.yaml": tenant("acme")})
     remote.commit({"b.yaml": tenant("beta")})
@@ -264,6 +266,7 @@ async def test_the_first_of_two_sources_keeps_an_object_and_the_second_says_so(r
         assert await world.names("Tenant") == ["acme", "own"]
 
 
+@pytest.mark.slow
 async def test_while_the_remote_is_away_the_last_good_state_stays_and_says_since_when(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"a.yaml": tenant("acme")})
     away = remote.folder.with_name("away")
@@ -336,6 +339,7 @@ async def test_a_source_is_named_by_the_one_who_asks(remote: Remote, tmp_path: P
             await world.console.sync("other")
 
 
+@pytest.mark.slow
 def test_the_command_line_from_push_to_trace(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"a.yaml": tenant("acme")})
     planned = called("plan", remote.url(), cwd=tmp_path)
@@ -369,6 +373,7 @@ def test_the_command_line_from_push_to_trace(remote: Remote, tmp_path: Path) -> 
         assert "the source declares nothing at all" in called("check", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_once_ends_with_2_for_a_broken_revision(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"c.yaml": BROKEN})
     assert tenantry("up", remote.url(), "--once", cwd=tmp_path).returncode == 2
@@ -438,6 +443,7 @@ def killed_after(pause_s: float, *arguments: str, cwd: Path) -> None:
 OVERFLOWS = ":".join("1" * 200) + ":1.5"
 
 
+@pytest.mark.slow
 async def test_a_value_that_no_parser_can_make_is_refused_by_file_and_line_and_the_source_is_followed_on(
     remote: Remote, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ async def everything(world: World) -> str:
     return json.dumps(documents) + "".join(logs)
 
 
+@pytest.mark.slow
 async def test_an_encrypted_secret_signs_its_identity_in_and_is_shown_nowhere(remote: Remote, keys: Path, tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as told:
         async with following(tmp_path / "state", remote.url()) as world:

@@ -28,6 +28,7 @@ def openpgp_key(folder: Path, name: str) -> Signer:
     return Signer(("-c", f"user.signingKey={name}@example.com"), exported, variables, home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [ssh_key, openpgp_key], ids=["ssh", "openpgp"])
 async def test_an_unsigned_or_wrongly_signed_tip_holds_the_sync_and_says_why(make, keys: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     remote = Remote.at(tmp_path / "remote")

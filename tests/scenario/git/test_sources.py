@@ -61,6 +61,7 @@ async def test_a_push_is_applied_and_what_left_is_pruned(world: World, remote: R
     await world.until_gone(Ref("Environment", "tenant-acme", "dev"))
 
 
+@pytest.mark.slow
 async def test_a_region_is_not_deleted_beneath_an_environment_and_goes_with_the_last(
     world: World, remote: Remote, url: str
 ) -> None:
@@ -107,6 +108,7 @@ async def test_of_a_broken_commit_nothing_is_applied_and_file_and_line_are_told(
     assert await world.get("Environment", "dev", "tenant-acme") is not None
 
 
+@pytest.mark.slow
 async def test_what_holds_data_or_is_more_than_the_budget_waits_for_an_approval(world: World, remote: Remote, url: str) -> None:
     await world.source(url, prune={"objects": 0, "percent": 10})
     await world.until("platform", SYSTEM)
@@ -123,6 +125,7 @@ async def test_what_holds_data_or_is_more_than_the_budget_waits_for_an_approval(
     await world.until_gone(Ref("Region", "", "eu"))
 
 
+@pytest.mark.slow
 async def test_a_suspended_one_applies_nothing_until_it_is_resumed(world: World, remote: Remote, url: str) -> None:
     await world.source(url)
     before = (await world.until("platform", SYSTEM))["revision"]

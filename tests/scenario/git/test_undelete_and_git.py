@@ -53,6 +53,7 @@ async def undeleted(world: World, remote: Remote, dev: str) -> str:
     return id_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dev", [DEV, WITH_ID], ids=["without an id", "with its id"])
 async def test_the_old_declaration_takes_up_what_was_undeleted(world: World, remote: Remote, dev: str) -> None:
     id_ = await undeleted(world, remote, dev)
@@ -69,6 +70,7 @@ async def test_the_old_declaration_takes_up_what_was_undeleted(world: World, rem
     assert acme["spec"]["displayName"] == "Acme Ltd"
 
 
+@pytest.mark.slow
 async def test_an_id_that_was_declared_for_what_was_undeleted_may_leave_its_file_again(world: World, remote: Remote) -> None:
     id_ = await undeleted(world, remote, DEV)
     for dev in (DEV.replace("spec:", f"spec:\n  id: {id_}", 1), DEV):
@@ -79,6 +81,7 @@ async def test_an_id_that_was_declared_for_what_was_undeleted_may_leave_its_file
     assert there["spec"]["id"] == id_
 
 
+@pytest.mark.slow
 async def test_an_object_s_own_uid_may_be_declared_as_its_id(world: World, remote: Remote) -> None:
     remote.commit({"acme.yaml": ACME, "region.yaml": REGION, "dev.yaml": DEV})
     await world.source(f"file://{remote.folder}")
@@ -91,6 +94,7 @@ async def test_an_object_s_own_uid_may_be_declared_as_its_id(world: World, remot
     assert (reason(status), status.get("problems", [])) == ("Succeeded", [])
 
 
+@pytest.mark.slow
 async def test_another_id_is_refused_for_its_object_only(world: World, remote: Remote) -> None:
     id_ = await undeleted(world, remote, DEV)
     remote.commit({"dev.yaml": WITH_ID, "acme.yaml": ACME.replace("Acme   #", "Acme Ltd   #")})

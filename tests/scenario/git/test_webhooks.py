@@ -62,6 +62,7 @@ def headers_of(forge: str, raw: bytes, secret: str = SECRET) -> dict[str, str]:
     }[forge]
 
 
+@pytest.mark.slow
 async def test_a_push_is_applied_at_once_and_a_burst_of_them_by_one_sync(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote, webhook_secret=tmp_path / "secret") as world:
         reads = counted(world)
@@ -147,6 +148,7 @@ def test_an_empty_signature_is_none(given: dict[str, str]) -> None:
     assert not is_signed(given, b"{}", SECRET.encode())
 
 
+@pytest.mark.slow
 async def test_a_push_has_the_sources_looked_at_whose_secret_signs_it(remote: Remote, tmp_path: Path) -> None:
     async with source_world(tmp_path / "state") as world:
         transport = httpx.ASGITransport(create_app(world.platform.facade), raise_app_exceptions=False)

@@ -61,6 +61,7 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path / "report.zip"
 
 
+@pytest.mark.slow
 def test_each_finding_has_a_next_step_and_the_bundle_has_what_a_report_needs(bundle: Path) -> None:
     printed = (bundle.parent / "printed").read_text().splitlines()
     wrong = next(number for number, line in enumerate(printed) if "App/tenant-acme/dev.crm" in line)
@@ -87,6 +88,7 @@ def test_without_a_platform_it_looks_at_the_machine(tmp_path: Path) -> None:
         assert set(archive.namelist()) == {"findings.txt", "process.json"}
 
 
+@pytest.mark.slow
 def test_a_check_before_an_upgrade_says_what_stops_and_what_the_way_back_needs(tmp_path: Path) -> None:
     (tmp_path / "platform").mkdir()
     (tmp_path / "platform" / "platform.yaml").write_text(PLATFORM.partition("---\napiVersion: v1\n")[0])

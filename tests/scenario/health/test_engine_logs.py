@@ -46,6 +46,7 @@ ACME = EngineRef("tenant-acme", "dev", "e1", "acme", "dev", tenant="acme")
 COMMAND = ("engine", "--data", "data", "--log-format", "json", "--listen")
 
 
+@pytest.mark.slow
 def test_a_line_of_a_managed_engine_has_its_environment_and_the_trace_of_the_request(tmp_path: Path) -> None:
     trace = secrets.token_hex(16)
     with (
@@ -65,6 +66,7 @@ def test_a_line_of_a_managed_engine_has_its_environment_and_the_trace_of_the_req
     assert "IsADirectoryError" in line["traceback"]
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_start_says_so_in_a_line_of_json(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

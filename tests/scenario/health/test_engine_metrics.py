@@ -22,6 +22,7 @@ NAMES = ("europe", "eu", "americas", "production", "music", "ada", "nobody")
 """Of tenants, environments, apps and users, which no label has."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_requests_of_all_engines_are_counted_at_the_address_for_metrics(host: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
@@ -40,6 +41,7 @@ def test_requests_of_all_engines_are_counted_at_the_address_for_metrics(host: st
         assert httpx.get(f"http://{address}/healthz").status_code == 404
 
 
+@pytest.mark.slow
 def test_up_shows_the_numbers_of_the_platform_beside_those_of_engines(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     command = (*HOSTS["up"], "--metrics-listen", address)
@@ -61,6 +63,7 @@ def test_a_taken_address_is_named_with_the_setting_that_chooses_another(tmp_path
     assert f"port {port} on 127.0.0.1 is in use; choose another with TENANTRY_METRICS=127.0.0.1:PORT" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_address_of_users_shows_no_load_of_engines(host: str, tmp_path: Path) -> None:
     with serving(*HOSTS[host], cwd=tmp_path) as running:

@@ -93,6 +93,7 @@ async def deployed(process: PoolProcess) -> AsyncIterator[Pools]:
         await pools.aclose()
 
 
+@pytest.mark.slow
 async def test_a_line_about_an_engine_names_its_environment_and_the_trace_of_the_request(process: PoolProcess) -> None:
     traces = {REF.id: secrets.token_hex(16), OTHER.id: secrets.token_hex(16)}
     assert json.loads(process.running.printed[-1])["pool"] == POOL
@@ -107,6 +108,7 @@ async def test_a_line_about_an_engine_names_its_environment_and_the_trace_of_the
         assert {name: lines[ref.id].get(name) for name in wanted} == wanted
 
 
+@pytest.mark.slow
 async def test_a_line_about_the_opening_of_an_engine_does_so_too(process: PoolProcess) -> None:
     trace = secrets.token_hex(16)
     async with deployed(process):
@@ -121,6 +123,7 @@ async def test_a_line_about_the_opening_of_an_engine_does_so_too(process: PoolPr
     assert (span.parent, span.error) == (PARENT, "500")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["undeploy", "look"])
 async def test_a_command_of_the_operator_is_a_part_of_its_trace(process: PoolProcess, verb: str) -> None:
     trace = secrets.token_hex(16)
@@ -131,6 +134,7 @@ async def test_a_command_of_the_operator_is_a_part_of_its_trace(process: PoolPro
     assert (span.name, span.parent, span.service) == (f"POST /pool/v1/engines/{{id}}/{verb}", PARENT, "tenantry-pool")
 
 
+@pytest.mark.slow
 async def test_a_line_about_a_failed_command_names_the_environment_and_the_trace(process: PoolProcess) -> None:
     trace = secrets.token_hex(16)
     async with deployed(process):
@@ -142,6 +146,7 @@ async def test_a_line_about_a_failed_command_names_the_environment_and_the_trace
     assert {name: line.get(name) for name in wanted} == wanted
 
 
+@pytest.mark.slow
 async def test_the_requests_to_all_engines_are_counted_together_and_no_label_names_one(process: PoolProcess) -> None:
     async with deployed(process):
         for ref in (REF, OTHER):
@@ -152,6 +157,7 @@ async def test_the_requests_to_all_engines_are_counted_together_and_no_label_nam
     assert not [name for name in (*REF.about.values(), *OTHER.about.values(), POOL) if f'"{name}"' in labels]
 
 
+@pytest.mark.slow
 def test_a_pool_that_cannot_start_says_so_in_a_line_of_json(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

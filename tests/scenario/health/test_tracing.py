@@ -80,6 +80,7 @@ CHAIN = (
 """From a statement of the migration up to the request."""
 
 
+@pytest.mark.slow
 def test_one_trace_runs_from_the_callers_request_to_the_migration_step(traced: Traced) -> None:
     id_, trace = traced.environment(), secrets.token_hex(16)
     published = traced("POST", f"/engines/{id_}/api/v1/admin/apps/publish", trace, **package("1.0.0", FAX))
@@ -107,6 +108,7 @@ def _follow_the_log(traced: Traced, trace: str, operation: Seen) -> None:
     assert f"traceparent: 00-{trace}-" in described.stdout
 
 
+@pytest.mark.slow
 def test_no_secret_is_in_spans_and_logs(traced: Traced) -> None:
     id_, canaries = traced.environment(), [f"canary-{secrets.token_hex(8)}-A1" for _ in range(6)]
     password, wrong, query, header, bearer, client = canaries
@@ -128,6 +130,7 @@ def test_no_secret_is_in_spans_and_logs(traced: Traced) -> None:
     assert bytes.fromhex(trace) in written
 
 
+@pytest.mark.slow
 def test_a_declaration_may_name_its_trace_and_the_next_change_has_another(tmp_path: Path) -> None:
     source, trace = tmp_path / "source", secrets.token_hex(16)
     source.mkdir()
@@ -142,6 +145,7 @@ def test_a_declaration_may_name_its_trace_and_the_next_change_has_another(tmp_pa
         assert (update.trace_id != trace, update.parent) == (True, "")
 
 
+@pytest.mark.slow
 def test_what_a_source_declares_is_a_part_of_the_trace_of_its_sync(traced: Traced) -> None:
     def created(spans: list[Seen]) -> list[Seen]:
         return [each for each in spans if each.name == "operation CREATE_TENANT"]
@@ -152,6 +156,7 @@ def test_what_a_source_declares_is_a_part_of_the_trace_of_its_sync(traced: Trace
     assert _climbs(spans, operation) == ["sync"]
 
 
+@pytest.mark.slow
 def test_without_a_collector_an_error_names_no_trace_and_an_operation_keeps_that_of_its_declaration(tmp_path: Path) -> None:
     source, trace = tmp_path / "source", secrets.token_hex(16)
     source.mkdir()
@@ -162,6 +167,7 @@ def test_without_a_collector_an_error_names_no_trace_and_an_operation_keeps_that
         assert trace in operation["status"]["traceparent"]
 
 
+@pytest.mark.slow
 def test_a_collector_without_the_extra_is_refused_and_one_that_is_away_delays_nothing(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

@@ -102,6 +102,7 @@ def left(declared: Declared) -> list[Path]:
     return list((declared.state / "packages" / "_incoming").iterdir())
 
 
+@pytest.mark.slow
 async def test_an_app_is_installed_of_a_package_that_was_fetched(declared: Declared) -> None:
     declared.host.answers[FILE] = [whole(b"ouch", 500), cut(declared.bytes), whole(declared.bytes)]
     async with declared.platform() as platform:
@@ -143,6 +144,7 @@ async def test_other_bytes_stall_until_they_are_declared(declared: Declared) -> 
         await until(platform, APP, "Succeeded")
 
 
+@pytest.mark.slow
 async def test_a_host_that_goes_on_failing_is_asked_less_and_less(declared: Declared) -> None:
     times: list[float] = []
 
@@ -159,6 +161,7 @@ async def test_a_host_that_goes_on_failing_is_asked_less_and_less(declared: Decl
     assert times[3] - times[2] >= 0.75
 
 
+@pytest.mark.slow
 async def test_a_package_beyond_the_tenants_limit_is_fetched_once_there_is_room(declared: Declared) -> None:
     declared.tenant = "{quota: {packageStorage: 1Ki}}"
     declared.grow(2048)

@@ -172,6 +172,7 @@ def told(folder: Path) -> tuple[str, str]:
     return status.get("installedVersion") or "", "".join(reasons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "over_rest", [pytest.param(False, id="over the socket"), pytest.param(True, id="over REST", marks=pytest.mark.slow)]
 )

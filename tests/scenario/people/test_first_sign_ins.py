@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 
 
+@pytest.mark.slow
 async def test_tokens_of_first_sign_ins_at_once_are_all_valid(tmp_path: Path) -> None:
     async def list_rows(url: str) -> int:
         async with signed_in(url, "ed") as client:

@@ -52,6 +52,7 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "elsewhere",
     [
@@ -76,6 +77,7 @@ async def test_a_sign_in_ends_on_a_path_of_this_engine_as_a_browser_reads_it(wor
         assert inside.status_code == 303, inside.text
 
 
+@pytest.mark.slow
 async def test_a_browser_signs_in_and_reads_and_writes_within_the_default_role(world: World) -> None:
     async with world.browser() as browser:
         listed = (await browser.get("/auth/login")).json()["data"]
@@ -91,6 +93,7 @@ async def test_a_browser_signs_in_and_reads_and_writes_within_the_default_role(w
         assert (await browser.get(CONTACTS)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_a_session_that_was_signed_out_is_refused_also_after_a_restart(world: World) -> None:
     async with world.browser() as browser, world.browser() as elsewhere, world.browser() as thief:
         await _sign_in(world, browser)
@@ -109,6 +112,7 @@ async def test_a_session_that_was_signed_out_is_refused_also_after_a_restart(wor
             await world.restart()
 
 
+@pytest.mark.slow
 async def test_ended_sessions_are_kept_until_their_cookies_expire(world: World) -> None:
     now = int(datetime.now(UTC).timestamp())
     for session, until in (("old", now - 1), ("ended", now + 60), ("ended", now + 60), ("last", now + 60)):
@@ -119,6 +123,7 @@ async def test_ended_sessions_are_kept_until_their_cookies_expire(world: World) 
             await world.engine.signed_in("nobody", session)
 
 
+@pytest.mark.slow
 async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_declared(world: World) -> None:
     async with world.browser() as browser:
         begun = await browser.get(f"/auth/login/{world.provider.id}")
@@ -132,6 +137,7 @@ async def test_the_browser_is_sent_with_pkce_state_nonce_and_the_scopes_as_decla
     assert "httponly" in cookie and "samesite=lax" in cookie and "path=/" in cookie
 
 
+@pytest.mark.slow
 async def test_the_declared_url_counts_whatever_a_request_says_of_itself(world: World) -> None:
     world.served.public_url = "https://crm.example.com/e"
     async with world.browser() as browser:
@@ -145,6 +151,7 @@ async def test_the_declared_url_counts_whatever_a_request_says_of_itself(world: 
     assert listed[0]["url"] == f"https://crm.example.com/e/auth/login/{world.provider.id}"
 
 
+@pytest.mark.slow
 async def test_roles_that_a_token_claims_count_before_the_default_ones(world: World) -> None:
     """ada's groups name her a reader of crm; the default role is editor, and impostor has no groups."""
     async with world.browser() as browser:
@@ -159,6 +166,7 @@ async def test_roles_that_a_token_claims_count_before_the_default_ones(world: Wo
                 assert (await browser.get(CONTACTS, headers=headers)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_claim_that_is_no_longer_asked_for_gives_a_session_nothing(world: World) -> None:
     await world.edit(roles_claim="groups", default_roles={})
     async with world.browser() as browser:
@@ -168,6 +176,7 @@ async def test_a_claim_that_is_no_longer_asked_for_gives_a_session_nothing(world
         assert (await browser.get(CONTACTS)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_write_by_cookie_comes_from_a_page_of_the_engine(world: World) -> None:
     async with world.browser() as browser:
         await _sign_in(world, browser)
@@ -182,6 +191,7 @@ async def test_a_write_by_cookie_comes_from_a_page_of_the_engine(world: World) -
                 assert (await browser.request(method, path, headers=headers)).status_code == 403, (origin, method)
 
 
+@pytest.mark.slow
 async def test_the_administration_takes_no_cookie_and_no_foreign_token(world: World) -> None:
     async with world.browser() as browser:
         await _sign_in(world, browser, "impostor")
@@ -195,6 +205,7 @@ async def test_the_administration_takes_no_cookie_and_no_foreign_token(world: Wo
             assert (await other.get(path, headers=_bearer(session))).status_code == 401, path
 
 
+@pytest.mark.slow
 async def test_a_token_of_the_issuer_is_a_bearer_token_of_the_data_api(world: World) -> None:
     async with world.browser() as client:
         client.headers.update(_bearer(await _id_token(world)))
@@ -204,6 +215,7 @@ async def test_a_token_of_the_issuer_is_a_bearer_token_of_the_data_api(world: Wo
         assert (await client.get("/api/v1/auth/me")).json() == first
 
 
+@pytest.mark.slow
 async def test_a_token_for_another_audience_or_of_another_key_is_refused(world: World) -> None:
     async with world.browser() as client:
         assert (await client.get(CONTACTS, headers=_bearer(await _id_token(world, client_id="other")))).status_code == 401
@@ -213,6 +225,7 @@ async def test_a_token_for_another_audience_or_of_another_key_is_refused(world: 
         assert (await client.get(CONTACTS, headers=_bearer(f"{head}.{forged}.{signature}"))).status_code == 401
 
 
+@pytest.mark.slow
 async def test_who_is_unknown_is_refused_where_nobody_is_provisioned(world: World) -> None:
     await world.edit(auto_provision=False)
     async with world.browser() as browser:
@@ -225,6 +238,7 @@ async def test_who_is_unknown_is_refused_where_nobody_is_provisioned(world: Worl
         assert (await browser.get(CONTACTS)).status_code == 200
 
 
+@pytest.mark.slow
 async def test_an_inactive_provider_ends_its_sign_ins_at_once(world: World) -> None:
     token = await _id_token(world)
     async with world.browser() as browser, world.browser() as under_way:
@@ -244,6 +258,7 @@ async def test_an_inactive_provider_ends_its_sign_ins_at_once(world: World) -> N
         assert (await browser.get(CONTACTS)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_a_callback_belongs_to_the_browser_that_began(world: World) -> None:
     async with world.browser() as victim, world.browser() as attacker:
         begun = await attacker.get(f"/auth/login/{world.provider.id}")
@@ -267,6 +282,7 @@ NEXT = {
 }
 
 
+@pytest.mark.slow
 async def test_a_sign_in_ends_on_a_path_of_the_engine(world: World) -> None:
     async with world.browser() as browser:
         for name, path in NEXT.items():
@@ -274,6 +290,7 @@ async def test_a_sign_in_ends_on_a_path_of_the_engine(world: World) -> None:
             assert (answer.status_code, answer.json()["error"][:5]) == (400, "next:"), name
 
 
+@pytest.mark.slow
 async def test_new_keys_of_the_issuer_count_after_a_pause_and_the_old_ones_end(world: World) -> None:
     old = await _id_token(world)
     async with world.browser() as client:
@@ -287,6 +304,7 @@ async def test_new_keys_of_the_issuer_count_after_a_pause_and_the_old_ones_end(w
         assert (await client.get(CONTACTS, headers=_bearer(old))).status_code == 401
 
 
+@pytest.mark.slow
 async def test_an_engine_below_a_path_signs_in_below_that_path(world: World) -> None:
     async with world.browser() as browser:
         refused = await browser.get(f"{ROOT}/auth/login/{world.provider.id}", params={"next": "/e/acme/other/"})

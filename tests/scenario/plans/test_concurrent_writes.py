@@ -52,6 +52,7 @@ def results(found: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(one["status"], one["result"]) for one in found}
 
 
+@pytest.mark.slow
 @REPLICAS
 async def test_forty_uploads_at_once_are_all_stored(tmp_path: Path, replicas: int) -> None:
     versions = [f"1.{number}.0" for number in range(40)]
@@ -66,6 +67,7 @@ async def test_forty_uploads_at_once_are_all_stored(tmp_path: Path, replicas: in
         assert len(uploads) == 40
 
 
+@pytest.mark.slow
 @REPLICAS
 async def test_apps_and_identities_mixed_are_all_there(tmp_path: Path, replicas: int) -> None:
     async with tenant_of(tmp_path, replicas) as (world, id_, send):
@@ -84,6 +86,7 @@ async def test_apps_and_identities_mixed_are_all_there(tmp_path: Path, replicas:
         assert held == {"admin", *(each["username"] for each in people)}
 
 
+@pytest.mark.slow
 @REPLICAS
 async def test_twenty_edits_of_one_environment_have_an_operation_each(tmp_path: Path, replicas: int) -> None:
     async with tenant_of(tmp_path, replicas) as (world, id_, send):
@@ -96,6 +99,7 @@ async def test_twenty_edits_of_one_environment_have_an_operation_each(tmp_path: 
         assert (await world(ADMIN, "GET", f"/environments/{id_}")).json()["name"] in names
 
 
+@pytest.mark.slow
 @REPLICAS
 async def test_installs_that_take_turns_are_each_carried_out(tmp_path: Path, replicas: int) -> None:
     async with tenant_of(tmp_path, replicas) as (world, id_, send):
@@ -117,6 +121,7 @@ async def late_environment(world: World) -> str:
     return str((await world(ADMIN, "GET", "/environments")).json()[0]["id"])
 
 
+@pytest.mark.slow
 async def test_uploads_that_wait_for_the_engine_are_each_recorded_as_stored(tmp_path: Path) -> None:
     """While the engine is not there, passes end without it: all that was declared until then comes at once."""
     async with world_in(tmp_path) as world:
@@ -135,6 +140,7 @@ async def test_uploads_that_wait_for_the_engine_are_each_recorded_as_stored(tmp_
         assert {one["result"] for one in await operations(world, "CREATE_ENVIRONMENT")} == {"SUCCESS"}
 
 
+@pytest.mark.slow
 async def test_an_install_keeps_its_turn_while_its_package_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with tenant_of(tmp_path, 1) as (world, id_, send):
         kinds = world.platform.runtime._cycle._kinds
@@ -167,6 +173,7 @@ async def test_an_install_that_a_newer_one_replaced_before_its_turn_is_a_conflic
         assert "replaced by a newer change" in first.json()["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [("left", "right"), ("right", "left")], ids=["elder first", "younger first"])
 async def test_of_two_tenants_that_come_to_want_one_slug_one_holds_it(tmp_path: Path, names: tuple[str, str]) -> None:
     """The second edit comes a little later each turn: while the pass of the first looks, writes, and has ended."""

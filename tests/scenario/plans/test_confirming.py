@@ -31,6 +31,7 @@ def installed(folder: Path) -> str:
     return str(app["status"]["installedVersion"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["up source --once", "apply --plan saved"])
 def test_nothing_is_done_when_the_answer_is_no(declared: Path, command: str) -> None:
     refused = called(*command.split(), cwd=declared, stdin="n\n", asked=True)
@@ -41,6 +42,7 @@ def test_nothing_is_done_when_the_answer_is_no(declared: Path, command: str) -> 
     assert installed(declared) == "1.1.0"
 
 
+@pytest.mark.slow
 def test_apply_of_files_asks_too(declared: Path, tmp_path: Path) -> None:
     """The objects belong to no source here."""
     source = Path(shutil.copytree(OPERATOR.parent / "examples" / "02-music-company", tmp_path / "source"))
@@ -54,6 +56,7 @@ def test_apply_of_files_asks_too(declared: Path, tmp_path: Path) -> None:
     assert installed(tmp_path) == "1.1.0"
 
 
+@pytest.mark.slow
 def test_the_last_word_is_taken(declared: Path, tmp_path: Path) -> None:
     for name, asked, more in (("yes", True, ()), ("no-question", True, ("--yes",)), ("pipe", False, ())):
         folder = Path(shutil.copytree(declared, tmp_path / name))

@@ -21,6 +21,7 @@ spec: {{displayName: {display}}}
 """
 
 
+@pytest.mark.slow
 async def test_an_object_that_follows_many_others_is_not_hot_because_they_change(tmp_path: Path) -> None:
     """A Region counts its environments, so each change of one is a reason to look at it."""
     async with world_in(tmp_path) as world:

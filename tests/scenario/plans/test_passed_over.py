@@ -49,6 +49,7 @@ async def test_a_plan_counts_them_on_the_spot_and_over_rest(tmp_path: Path, kind
     assert answer.json()["digest"] == on_the_spot.digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["folder", "git"])
 def test_the_command_says_it_in_each_form(tmp_path: Path, kind: str) -> None:
     with source_with(OTHERS, kind, tmp_path) as source:

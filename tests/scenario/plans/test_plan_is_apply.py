@@ -108,6 +108,7 @@ async def compare(platform: Platform, folder: Path) -> Planned:
     return plan
 
 
+@pytest.mark.slow
 async def test_everything_at_once(tmp_path: Path) -> None:
     async with platform_on(tmp_path / "state") as platform:
         plan = await compare(platform, write(tmp_path / "source", BASE))
@@ -115,6 +116,7 @@ async def test_everything_at_once(tmp_path: Path) -> None:
     assert not plan.verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 async def test_a_plan_is_what_applying_does(base: Path, tmp_path: Path, edits: dict[str, str | None]) -> None:
     async with platform_on(copy_of(base, tmp_path / "state")) as platform:
@@ -143,6 +145,7 @@ async def test_a_plan_names_the_data_that_would_be_lost(base: Path, tmp_path: Pa
     assert "crm: install 2.0.0, adds column contacts.phone, drops column contacts.fax (losing, 1 rows)" in lines
 
 
+@pytest.mark.slow
 async def test_an_environment_keeps_rows_whose_app_left_the_source_before(base: Path, tmp_path: Path) -> None:
     folder = tmp_path / "source"
     async with platform_on(copy_of(base, tmp_path / "state")) as platform:
@@ -161,6 +164,7 @@ async def test_an_environment_keeps_rows_whose_app_left_the_source_before(base: 
     assert [(each.held.ref, each.reason) for each in plan.kept] == [(each.held.ref, each.reason) for each in kept]
 
 
+@pytest.mark.slow
 async def test_a_protected_environment_keeps_its_contents(base: Path, tmp_path: Path) -> None:
     protected = {"spare": environment("spare", ", deletionProtection: true"), "spare.crm": app("spare", "keep: [1.0.0]")}
     async with platform_on(copy_of(base, tmp_path / "state")) as platform:

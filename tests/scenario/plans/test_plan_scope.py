@@ -135,6 +135,7 @@ async def asked(world: World, door: Door, ids: dict[str, str], digest: str = "")
     return answer.status_code, answer.text, answer.json().get("digest", "")
 
 
+@pytest.mark.slow
 async def test_no_door_to_a_plan_shows_another_tenant_and_no_digest_depends_on_it(tmp_path: Path) -> None:
     source = tmp_path / "src"
     source.mkdir()
@@ -178,6 +179,7 @@ async def test_an_own_object_that_the_edit_does_not_wake_is_not_in_the_plan(tmp_
         assert planned.verdicts == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", ["running", "retained"])
 async def test_the_id_of_another_tenants_environment_is_refused_without_naming_it(tmp_path: Path, holder: str) -> None:
     source = tmp_path / "src"

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import httpx
+import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -304,6 +305,7 @@ async def answered(world: World, refused: Refused, dry: bool) -> tuple[int, str]
     return answer.status_code, answer.json().get("error", answer.text)
 
 
+@pytest.mark.slow
 async def test_a_dry_run_answers_each_refusal_as_the_request_does_and_writes_nothing(tmp_path: Path) -> None:
     async with recording(tmp_path) as (world, seen):
         ids = await declared_things(world)

@@ -46,6 +46,7 @@ def edit(cwd: Path, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
+@pytest.mark.slow
 def test_what_was_planned_is_what_there_is(cwd: Path) -> None:
     again = called("plan", "src", cwd=cwd)
     assert (again.stdout, again.stderr, again.returncode) == ("", "no changes\n", 0)
@@ -53,6 +54,7 @@ def test_what_was_planned_is_what_there_is(cwd: Path) -> None:
     assert [each["status"]["installedVersion"] for each in apps] == ["1.0.0"]
 
 
+@pytest.mark.slow
 def test_a_saved_plan_tells_the_fields_and_is_the_same_however_often_it_is_made(cwd: Path) -> None:
     edit(cwd, "displayName: Acme", "displayName: Acme Ltd")
     first = json.loads(saved(cwd))
@@ -60,6 +62,7 @@ def test_a_saved_plan_tells_the_fields_and_is_the_same_however_often_it_is_made(
     assert json.loads(saved(cwd)) == first
 
 
+@pytest.mark.slow
 def test_a_plan_that_nothing_has_moved_is_applied_also_where_its_source_lies_elsewhere(cwd: Path) -> None:
     edit(cwd, "displayName: Acme", "displayName: Acme Ltd")
     saved(cwd)
@@ -71,6 +74,7 @@ def test_a_plan_that_nothing_has_moved_is_applied_also_where_its_source_lies_els
     assert called("plan", "elsewhere", cwd=cwd).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_plan_of_an_object_in_a_tenant_s_namespace_is_applied(cwd: Path) -> None:
     edit(cwd, "name: dev, namespace: tenant-acme}\nspec: {", "name: dev, namespace: tenant-acme}\nspec: {displayName: Dev, ")
     saved(cwd)
@@ -120,6 +124,7 @@ MORE: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "why"),
     [
@@ -208,6 +213,7 @@ async def test_a_write_is_made_while_its_plan_holds_and_refused_once_it_has_move
         assert (bad.status_code, "If-Plan" in bad.json()["error"]) == (400, True)
 
 
+@pytest.mark.slow
 async def test_every_kind_of_write_has_a_plan_that_holds_until_it_is_made(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         tenant = await world.tenant("acme")

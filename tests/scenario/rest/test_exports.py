@@ -51,6 +51,7 @@ def parsed(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
+@pytest.mark.slow
 async def test_a_whole_table_comes_in_one_answer(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ ACCEPTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 async def test_accept_chooses_the_form(editor: httpx.AsyncClient) -> None:
     for accept, expected in ACCEPTED.items():
         answer = await editor.get(f"{DATA}/contacts", headers={"Accept": accept.encode()})
@@ -125,6 +127,7 @@ async def test_a_refusal_comes_before_the_first_row(world: tuple[Engine, str], e
         assert (await reader.get(f"{DATA}/kinds", headers=NDJSON)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_right_that_is_revoked_meanwhile_cuts_the_answer(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +143,7 @@ async def test_a_right_that_is_revoked_meanwhile_cuts_the_answer(
     assert got < 20_000_000 and not export.EXPORTS._open
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_holds_no_transaction_and_no_thread(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +187,7 @@ async def test_a_slow_reader_holds_no_transaction_and_no_thread(
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_the_exact_number_of_rows_comes_on_demand(world: tuple[Engine, str], editor: httpx.AsyncClient) -> None:
     await fill(world[0], 2000)
     for path, expected in (
@@ -202,6 +207,7 @@ async def test_the_exact_number_of_rows_comes_on_demand(world: tuple[Engine, str
     assert (refused.status_code, refused.json()["error"]) == (400, "Prefer: count=planned is not supported; it takes exact")
 
 
+@pytest.mark.slow
 async def test_a_count_that_takes_too_long_is_refused(
     world: tuple[Engine, str], editor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ async def ids_of(world: World) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(1, WRITES))
 async def test_a_write_that_is_refused_in_passing_may_be_repeated(tmp_path: Path, at: int) -> None:
     async with world_in(tmp_path) as world:

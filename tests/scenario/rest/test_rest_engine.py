@@ -37,6 +37,7 @@ async def engine_in(world: World) -> Engine:
     return Engine(world, (await world.environment("acme", "dev"))["environment"]["id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 async def test_an_app_is_uploaded_installed_upgraded_uninstalled_and_removed(tmp_path: Path, durable: bool) -> None:
     async with world_in(tmp_path, durable=durable) as world:
@@ -82,6 +83,7 @@ async def share(world: World, version: str, *columns: str) -> None:
     await world.platform.converged()
 
 
+@pytest.mark.slow
 async def test_a_shared_package_is_seen_and_installed_by_every_tenant(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         await share(world, "1.0.0", FAX)
@@ -112,6 +114,7 @@ async def test_the_engine_itself_holds_what_the_facade_says(tmp_path: Path) -> N
         assert {one.username for one in await own.identities()} == {"admin", "bob"}
 
 
+@pytest.mark.slow
 async def test_an_install_that_loses_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
@@ -130,6 +133,7 @@ async def test_an_install_that_loses_data_is_refused_before_anything_is_written(
         assert (allowed.status_code, (await engine.apps())["crm"]["version"]) == (200, "2.0.0")
 
 
+@pytest.mark.slow
 async def test_a_version_never_changes(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         engine = await engine_in(world)
@@ -143,6 +147,7 @@ async def test_a_version_never_changes(tmp_path: Path) -> None:
         assert (await engine("POST", "/apps/upload", **package("1.0.0", note="other"))).status_code == 200
 
 
+@pytest.mark.slow
 async def test_versions_uploaded_at_the_same_time_are_all_stored(tmp_path: Path) -> None:
     async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
@@ -194,6 +199,7 @@ async def test_what_is_not_there_is_404_and_what_is_no_package_400(tmp_path: Pat
         assert (await engine("POST", "/apps/upload", files={"other": ("x", b"y")})).status_code == 400
 
 
+@pytest.mark.slow
 async def test_identities(tmp_path: Path) -> None:
     async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
@@ -245,6 +251,7 @@ async def test_of_two_identities_of_one_name_at_once_one_is_made_with_its_own_pa
         assert await signs_in(world, "bob", passwords[winner])
 
 
+@pytest.mark.slow
 async def test_identity_providers(tmp_path: Path) -> None:
     async with world_in(tmp_path, durable=True) as world:
         engine = await engine_in(world)
@@ -298,6 +305,7 @@ async def test_a_repeated_request_with_its_key_is_the_first_one(tmp_path: Path) 
         assert "Idempotency-Key" in other.json()["error"]
 
 
+@pytest.mark.slow
 async def test_an_environment_that_does_not_run_yet_is_waited_for_and_the_operation_named(tmp_path: Path) -> None:
     async with world_in(tmp_path, **SHORT_WAIT) as world:
         await world.tenant("acme")

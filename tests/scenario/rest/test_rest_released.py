@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.scenario.rest_world import world_in
 
 TENANT = """apiVersion: tenantry.dev/v1alpha1
@@ -13,6 +15,7 @@ spec: {displayName: Umbra}
 """
 
 
+@pytest.mark.slow
 async def test_rest_edits_and_deletes_an_object_that_its_source_released(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()

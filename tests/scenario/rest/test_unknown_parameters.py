@@ -102,6 +102,7 @@ async def test_slips_that_were_widened(tmp_path: Path) -> None:
             assert (await world("", "GET", f"{path}?nosuch=1")).status_code == 200, path
 
 
+@pytest.mark.slow
 async def test_rows_are_not_written_and_not_answered_whole_for_a_misspelt_parameter(tmp_path: Path) -> None:
     async with engine_with_app(tmp_path) as (_, url), signed_in(url, "ed") as editor:
         row = {"email": "ada@x", "age": 36}

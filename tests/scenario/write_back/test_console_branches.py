@@ -7,6 +7,7 @@ import re
 from functools import partial
 
 import httpx
+import pytest
 
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.api.app import create_app
@@ -25,6 +26,7 @@ def lines(page: httpx.Response) -> set[str]:
     return {html.unescape(line).strip() for part in found for line in re.findall(r"<li[^>]*>(.*?)</li>", part)}
 
 
+@pytest.mark.slow
 async def test_a_branch_of_a_source_is_planned_as_by_the_command_line(at: WriteContext, remote: Remote) -> None:
     await follows(at)
     remote.git("update-ref", "refs/heads/topic", "refs/heads/main")

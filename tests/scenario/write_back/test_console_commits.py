@@ -34,6 +34,7 @@ def button(page: httpx.Response) -> str:
     return html.unescape(re.sub("<[^>]+>", "", found[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "mode", "place"),
     [

@@ -18,6 +18,7 @@ from tests.support.signing_keys import keys, ssh_key
 __all__ = ["at", "keys", "remote"]
 
 
+@pytest.mark.slow
 async def test_an_edit_a_creation_and_a_deletion_are_commits_of_their_caller_which_the_source_shows(at: WriteContext) -> None:
     await follows(at)
     assert (await at.rename("dev", "Development")).status_code == 200
@@ -38,6 +39,7 @@ async def test_an_edit_a_creation_and_a_deletion_are_commits_of_their_caller_whi
     assert (reason(status), status["revision"], status["settledRevision"], status["objects"]) == ("Succeeded", tip, tip, 3)
 
 
+@pytest.mark.slow
 async def test_a_source_that_takes_no_writes_refuses_with_file_and_commit_until_it_does(at: WriteContext) -> None:
     await follows(at, writeBack={"mode": "Off"})
     answer = await at.rename("dev", "Mine")
@@ -52,6 +54,7 @@ async def test_a_source_that_takes_no_writes_refuses_with_file_and_commit_until_
     assert (answer.status_code, "tenantry-system.platform is suspended" in answer.json()["error"]) == (400, True), answer.text
 
 
+@pytest.mark.slow
 async def test_a_new_object_is_refused_where_its_file_would_not_be_read_or_would_break_the_source(at: WriteContext) -> None:
     manifest, notes = "id: crm\nversion: 1.0.0\n", "mine: true\n"
     taken = {
@@ -76,6 +79,7 @@ async def test_a_new_object_is_refused_where_its_file_would_not_be_read_or_would
     assert await at.world.get("Environment", "qa", HOME) is None
 
 
+@pytest.mark.slow
 async def test_for_review_nothing_changes_until_the_branch_is_merged(at: WriteContext) -> None:
     await follows(at, writeBack={"mode": "Review"})
     before = at.remote.git("rev-parse", "main")
@@ -88,6 +92,7 @@ async def test_for_review_nothing_changes_until_the_branch_is_merged(at: WriteCo
     assert dev and dev["spec"]["displayName"] == "Development"
 
 
+@pytest.mark.slow
 async def test_a_remote_that_refuses_the_push_is_told_and_nothing_is_changed(at: WriteContext) -> None:
     hook = at.remote.folder / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
@@ -114,6 +119,7 @@ async def test_what_was_pushed_meanwhile_is_built_upon_or_refused_with_409(at: W
     assert (answer.status_code, "p/dev.yaml:1" in answer.json()["error"]) == (409, True), answer.text
 
 
+@pytest.mark.slow
 async def test_a_tenant_s_own_source_takes_what_is_made_in_its_namespace(tmp_path: Path, remote: Remote) -> None:
     own = Remote.at(remote.folder.parent / "own.git")
     own.git("config", "http.receivepack", "true")

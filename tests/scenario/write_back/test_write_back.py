@@ -46,6 +46,7 @@ async def changes_nothing(world: World) -> None:
     assert (done.created, done.changed, done.pruned, done.kept, done.waiting, done.problems) == ((), (), (), (), (), ())
 
 
+@pytest.mark.slow
 async def test_an_edit_becomes_a_commit_of_its_caller_and_keeps_what_people_wrote(remote: Remote, tmp_path: Path) -> None:
     before = remote.git("rev-parse", "main")
     async with git_world(tmp_path / "state", remote) as world:
@@ -75,6 +76,7 @@ async def test_an_edit_becomes_a_commit_of_its_caller_and_keeps_what_people_wrot
         assert world.feed.tree.revision and world.feed.tree.revision.commit == commit
 
 
+@pytest.mark.slow
 async def test_what_is_made_over_rest_is_declared_in_a_file_of_its_own(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote) as world:
         tenant = await world.id_of("/tenants", "acme")
@@ -109,6 +111,7 @@ async def test_the_pattern_of_new_files_is_a_setting_and_may_name_one_file_for_m
         await changes_nothing(world)
 
 
+@pytest.mark.slow
 async def test_a_deletion_removes_the_document_and_the_file_when_it_is_empty(remote: Remote, tmp_path: Path) -> None:
     remote.commit({"acme/dev.yaml": f"{DEV}---\n{QA}"})
     async with git_world(tmp_path / "state", remote) as world:
@@ -148,6 +151,7 @@ async def test_a_push_of_somebody_else_in_between_is_kept_and_built_upon(remote:
         assert annotation(tenant, "source-author") == BEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "options"), [("PUT", {"json": {"name": "Mine"}}), ("DELETE", {})])
 async def test_an_object_that_was_pushed_meanwhile_is_refused_with_409_and_synced(
     remote: Remote, tmp_path: Path, method: str, options: dict[str, Any]
@@ -206,6 +210,7 @@ async def test_without_write_back_the_refusal_names_file_and_commit(remote: Remo
         assert f"acme.yaml:3 of {remote.git('rev-parse', 'main')[:12]}" in answer.json()["error"]
 
 
+@pytest.mark.slow
 async def test_secrets_stay_out_of_the_repository(remote: Remote, tmp_path: Path) -> None:
     async with git_world(tmp_path / "state", remote) as world:
         body = {"username": "ada", "password": "correct horse battery", "type": "SUPERUSER"}
@@ -222,6 +227,7 @@ async def test_secrets_stay_out_of_the_repository(remote: Remote, tmp_path: Path
 HOOK = "#!/bin/sh\necho 'main is protected: open a pull request' >&2\nexit 1\n"
 
 
+@pytest.mark.slow
 async def test_a_remote_that_refuses_is_told_and_nothing_is_changed(remote: Remote, tmp_path: Path) -> None:
     hook = remote.folder / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
@@ -389,6 +395,7 @@ exec {git} "$@"
 """
 
 
+@pytest.mark.slow
 async def test_a_write_that_others_race_with_waits_and_is_taken(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

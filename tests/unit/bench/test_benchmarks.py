@@ -21,6 +21,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] * (name in LONG | COMPARED) + [pytest.mark.compared] * (name in COMPARED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(each, marks=_marks(each)) for each in BENCHMARKS])
 def test_a_benchmark_measures_both_sides(name: str, tmp_path: Path) -> None:
     rows = BENCHMARKS[name](Scale(tmp_path, share=TINY, repetitions=1))

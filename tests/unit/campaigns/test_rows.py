@@ -42,6 +42,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return {each.arg for each in function.args.args}
 
 
+@pytest.mark.slow
 def test_what_is_marked_as_a_campaign_belongs_to_a_row() -> None:
     listed = {tests.file for row in ROWS.values() for part in row.parts for tests in part.tests}
     marked = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if _marked(path)}

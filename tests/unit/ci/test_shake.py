@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.ci.shake import busy_cores
 from tests.ci.shuffled import SEED
 
@@ -27,6 +29,7 @@ def collected(folder: Path, seed: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.slow
 def test_a_seed_gives_one_order_of_modules_and_of_their_tests(tmp_path: Path) -> None:
     for name in "abcdefgh":
         (tmp_path / f"test_{name}.py").write_text(TESTS)

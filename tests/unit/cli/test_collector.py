@@ -29,6 +29,7 @@ class Node:
         self.itself = self
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 50_000], ids=["nothing is kept", "much is kept"])
 def test_a_collection_looks_at_few_objects(thresholds: None, kept: int) -> None:
     looked_at = []

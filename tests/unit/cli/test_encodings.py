@@ -33,6 +33,7 @@ def test_json_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
     assert json.loads(done.stdout.decode("cp1252")) == NAMES, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", POOR.values(), ids=POOR)
 def test_a_refusal_that_quotes_such_a_name_is_one_sentence(settings: dict[str, str], tmp_path: Path) -> None:
     document = "apiVersion: tenantry.dev/v1alpha1\nkind: Tenant\nmetadata: {name: '\u4e2d\u6587'}\nspec: {}\n"

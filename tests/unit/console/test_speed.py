@@ -76,6 +76,7 @@ async def test_a_page_of_many_environments_is_fast_and_small(cache: Cache, path:
     assert len(gzip.compress(screen.content.encode(), 1)) <= MOST_BYTES
 
 
+@pytest.mark.slow
 async def test_a_page_is_rendered_once_until_something_changes(cache: Cache) -> None:
     now = [parse_time(TIME)]
     screens = Screens(

@@ -87,6 +87,7 @@ async def test_a_tenant_with_many_objects_is_fast_and_draws_few() -> None:
     assert "more environments" in page
 
 
+@pytest.mark.slow
 async def test_every_fault_is_drawn_up_to_the_limit_and_the_rest_is_counted() -> None:
     broken = [document("Environment", f"env-{number}", {"region": "here"}, reason="EngineFailed") for number in range(300)]
     page = await shown(cache_of(310, *broken))

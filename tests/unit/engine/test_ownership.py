@@ -195,6 +195,7 @@ async def test_a_copied_file_is_released_for_a_new_engine(tmp_path: Path) -> Non
     await (await place.opened("second", "")).close()
 
 
+@pytest.mark.slow
 async def test_an_empty_database_in_place_of_the_engine_s_is_missing_data(server: str, tmp_path: Path) -> None:
     await Place(tmp_path, database_url(server)).used("first", "a")
     other = Place(tmp_path, database_url(server))

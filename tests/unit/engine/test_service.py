@@ -126,6 +126,7 @@ async def files_closed_below(folder: Path) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_idle_engines_hold_no_thread_and_no_file(tmp_path: Path) -> None:
     first = await Engine.open(tmp_path / "first")
     await first.add_identity_provider(CORP, Password(clear="secret"))

@@ -166,6 +166,7 @@ def test_scope_and_status_of_a_kind(admission: Admission, kind: str, namespaced:
     assert (admission.namespaced(kind), admission.has_status(kind)) == (namespaced, has_status)
 
 
+@pytest.mark.slow
 def test_2000_documents_are_admitted_quickly(admission: Admission) -> None:
     documents = [environment(slug=f"env-{n}", engine={"size": "small"}) for n in range(2000)]
 

@@ -136,6 +136,7 @@ def test_a_union_of_two_types_is_refused() -> None:
         crds._structural({"anyOf": [{"type": "string"}, {"type": "integer"}]}, {})
 
 
+@pytest.mark.slow
 def test_files_are_the_same_each_time_and_read_back_as_they_were(tmp_path: Path) -> None:
     first = [path.read_bytes() for path in crds.write(tmp_path / "a")]
     second = [path.read_bytes() for path in crds.write(tmp_path / "b")]

@@ -175,6 +175,7 @@ def _object(draw: st.DrawFn, schema: Schema, slips: st.SearchStrategy[bool] = RA
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCHEMAS)
 @DRAWN
 @given(data=st.data())
@@ -194,6 +195,7 @@ def _at(document: Any, rule: Rule) -> Any:
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind, rules in RULES_OF.items() if rules])
 @DRAWN
 @given(data=st.data())
@@ -209,6 +211,7 @@ def test_a_rule_is_given_all_that_it_reads_and_no_rule_refuses_to_leave_a_value_
             assert not rule.transition or rule.judge(value, value) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", [True, False])
 def test_documents_of_both_verdicts_are_drawn(verdict: bool) -> None:
     first = settings(DRAWN, max_examples=400, derandomize=True, database=None, phases=[Phase.generate])

@@ -55,6 +55,7 @@ OF_NO_OBJECT = {"EngineSlow", "OperationFailed", "StateInUse", "StateUnreadable"
 """Reasons of answers of the facade, and of commands."""
 
 
+@pytest.mark.slow
 def test_every_reason_for_operators_alone_is_known() -> None:
     found = list(_stalled())
     users = {reason for reason, by in found if by != "Operator"}

@@ -53,6 +53,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return pids
 
 
+@pytest.mark.slow
 def test_a_heavy_package_is_checked_elsewhere_with_the_same_result(
     tmp_path: Path, inspector: Inspector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,12 +65,14 @@ def test_a_heavy_package_is_checked_elsewhere_with_the_same_result(
     assert len(pids) == 1
 
 
+@pytest.mark.slow
 def test_a_process_with_a_thousand_sockets_checks_packages_elsewhere(tmp_path: Path, inspector: Inspector) -> None:
     heavy = packed(tmp_path, "heavy", tables=20)
     with many_open_files():
         assert inspector.inspect(heavy) == check.inspect(heavy)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_are_checked_once(tmp_path: Path, inspector: Inspector, monkeypatch: pytest.MonkeyPatch) -> None:
     heavy = packed(tmp_path, "heavy", tables=20)
     facts = inspector.inspect(heavy)
@@ -77,6 +80,7 @@ def test_the_same_bytes_are_checked_once(tmp_path: Path, inspector: Inspector, m
     assert inspector.inspect(heavy) == facts
 
 
+@pytest.mark.slow
 def test_what_is_refused_elsewhere_is_refused_with_the_same_words(tmp_path: Path, inspector: Inspector) -> None:
     heavy = packed(tmp_path, "heavy", tables=20)
     limits = check.PackageLimits(manifest=1000)
@@ -87,6 +91,7 @@ def test_what_is_refused_elsewhere_is_refused_with_the_same_words(tmp_path: Path
     assert there.value.problems == here.value.problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deadline_s", "memory"), [(0.01, apart.MEMORY), (60, 64 << 20)], ids=["time", "memory"])
 def test_a_check_that_takes_too_much_is_refused_and_its_process_ends(
     tmp_path: Path, deadline_s: float, memory: int, monkeypatch: pytest.MonkeyPatch

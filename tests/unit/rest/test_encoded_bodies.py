@@ -58,6 +58,7 @@ async def test_no_endpoint_of_the_facade_takes_one(tmp_path: Path) -> None:
         assert refused >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "deflate", "gzip, gzip", "identity, gzip"])
 async def test_rows_take_none_by_any_name(tmp_path: Path, encoding: str) -> None:
     async with engine_with_app(tmp_path) as (_, served), signed_in(served, "ed") as editor:

@@ -209,6 +209,7 @@ def test_a_copy_is_of_the_moment_of_its_snapshot(cache: Cache) -> None:
     assert not list(copy.entries("Environment", by="slug=develop"))
 
 
+@pytest.mark.slow
 def test_the_snapshot_of_ten_thousand_objects_is_a_short_step(cache: Cache) -> None:
     """The copy takes 20 times as long."""
     for number in range(10_000):

@@ -245,6 +245,7 @@ for moment in range(40):
 """
 
 
+@pytest.mark.slow
 def test_closing_while_a_thread_writes_harms_nothing(tmp_path: Path) -> None:
     """In a process of its own: SQLite ends the process when a connection is closed under a thread that uses it."""
     told = subprocess.run([sys.executable, "-c", CLOSED_WHILE_WRITTEN, tmp_path], capture_output=True, text=True, timeout=60)

@@ -227,6 +227,7 @@ async def test_a_package_that_says_otherwise_is_refused(tmp_path: Path, field: s
     assert problem.problem.field == f"spec.{field.partition(':')[0]}"
 
 
+@pytest.mark.slow
 async def test_reading_again_after_an_edit_finds_the_edit(tmp_path: Path) -> None:
     write(tmp_path, {"a.yaml": tenant("a"), "b.yaml": tenant("b")})
     source = directory(tmp_path)

@@ -50,6 +50,7 @@ _pattern = st.builds(lambda again, parts: again + "".join(parts), st.sampled_fro
 _path = st.lists(st.sampled_from(NAMES), min_size=1, max_size=4).map("/".join)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patterns=st.lists(_pattern, min_size=1, max_size=4), paths=st.lists(_path, min_size=1, max_size=8, unique=True))
 @example(patterns=["a/**/b"], paths=["a/b", "a/x y/b"])
@@ -83,6 +84,7 @@ def test_a_bad_file_is_named(data: bytes, reason: str) -> None:
         patterns_of(data)
 
 
+@pytest.mark.slow
 def test_a_hostile_pattern_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ignoring, "MOST_STEPS", 1_000_000)
     path = "/".join(["a" * 250] * 60)

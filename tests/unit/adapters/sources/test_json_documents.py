@@ -19,6 +19,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(TEXT, VALUES, max_size=4), st.booleans(), st.sampled_from([None, 2]))
 def test_a_json_object_is_read_as_it_is(value: dict[str, object], escaped: bool, indent: int | None) -> None:

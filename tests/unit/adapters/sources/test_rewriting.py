@@ -191,6 +191,7 @@ def _readable(value: Any) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(specs.filter(_readable), specs.filter(_readable))
 def test_any_spec_becomes_any_other(before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -55,6 +55,7 @@ async def test_versions_go_on_after_a_restart_even_when_all_is_deleted(tmp_path:
     assert int(next_["metadata"]["resourceVersion"]) > int(last["metadata"]["resourceVersion"])
 
 
+@pytest.mark.slow
 async def test_every_acknowledged_write_survives_sigkill(tmp_path: Path) -> None:
     """Five real kills of one state folder; each write that was acknowledged to the killed process is stored, whole."""
     acknowledged: list[str] = []

@@ -172,6 +172,7 @@ async def test_a_sign_out_is_kept_until_its_token_expires(stand: Stand) -> None:
     assert len(stand.signed_out().sessions) == 1
 
 
+@pytest.mark.slow
 async def test_too_many_sign_outs_end_all_sessions_of_the_user_and_later_ones_hold(stand: Stand) -> None:
     bystander = stand.authenticator.issue(stand.user(), HOUR)
     for _ in range(KEPT):

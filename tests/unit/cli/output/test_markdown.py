@@ -84,6 +84,7 @@ def test_a_plan_without_changes_is_short() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_huge_plan_fits_and_says_what_it_leaves_out() -> None:
     told = comment(report(*(Step("+", f"App/tenant-acme/app-{n}", "|" * 200) for n in range(5_000))), "5000 to create")
     assert len(told) < LARGEST + 2_000

@@ -55,6 +55,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 AWAY = Halt(Transient("Unreachable", "no answer"))
 
 
+@pytest.mark.slow
 async def test_a_store_that_fails_makes_data_old_from_the_last_answer_on(world: World) -> None:
     await world.pass_on(5)
     world.answer = AWAY

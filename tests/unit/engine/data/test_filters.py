@@ -71,6 +71,7 @@ ORDERS = st.lists(TERM, max_size=3, unique_by=lambda term: term.partition(".")[0
 EACH = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @EACH
 @given(st.lists(PARAMETERS, max_size=3))
 @example([("moment", "in.(9999-12-31T23:59:59-14:00)")])
@@ -83,6 +84,7 @@ def test_any_query_finds_rows_or_is_refused(things: Things, parameters: list[tup
             assert all(problem.field for problem in refused.problems)
 
 
+@pytest.mark.slow
 @EACH
 @given(ROWS, ORDERS, st.integers(1, 5))
 def test_pages_of_any_order_hold_every_row_once(things: Things, given_rows: list[dict[str, Any]], order: str, limit: int) -> None:

@@ -715,6 +715,7 @@ def described(version: dict[str, dict[str, dict[str, Any]]]) -> Manifest:
     ))  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(versions(), versions())
 def test_any_version_becomes_any_other_or_nothing_changes(

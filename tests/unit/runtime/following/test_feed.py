@@ -75,6 +75,7 @@ async def appears(cache: Cache, there: Callable[[], bool]) -> None:
     unlisten()
 
 
+@pytest.mark.slow
 async def test_a_bug_in_a_sync_becomes_a_problem_of_the_source_and_a_later_sync_ends_it() -> None:
     cache = Cache(TYPES)
     memory = MemoryStore(Admission())

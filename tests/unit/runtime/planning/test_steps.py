@@ -102,15 +102,18 @@ def test_a_text_that_is_searched_once_for_each_object_is_found() -> None:
     assert not grows_with_the_plan(searched, few=50)
 
 
+@pytest.mark.slow
 def test_what_was_found_is_put_to_a_plan_in_steps_that_grow_with_it() -> None:
     assert grows_with_the_plan(lambda plan: _stamped(plan, "", bodies(len(plan.edits)), {"tenant-acme": "uid"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", LOOKS)
 def test_each_look_at_a_plan_takes_steps_that_grow_with_it(look: str) -> None:
     assert grows_with_the_plan(lambda plan: getattr(plan, look))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [Planned.to_json, lambda plan: plan.within("tenant-acme")], ids=["json", "within"])
 def test_an_answer_takes_steps_that_grow_with_its_plan(answer: Callable[[Planned], Any]) -> None:
     assert grows_with_the_plan(answer)

@@ -112,6 +112,7 @@ def test_what_is_gone_is_forgotten() -> None:
     assert len(world.hot) == 0
 
 
+@pytest.mark.slow
 def test_ten_thousand_environments_at_rest_take_no_memory_by_name() -> None:
     world = Clocked()
     for _ in range(12):

@@ -45,6 +45,7 @@ async def test_it_is_sent_once(method: str, answer: Say, reason: str) -> None:
     assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 async def test_tries_come_to_an_end() -> None:
     async with serving(refused(429, "TooManyRequests", retry_after=0)) as server, client_of(server.url) as client:
         with pytest.raises(Halt) as halted:
@@ -53,6 +54,7 @@ async def test_tries_come_to_an_end() -> None:
     assert len(server.asked) == TRIES
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_not_there_is_a_passing_trouble() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

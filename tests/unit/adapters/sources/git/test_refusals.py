@@ -67,6 +67,7 @@ async def read(url: str, folder: Path, secret: str = "", known_hosts: str = "") 
     return tree
 
 
+@pytest.mark.slow
 async def test_the_right_credentials_open_a_remote_behind_https(forge: Served, tmp_path: Path) -> None:
     tree = await read(f"{forge.url}/acme.git", tmp_path, TOKEN)
     assert (tree.away, tree.refusal, [each.ref.name for each in tree.documents]) == ("", "", ["acme"])
@@ -103,6 +104,7 @@ async def test_a_certificate_of_nobody_known_is_not_trusted(
     assert (tree.refusal, "GIT_SSL_CAINFO" in tree.away) == ("HostNotTrusted", True), tree.away
 
 
+@pytest.mark.slow
 async def test_the_right_key_opens_a_remote_behind_ssh(host: Sshd, remote: Remote, tmp_path: Path) -> None:
     tree = await read(host.url(remote.folder), tmp_path, host.key, host.known_hosts)
     assert (tree.away, tree.refusal, [each.ref.name for each in tree.documents]) == ("", "", ["acme"])

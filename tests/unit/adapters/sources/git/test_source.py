@@ -262,6 +262,7 @@ async def test_a_cache_that_is_not_sound_is_made_anew(
     assert not [*(tmp_path / "cache").rglob("*.lock"), *(tmp_path / "cache").rglob("tmp_*")]
 
 
+@pytest.mark.slow
 async def test_a_fetch_larger_than_the_limit_is_refused_and_leaves_nothing(
     remote: Remote, opened: Opened, tmp_path: Path
 ) -> None:
@@ -278,6 +279,7 @@ async def test_a_fetch_larger_than_the_limit_is_refused_and_leaves_nothing(
     assert (names(tree), tree.away) == (["acme", "beta"], "")
 
 
+@pytest.mark.slow
 async def test_a_remote_that_does_not_answer_is_given_up_and_its_connection_closed(
     elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,6 +325,7 @@ def children() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_a_loop_that_ends_during_a_command_leaves_no_process_and_no_warning(
     elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch, loop: Callable[[], asyncio.AbstractEventLoop]
