@@ -20,7 +20,7 @@ from tests.cluster.binaries import find
 from tests.cluster.control_plane import Cluster, control_plane, given_cluster
 from tests.scenario.tools import lacking
 from tests.support.built_programs import MissingProgram
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 POLICIES = Path(__file__).parent / "policies.yaml"
@@ -92,12 +92,7 @@ async def _apply(client: Client, document: dict[str, Any]) -> str:
 
 async def until(holds: Any, otherwise: str) -> None:
     """Waits for a condition; asks often."""
-    try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not await holds():  # noqa: ASYNC110 - it is another process's condition
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        pytest.fail(f"{otherwise} after {DEADLINE_S:.0f} s")
+    await eventually(holds, shows=lambda: otherwise)
 
 
 async def _established(client: Client, path: str) -> bool:

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,19 +20,14 @@ from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run, kubeconfig_of
 from tests.scenario.cli import COMMAND, PATIENCE_S, environment
+from tests.support import waiting
 from tests.support.patience import DEADLINE_S
 from tests.support.ports import free_port
-
-AGAIN_S = 0.05
 
 
 def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S, explained: Callable[[], str] = str) -> Any:
     """Return the answer of `holds` as soon as it is true. explained: says why it is not, asked at the end."""
-    deadline = time.monotonic() + within
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, f"after {within:.0f} s: not {what} {explained()}"
-        time.sleep(AGAIN_S)
-    return answer
+    return waiting.until(holds, within=within, shows=lambda: f"not {what} {explained()}")
 
 
 @dataclass
@@ -287,7 +281,7 @@ class Kept:
         while not self._stopping.is_set():
             self.starts += 1
             with self._platform.operator("kept") as operator:
-                while operator.process.poll() is None and not self._stopping.wait(AGAIN_S):
+                while operator.process.poll() is None and not self._stopping.wait(waiting.AGAIN_S):
                     pass
             self._stopping.wait(1)
 

@@ -31,6 +31,7 @@ from tests.contract.stores import OnKubernetes
 from tests.crash.campaign import URL
 from tests.crash.watched_platform import CountingPassPorts, document, environment
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 FROZEN_S = 3.0
@@ -101,12 +102,7 @@ async def out_of_space(plane: ControlPlane, *names: str) -> None:
 
 async def until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
     """Wait for a condition; an outage takes a while."""
-    try:
-        async with asyncio.timeout(SETTLES_S):
-            while not await holds():  # noqa: ASYNC110 - it is another process's condition
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        pytest.fail(f"not {otherwise} after {SETTLES_S:.0f} s")
+    await eventually(holds, within=SETTLES_S, shows=lambda: f"not {otherwise}")
 
 
 Outage = Callable[..., Awaitable[None]]

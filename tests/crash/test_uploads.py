@@ -23,6 +23,7 @@ from tests.campaigns.tried import Tried
 from tests.scenario.cli import serving as process
 from tests.support.patience import DEADLINE_S
 from tests.support.upload_world import API, World, form, packed, world
+from tests.support.waiting import eventually
 
 __all__ = ["world"]
 
@@ -31,9 +32,7 @@ AT_ONCE = 20
 
 
 async def _until_empty(world: World) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while world.left():  # noqa: ASYNC110 - a folder sets no event
-            await asyncio.sleep(0.005)
+    await eventually(lambda: not world.left(), shows=world.left)
 
 
 def _offsets(size: int) -> list[int]:

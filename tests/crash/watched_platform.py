@@ -26,6 +26,7 @@ from tenantry.ports import Hands, World
 from tenantry.runtime.reconcile.following import TrackedView
 from tests.crash.campaign import URL, Doom, MortalSeat, MortalStore, copy_of, portrait
 from tests.crash.faulty_feed import FaultyFeed
+from tests.support.waiting import eventually
 
 ADMISSION = Admission()
 SETTLES_S = 60.0
@@ -161,9 +162,11 @@ class Cluster:
 
     async def gone(self, ref: Ref) -> None:
         """Return once an object is gone."""
-        async with asyncio.timeout(SETTLES_S):
-            while await self._is(ref):  # noqa: ASYNC110 - a store sets no event
-                await asyncio.sleep(0.01)
+
+        async def is_gone() -> bool:
+            return not await self._is(ref)
+
+        await eventually(is_gone, within=SETTLES_S)
 
     async def _is(self, ref: Ref) -> bool:
         try:
@@ -183,12 +186,12 @@ class Watched:
 
     async def settled(self, within: float = SETTLES_S) -> None:
         """Return once it has seen everything that was written, and nothing is left to do."""
-        async with asyncio.timeout(within):
-            while True:
-                await self.platform.runtime.idle()
-                if self.feed.caught_up() and not self.platform.runtime.busy:
-                    return
-                await asyncio.sleep(0.01)
+
+        async def is_settled() -> bool:
+            await self.platform.runtime.idle()
+            return self.feed.caught_up() and not self.platform.runtime.busy
+
+        await eventually(is_settled, within=within)
 
     async def portrait(self) -> dict[str, Any]:
         """Return what there is, without what differs from run to run."""

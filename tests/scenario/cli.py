@@ -14,15 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from unittest import mock
 
 import pytest
 
 from tenantry.cli.main import main
+from tests.support import waiting
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 COMMAND = (sys.executable, "-m", "tenantry.cli.main")
 PATIENCE_S = 150.0
+T = TypeVar("T")
 _HOME = tempfile.TemporaryDirectory(prefix="tenantry-home-")
 CONFIG = Path(_HOME.name)
 """The folder of a person's own settings; it goes with this process."""
@@ -93,12 +96,9 @@ def _same_umask() -> Iterator[None]:
         os.umask(before)
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Waits for a condition. Raises AssertionError at the deadline."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
+def until(holds: Callable[[], T], shows: Callable[[], object] | None = None) -> T:
+    """Wait for a condition of other processes, as waiting.until."""
+    return waiting.until(holds, within=PATIENCE_S, shows=shows)
 
 
 @dataclass

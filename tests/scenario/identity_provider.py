@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from tests.support.ports import free_port
+from tests.support.waiting import eventually
 
 USERS = (
     {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com", "groups": ["everyone", "crm:reader"]},
@@ -35,9 +36,8 @@ class IdentityProvider:
             sys.executable, "-m", "oidc_provider_mock", "--port", str(self._port), *users,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        async with asyncio.timeout(60), httpx.AsyncClient() as client:
-            while not await _answers(client, self.url):  # noqa: ASYNC110 - a process sets no event
-                await asyncio.sleep(0.05)
+        async with httpx.AsyncClient() as client:
+            await eventually(lambda: _answers(client, self.url))
 
     async def stop(self) -> None:
         """Ends its process."""

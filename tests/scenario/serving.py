@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 
 @asynccontextmanager
@@ -20,9 +20,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
         task = asyncio.create_task(server.serve(sockets=[listener]))
-        async with asyncio.timeout(DEADLINE_S):
-            while not server.started:  # noqa: ASYNC110 - a server sets no event
-                await asyncio.sleep(0.01)
+        await eventually(lambda: server.started)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
         await task

@@ -21,7 +21,7 @@ from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid
 from tenantry.rest.outbound import Rules
 from tests.support.hostile_addresses import RESOLVED, URLS, Listener, listener, resolver
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 __all__ = ["listener", "resolver"]
 LOOPBACK = Rules(http=True, networks=(ip_network("127.0.0.0/8"),))
@@ -186,9 +186,7 @@ async def test_a_download_has_an_end_and_leaves_nothing(listener: Listener, tmp_
 
 
 async def connected(listener: Listener, times: int) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while listener.connections < times:  # noqa: ASYNC110 - the listener counts, and tells nobody
-            await asyncio.sleep(0.01)
+    await eventually(lambda: listener.connections >= times, shows=lambda: listener.connections)
 
 
 async def test_long_requests_of_one_tenant_leave_workers_to_others(listener: Listener, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tenantry.rest.uploads import Uploads
 from tests.campaigns.tried import Tried
 from tests.scenario.data_world import MANIFEST
 from tests.security.working_time import working_time
+from tests.support.waiting import eventually
 
 Plan = Callable[[str], Iterator[bytes]]
 """The bytes of a client, piece by piece, one each PACE_S; it reads nothing. Given the headers of a signed-in client."""
@@ -187,9 +188,7 @@ async def late(folder: Path, within: float) -> dict[str, float]:
             slowest[name] = max(slowest.get(name, 0.0), seconds if isinstance(seconds, float) else math.inf)
         assert sorted(waits)[int(len(waits) * 0.9)] < 1.0
         assert grown < MEMORY
-        async with asyncio.timeout(NEVER_S):
-            while [*world.incoming.iterdir()]:  # noqa: ASYNC110 - a folder sets no event
-                await asyncio.sleep(PACE_S)
+        await eventually(lambda: not [*world.incoming.iterdir()], within=NEVER_S)
     return {name: seconds for name, seconds in slowest.items() if seconds > within}
 
 

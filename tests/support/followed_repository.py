@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +16,6 @@ from tenantry.hosts.console.local import LocalConsole
 from tenantry.model.resource import Ref
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.settings import GitRepositorySettings, Settings
-from tests.support.patience import DEADLINE_S
 
 API = "apiVersion: tenantry.dev/v1alpha1\n"
 REGION = f"{API}kind: Region\nmetadata: {{name: eu}}\n"
@@ -66,10 +63,3 @@ async def following(state: Path, url: str, name: str = "default", **git: Any) ->
         yield World(platform, feed, console_of(platform, "http://127.0.0.1:1", name))
     finally:
         await platform.close()
-
-
-async def becomes_true(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about"
-        await asyncio.sleep(0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,6 @@ async def at_work(url: str, *statements: str) -> AsyncIterator[list[float]]:
     finally:
         over.set()
         await asyncio.gather(*workers)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Raises TimeoutError."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110 - the server tells nobody
-            await asyncio.sleep(0.01)
 
 
 def portrait_of(engine: Engine) -> list[str]:

@@ -44,6 +44,7 @@ from tests.scenario.data_world import DATA, PASSWORD, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
 from tests.scenario.serving import serving as serving_app
 from tests.support.engine_archives import DATABASES, SEEDS, _used, archives, everything, files, flipped
+from tests.support.waiting import eventually
 from tests.unit.engine.archives import write_package
 from tests.unit.engine.schemas import column, reference, table
 
@@ -203,9 +204,7 @@ async def test_a_backup_under_transactions_of_two_tables_has_both_rows_or_none(
         with writing_pairs(engine) as added:
             for number in range(3):
                 before = added()
-                async with asyncio.timeout(30):
-                    while added() < before + 5:  # noqa: ASYNC110 - the writer is a thread
-                        await asyncio.sleep(0.005)
+                await eventually(lambda least=before + 5: added() >= least)
                 await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / f"{number}.tar")
     for number in range(3):
         again = new_url()
@@ -259,9 +258,7 @@ async def test_an_install_waits_for_the_backup_and_the_data_api_does_not(server:
     with closing(copy_of(url, tmp_path / "scratch")) as members:
         next(members)
         installing = asyncio.create_task(engine.install("crm", "2"))
-        async with asyncio.timeout(30):
-            while not waiting(url):  # noqa: ASYNC110 - the server tells nobody
-                await asyncio.sleep(0.01)
+        await eventually(lambda: waiting(url))
         count = sa.text("SELECT count(*) FROM crm__a")
         assert await engine.rows.run("crm", ANYBODY, lambda connection, *_: connection.execute(count).scalar()) == 0
         assert list(members)[-1] == "digests.json"

@@ -18,6 +18,7 @@ from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.engine.service import Engine
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -184,10 +185,8 @@ async def test_only_so_many_bodies_of_lines_wait_at_once(tmp_path: Path, editor:
         await end.wait()
 
     sent = [asyncio.ensure_future(editor.post(f"{DATA}/accounts", content=slow(), headers=LINES)) for _ in range(12)]
-    async with asyncio.timeout(60):
-        # Not by asking: a request that asks may take the place of one that stays.
-        while len(list((tmp_path / "incoming").iterdir())) < 4:  # noqa: ASYNC110 - a folder sets no event
-            await asyncio.sleep(0.01)
+    # Not by asking: a request that asks may take the place of one that stays.
+    await eventually(lambda: len(list((tmp_path / "incoming").iterdir())) >= 4)
     refused = await editor.post(f"{DATA}/accounts", content=b"", headers=LINES)
     assert (refused.status_code, refused.json()["error"][:22]) == (503, "4 requests of this env")
     assert (await editor.post(f"{DATA}/accounts", json={"name": "other"})).status_code == 201

@@ -25,8 +25,9 @@ from tenantry.model.facts import Password
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD, engine_with_app, no_threads, signed_in
 from tests.scenario.postgres import database_url, server
-from tests.support.other_sessions import session, until
+from tests.support.other_sessions import session
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 CONTACTS, KINDS = f"{DATA}/contacts", f"{DATA}/kinds"
@@ -303,7 +304,7 @@ async def test_no_acknowledged_row_is_lost_while_sessions_are_ended(editor: http
 
     writers = [asyncio.ensure_future(write(number)) for number in range(8)]
     for _ in range(10):
-        await until(partial(is_enough, len(acknowledged) + 20))
+        await eventually(partial(is_enough, len(acknowledged) + 20))
         await asyncio.to_thread(end_sessions, url)
     over.set()
     await asyncio.gather(*writers)
@@ -341,7 +342,7 @@ async def test_a_client_that_leaves_takes_its_connection_with_it(
     slow_inserts("PERFORM pg_sleep(2); RETURN NULL;")
     with pytest.raises(httpx.ReadTimeout):
         await editor.post(accounts, json={"name": "late"}, timeout=httpx.Timeout(DEADLINE_S, read=0.5))
-    await until(lambda: not places._IN_USE)
+    await eventually(lambda: not places._IN_USE)
     assert (await editor.get(f"{accounts}?limit=9")).json()[:2] == [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}]
 
 
@@ -374,7 +375,7 @@ async def test_a_full_server_serves_those_who_are_connected_and_others_later(tmp
         made = await asyncio.gather(*[editor.post(accounts, json={"name": str(number)}) for number in range(40)])
         assert {answer.status_code for answer in made} == {201}
         with ExitStack() as stack:
-            await until(partial(filled, stack, url_of_few, []))
+            await eventually(partial(filled, stack, url_of_few, []))
             refused = await editor.get(f"{accounts}/1")
             assert refused.status_code == 503 and "too many connections" in refused.json()["error"]
         assert (await editor.get(f"{accounts}/1")).json()["name"] == "first"
@@ -400,7 +401,7 @@ async def test_slow_writes_of_one_engine_leave_another_alone(
         with session(url, autocommit=True) as holder:
             holder.execute(f"SELECT pg_advisory_lock({HELD})".encode())
             slow = [asyncio.ensure_future(editor.post(accounts, json={"name": f"slow {number}"})) for number in range(40)]
-            await until(lambda: bool(places._IN_USE))
+            await eventually(lambda: bool(places._IN_USE))
             for number in range(20):
                 assert (await other.post(accounts, json={"name": str(number)})).status_code == 201
                 assert (await other.get(f"{accounts}/1")).status_code == 200

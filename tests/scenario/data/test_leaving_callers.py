@@ -18,6 +18,7 @@ from tenantry.engine.transactions import Transactions
 from tenantry.rest.fairness.lanes import Lanes, Sharing
 from tests.scenario.postgres import database_url, server
 from tests.support.endless import forever
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 pytestmark = pytest.mark.slow
@@ -97,6 +98,4 @@ async def test_a_statement_ends_whenever_its_caller_leaves_and_no_later_one_does
 
     await asyncio.gather(*map(one, schedule()))
     assert not lost, f"{lost}: the statement went on without its caller"
-    async with asyncio.timeout(PATIENCE_S):
-        while any(thread.name == "cancel" for thread in threading.enumerate()):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not any(thread.name == "cancel" for thread in threading.enumerate()))

@@ -27,6 +27,7 @@ from tests.scenario.data.live_world import following
 from tests.scenario.data_world import DATA, MANIFEST, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 APP = MANIFEST.replace("to: [id]}]\n    checks", "to: [id], onDelete: cascade}]\n    checks").replace(
@@ -361,9 +362,7 @@ async def test_nothing_is_read_when_nobody_listens(world: tuple[Engine, str], ed
     engine, _ = world
     async with following(editor, "contacts"):
         assert engine.live.feed._task is not None
-    async with asyncio.timeout(DEADLINE_S):
-        while engine.live.feed._task is not None or engine.live.rights._task is not None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: engine.live.feed._task is None and engine.live.rights._task is None)
     assert not engine.live.feed._audiences and not streaming.LISTENERS._open
 
 
@@ -444,9 +443,12 @@ async def test_places_are_bounded(world: tuple[Engine, str], editor: httpx.Async
         refused = await editor.get(f"{DATA}/contacts/changes")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         assert refused.json()["error"] == "2 streams of this environment are open already; try again later"
-    async with asyncio.timeout(DEADLINE_S):
-        while (await editor.head(f"{DATA}/contacts")) and engine.live._streams._open:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+
+    async def none_is_open() -> bool:
+        await editor.head(f"{DATA}/contacts")
+        return not engine.live._streams._open
+
+    await eventually(none_is_open)
     async with following(editor, "contacts") as live:
         assert live.status == 200
 
@@ -465,10 +467,9 @@ async def test_a_listener_that_does_not_read_is_dropped(
         return sum(len(one.listeners) for one in engine.live.feed._audiences.values())
 
     try:
-        async with following(editor, "kinds") as live, asyncio.timeout(60):
+        async with following(editor, "kinds") as live, asyncio.timeout(DEADLINE_S):
             writer.write(head.encode())  # once the table has a listener: two first ones may be in each other's way
-            while listeners() < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await eventually(lambda: listeners() >= 2)
             number = 0
             while listeners() == 2:
                 rows = [{"region": "r", "code": f"{number}-{n}", "note": "x" * 60_000} for n in range(20)]

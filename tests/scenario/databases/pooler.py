@@ -7,14 +7,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.scenario.tools import lacking
-from tests.support.patience import DEADLINE_S
 from tests.support.ports import free_port
+from tests.support.waiting import until
 
 _PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SESSIONS = 2
@@ -58,13 +57,11 @@ def pooling(server: str) -> Iterator[str]:
 
 
 def _wait(port: int) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while True:
+    def listens() -> bool:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+            return False
+        return True
+
+    until(listens)

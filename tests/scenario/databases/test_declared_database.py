@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import tarfile
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +25,7 @@ from tenantry.runtime.reconcile.revising import revise
 from tenantry.settings import OutboundSettings, Settings
 from tests.scenario.data_world import MANIFEST
 from tests.scenario.postgres import database_url, server
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 BASE = "http://platform"
@@ -81,10 +79,8 @@ def on(name: str) -> dict[str, Any]:
 
 async def comes(platform: Platform, name: str, reason: str, kind: str = "Environment") -> str:
     """The message of Ready, once it has that reason for what is declared now."""
-    deadline = time.monotonic() + DEADLINE_S
-    while told(platform, name, kind=kind)[0] != reason:
-        assert time.monotonic() < deadline, platform.state.cache.document(Ref(kind, SPACE, name))
-        await asyncio.sleep(0.02)
+    ref = Ref(kind, SPACE, name)
+    await eventually(lambda: told(platform, name, kind=kind)[0] == reason, shows=lambda: platform.state.cache.document(ref))
     return told(platform, name, kind=kind)[1]
 
 

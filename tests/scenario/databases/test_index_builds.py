@@ -16,8 +16,9 @@ from tenantry.engine.service import Engine
 from tenantry.engine.transactions import LockPolicy
 from tenantry.model.verdicts import Halt, Invalid
 from tests.scenario.postgres import database_url, server
-from tests.support.other_sessions import WRITE, at_work, engine_with_versions, portrait_of, session, until
+from tests.support.other_sessions import WRITE, at_work, engine_with_versions, portrait_of, session
 from tests.support.patience import BUSY
+from tests.support.waiting import eventually
 from tests.unit.engine.schemas import column, table
 
 __all__ = ["server"]
@@ -66,9 +67,9 @@ async def test_writers_go_on_while_an_index_is_built(engine: Engine, url: str) -
         earlier.execute(SNAPSHOT)  # the build waits for it: it can be looked at in between
         async with at_work(url, number, "SELECT count(*) FROM crm__people WHERE id > 0") as took:
             installing = asyncio.create_task(engine.install("crm", "indexed"))
-            await until(lambda: found(url) == {"ahead": False})
+            await eventually(lambda: found(url) == {"ahead": False})
             done = len(took)
-            await until(lambda: len(took) > done + 100)
+            await eventually(lambda: len(took) > done + 100)
             assert found(url) == {"ahead": False} and not installing.done()
             earlier.rollback()
             await installing
@@ -85,7 +86,7 @@ async def test_a_build_that_was_cut_short_is_made_again(engine: Engine, url: str
     with session(url) as earlier, session(url, autocommit=True) as other:
         earlier.execute(SNAPSHOT)
         installing = asyncio.create_task(engine.install("crm", "indexed"))
-        await until(lambda: found(url) == {"ahead": False})
+        await eventually(lambda: found(url) == {"ahead": False})
         other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONC%'")
         with pytest.raises(Halt):
             await installing
@@ -119,7 +120,7 @@ async def test_a_build_that_waits_says_for_whom(engine: Engine, url: str, monkey
     assert told in refused.value.verdict.message
     with session(url, autocommit=True) as another:
         free = "SELECT pg_try_advisory_lock(hashtextextended('tenantry migration', 0))"
-        await until(lambda: another.execute(free.encode()).fetchone() == (True,))
+        await eventually(lambda: another.execute(free.encode()).fetchone() == (True,))
     await engine.install("crm", "indexed")
 
 
@@ -152,7 +153,7 @@ async def test_rows_that_come_before_the_locks_are_listed_too(engine: Engine, ur
         reader.execute("SELECT count(*) FROM crm__people")
         installing = asyncio.create_task(engine.install("crm", "unique"))
         waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'crm__people'::regclass"
-        await until(lambda: writer.execute(waiting.encode()).fetchone() != (0,))
+        await eventually(lambda: writer.execute(waiting.encode()).fetchone() != (0,))
         writer.execute("INSERT INTO crm__people (id, fax) VALUES (1, 'same'), (2, 'same')")
         reader.rollback()
         with pytest.raises(Invalid, match=r"do not fit: makes people \(fax\) unique \(impossible, 2 rows\)"):
@@ -166,7 +167,7 @@ async def test_no_key_is_enforced_before_its_version_is_installed(engine: Engine
         reader.execute("SELECT count(*) FROM crm__people")
         installing = asyncio.create_task(engine.install("crm", "unique"))
         async with at_work(url, "SELECT 1 FROM crm__people LIMIT 1") as took:
-            await until(lambda: len(took) > 20)
+            await eventually(lambda: len(took) > 20)
         assert found(url) == {}
         reader.rollback()
         await installing

@@ -15,8 +15,9 @@ from tenantry.engine.service import Engine
 from tenantry.engine.transactions import LockPolicy
 from tenantry.model.verdicts import Transient
 from tests.scenario.postgres import database_url, server
-from tests.support.other_sessions import PATIENCE_S, READ, WRITE, at_work, engine_with_versions, portrait_of, session, until
+from tests.support.other_sessions import PATIENCE_S, READ, WRITE, at_work, engine_with_versions, portrait_of, session
 from tests.support.patience import BUSY
+from tests.support.waiting import eventually
 from tests.unit.engine.schemas import column, reference, table
 
 __all__ = ["server"]
@@ -61,12 +62,12 @@ async def test_an_install_that_waits_lets_readers_and_writers_go_on(
         reader.execute(READ)
         async with at_work(url, WRITE, READ) as took:
             installing = asyncio.create_task(engine.install("crm", "without-fax"))
-            await until(lambda: len(tries) >= 3)
+            await eventually(lambda: len(tries) >= 3)
             assert not installing.done()
             reader.rollback()
             await installing
             done = len(took)
-            await until(lambda: len(took) > done)
+            await eventually(lambda: len(took) > done)
     assert max(took) < locks.WAIT_S + 1.5 * BUSY, "longer than one wait, and what the machine needs"
     assert (await engine.apps())[0].version == "without-fax"
 
@@ -95,7 +96,7 @@ async def test_all_locks_together_are_waited_for_no_longer_than_one(engine: Engi
     with session(url) as reader:
         reader.execute("SELECT count(*) FROM crm__pets")
         installing = asyncio.create_task(engine.install("crm", "without-fax"))
-        await until(lambda: waits(url, "crm__pets"))
+        await eventually(lambda: waits(url, "crm__pets"))
         with session(url) as other:
             began = time.monotonic()
             other.execute(READ)
@@ -134,7 +135,7 @@ async def test_an_install_waits_for_a_backup_outside_of_its_thread(engine: Engin
         backup.execute("SELECT pg_advisory_lock(hashtextextended('tenantry migration', 0))")
         installing = asyncio.create_task(engine.install("crm", "without-fax"))
         with session(url) as connection:
-            await until(lambda: connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() != (0,))
-            await until(lambda: connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() == (0,))
+            await eventually(lambda: connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() != (0,))
+            await eventually(lambda: connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone() == (0,))
         assert not installing.done()
     await installing

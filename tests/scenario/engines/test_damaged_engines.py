@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from tenantry.model.verdicts import Halt
 from tests.scenario.rest_world import BASE, PASSWORD, World, world_in
 from tests.support.endpoints import Endpoint, endpoints, ids_of
 from tests.support.published_packages import package
+from tests.support.waiting import eventually
 
 PAGE = 4096
 ADMIN = "acme-admin"
@@ -50,12 +51,6 @@ async def damage(world: World, id_: str) -> bytes:
     return whole
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():  # noqa: ASYNC110 - files of others know no event
-            await asyncio.sleep(0.05)
-
-
 async def shows(world: World, reason: str) -> None:
     """Wait until the environment has that reason, without a request for it."""
 
@@ -64,7 +59,7 @@ async def shows(world: World, reason: str) -> None:
         ready = environment.status.condition("Ready")
         return ready is not None and ready.reason == reason
 
-    await until(so)
+    await eventually(so)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tenantry.packages.check import inspect
 from tenantry.rest.uploads import Uploads
 from tests.contract.engine_admins import AdminSecret
 from tests.scenario.serving import serving
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 ADMIN = ("admin", "the admin's password")
 API = "/api/v1"
@@ -102,9 +102,9 @@ async def test_a_client_that_goes_away_in_the_middle_leaves_nothing(standalone: 
     )
     writer.write(head.encode() + b"x" * 3_000_000)
     await writer.drain()
-    await _until(lambda: any((tmp_path / "incoming").iterdir()))
+    await eventually(lambda: any((tmp_path / "incoming").iterdir()))
     writer.transport.abort()
-    await _until(lambda: not any((tmp_path / "incoming").iterdir()))
+    await eventually(lambda: not any((tmp_path / "incoming").iterdir()))
     assert (await standalone.get("/healthz")).status_code == 200
 
 
@@ -214,9 +214,3 @@ class _Bearer(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Any:
         request.headers["Authorization"] = f"Bearer {self._token}"
         yield request
-
-
-async def _until(condition: Any) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 - files and servers set no event
-            await asyncio.sleep(0.01)

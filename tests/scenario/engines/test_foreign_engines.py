@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -22,7 +21,8 @@ from tests.crash.campaign import URL
 from tests.crash.story import object_
 from tests.scenario.foreign_engine import ForeignEngine, StoredApp
 from tests.scenario.serving import serving
-from tests.support.foreign_engines import ACME, LOOPBACK, PATIENCE_S, Declared, engine, holds
+from tests.support.foreign_engines import ACME, LOOPBACK, Declared, engine, holds
+from tests.support.waiting import eventually
 
 __all__ = ["engine"]
 
@@ -44,11 +44,7 @@ def told(platform: Platform, kind: str, type_: str = "Ready") -> tuple[str, str,
 
 
 async def until(holds: Callable[[], bool], platform: Platform) -> None:
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not holds():
-        found = {kind: told(platform, kind) for kind in KINDS}
-        assert asyncio.get_running_loop().time() < deadline, found
-        await asyncio.sleep(0.02)  # the platform tells by its cache alone
+    await eventually(holds, shows=lambda: {kind: told(platform, kind) for kind in KINDS})
 
 
 def ready(platform: Platform) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from tenantry.model.verdicts import Halt
 from tests.crash.campaign import copy_of
 from tests.scenario.cli import called
 from tests.support.planned_platform import DEV, apply, base, dev_endpoint, dev_of, edited, platform_on, write
+from tests.support.waiting import eventually
 
 __all__ = ["base"]
 
@@ -111,20 +112,13 @@ async def test_a_running_engine_takes_no_write_over_its_lost_data(base: Path, tm
         assert not lost.exists()
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for a condition, at most 60 s."""
-    async with asyncio.timeout(60):
-        while not await condition():  # noqa: ASYNC110 - files of others know no event
-            await asyncio.sleep(0.05)
-
-
 async def becomes(platform: Platform, reason: str) -> None:
     """Wait until the environment has that reason, without an edit or a request to look at it."""
 
     async def has_become() -> bool:
         return ready(await platform.state.writing.get(DEV)) == reason
 
-    await until(has_become)
+    await eventually(has_become)
 
 
 async def usernames(platform: Platform) -> set[str]:
@@ -181,7 +175,7 @@ async def test_a_platform_says_by_itself_that_its_state_is_gone(
         async def not_ready() -> bool:
             return not platform.facade.ready()
 
-        await until(not_ready)
+        await eventually(not_ready)
         (fault,) = [each for each in platform.host.supervisor.faults if each.startswith("state: ")]
         assert "state.db was " in fault
         assert "put the file back from a copy" in fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from tenantry.model.resource import RECONCILE_REQUESTED, Ref
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.settings import OutboundSettings, Settings
 from tests.scenario.rest_world import BASE
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 API_VERSION = "tenantry.dev/v1alpha1"
 SYSTEM = "tenantry-system"
@@ -69,31 +68,28 @@ class World:
 
     async def until_gone(self, ref: Ref) -> None:
         found: dict[str, Any] | None = None
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                while True:
-                    found = await self.get(ref.kind, ref.name, ref.namespace)
-                    if found is None:
-                        return
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"it does not go: {found}") from None
+
+        async def is_gone() -> bool:
+            nonlocal found
+            found = await self.get(ref.kind, ref.name, ref.namespace)
+            return found is None
+
+        await eventually(is_gone, shows=lambda: found)
 
     async def until(
         self, name: str, namespace: str, holds: Callable[[dict[str, Any]], bool] = lambda status: True
     ) -> dict[str, Any]:
         """The status of a Source at rest, for which that holds."""
         status: dict[str, Any] = {}
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                while True:
-                    found = await self.get("Source", name, namespace)
-                    status = found["status"] if found else {}
-                    if ready(status).get("reason", "Syncing") not in ON_ITS_WAY and holds(status):
-                        return status
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"it did not come to that: {status}") from None
+
+        async def is_at_rest() -> bool:
+            nonlocal status
+            found = await self.get("Source", name, namespace)
+            status = found["status"] if found else {}
+            return ready(status).get("reason", "Syncing") not in ON_ITS_WAY and holds(status)
+
+        await eventually(is_at_rest, shows=lambda: status)
+        return status
 
 
 def ready(status: dict[str, Any]) -> dict[str, Any]:

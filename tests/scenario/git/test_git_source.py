@@ -23,7 +23,8 @@ from tenantry.model.verdicts import Forbidden, Invalid, NotFound
 from tests.scenario.cli import COMMAND, called, serving, tenantry, until
 from tests.scenario.cli import environment as environment_of_tests
 from tests.scenario.repositories import ADA, BEN, Remote
-from tests.support.followed_repository import API, REGION, becomes_true, environment, following, tenant
+from tests.support.followed_repository import API, REGION, environment, following, tenant
+from tests.support.waiting import eventually
 
 MANIFEST = "apiVersion: tenantry.dev/app/v1\nid: crm\nname: CRM\nauthor: Example\nversion: 1.0.0\n"
 PACKAGE = f"""{API}kind: Package
@@ -304,7 +305,7 @@ async def test_the_remote_is_asked_again_by_interval(remote: Remote, tmp_path: P
     remote.commit({"a.yaml": tenant("acme")})
     async with following(tmp_path / "state", remote.url(), interval=timedelta(milliseconds=200)) as world:
         remote.commit({"b.yaml": tenant("beta")})
-        await becomes_true(lambda: Ref("Tenant", "", "beta") in {ref for ref, _ in world.platform.state.cache.entries("Tenant")})
+        await eventually(lambda: Ref("Tenant", "", "beta") in {ref for ref, _ in world.platform.state.cache.entries("Tenant")})
 
 
 async def test_a_folder_that_leaves_the_branch_prunes_nothing(remote: Remote, tmp_path: Path) -> None:

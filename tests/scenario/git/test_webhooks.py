@@ -17,7 +17,7 @@ from tenantry.api.webhooks import LARGEST, is_signed, repository_path
 from tests.scenario.git.source_world import SYSTEM, source_world
 from tests.scenario.git_world import ACME, DEV, REGION, World, git_world
 from tests.scenario.repositories import Remote
-from tests.support.followed_repository import becomes_true
+from tests.support.waiting import eventually
 
 SECRET = "a secret of a webhook"
 HOSTILE = (
@@ -73,7 +73,7 @@ async def test_a_push_is_applied_at_once_and_a_burst_of_them_by_one_sync(remote:
             raw = pushed(remote, part, field)
             answer = await world("POST", PATH, content=raw, headers=headers_of(forge, raw))
             assert answer.status_code == 202, answer.text
-            await becomes_true(lambda number=number: len(reads) > number)
+            await eventually(lambda number=number: len(reads) > number)
             async with world.feed.turn():
                 assert await world.get("Tenant", f"by-{forge}")
         reads.clear()
@@ -83,7 +83,7 @@ async def test_a_push_is_applied_at_once_and_a_burst_of_them_by_one_sync(remote:
                 *(world("POST", PATH, content=raw, headers=headers_of("github", raw)) for _ in range(50))
             )
         assert {answer.status_code for answer in answers} == {202}
-        await becomes_true(lambda: len(reads) > 0)
+        await eventually(lambda: len(reads) > 0)
         await world.sync()
         assert len(reads) <= 3, "one that had begun, one for all of them, and our own"
 

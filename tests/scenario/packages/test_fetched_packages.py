@@ -19,8 +19,9 @@ from tests.crash.story import object_
 from tests.scenario.package_host import PackageHost, Send, cut, held, whole
 from tests.scenario.packages.registry import Registry
 from tests.scenario.serving import serving
-from tests.support.foreign_engines import ACME, LOOPBACK, PATIENCE_S, package_source
+from tests.support.foreign_engines import ACME, LOOPBACK, package_source
 from tests.support.platform_of_folder import platform_of_folder
+from tests.support.waiting import eventually
 
 CRM = Ref("Package", ACME, "crm-1-0-0")
 APP = Ref("App", ACME, "dev.crm")
@@ -91,10 +92,7 @@ def told(platform: Platform, ref: Ref) -> tuple[str, str]:
 
 async def until(platform: Platform, ref: Ref, reason: str) -> str:
     """The message, once that is the reason."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while told(platform, ref)[0] != reason:
-        assert asyncio.get_running_loop().time() < deadline, (told(platform, ref), told(platform, APP))
-        await asyncio.sleep(0.02)  # the platform tells by its cache alone
+    await eventually(lambda: told(platform, ref)[0] == reason, shows=lambda: (told(platform, ref), told(platform, APP)))
     return told(platform, ref)[1]
 
 
@@ -154,9 +152,7 @@ async def test_a_host_that_goes_on_failing_is_asked_less_and_less(declared: Decl
 
     declared.host.answers[FILE] = [failing]
     async with declared.platform():
-        async with asyncio.timeout(PATIENCE_S):
-            while len(times) < 4:  # noqa: ASYNC110 - the host sets no event
-                await asyncio.sleep(0.02)
+        await eventually(lambda: len(times) >= 4)
     # Pauses of 0.25, 0.5 and 1 s, by a fifth more or less.
     assert times[3] - times[2] >= 0.75
 
@@ -186,9 +182,7 @@ async def test_a_platform_that_ends_while_it_fetches_fetches_anew(declared: Decl
     declared.host.answers[FILE] = [held(declared.bytes, asyncio.Event()), whole(declared.bytes)]
     async with declared.platform() as platform:
         await until(platform, CRM, "PackageFetching")
-        async with asyncio.timeout(PATIENCE_S):
-            while not declared.host.asked:  # noqa: ASYNC110 - the host sets no event
-                await asyncio.sleep(0.02)
+        await eventually(lambda: declared.host.asked)
     assert left(declared) == []
     async with declared.platform() as platform:
         await until(platform, APP, "Succeeded")

@@ -15,6 +15,7 @@ from tenantry.engine.service import Engine
 from tenantry.model.facts import MigrationStep
 from tenantry.model.verdicts import Invalid
 from tests.scenario.postgres import database_url, server
+from tests.support.waiting import eventually
 from tests.unit.engine.archives import write_package
 from tests.unit.engine.schemas import column, portrait, table
 
@@ -158,12 +159,12 @@ async def test_postgresql_goes_on_after_keys_that_were_seeded(server: str, tmp_p
 
 async def _until_it_waits(database: Database) -> None:
     """Until a transaction waits for another's end."""
-    async with asyncio.timeout(30):
-        while True:
-            with database.reading() as connection:
-                if connection.exec_driver_sql("SELECT count(*) FROM pg_locks WHERE NOT granted").scalar():
-                    return
-            await asyncio.sleep(0.02)
+
+    def waits() -> bool:
+        with database.reading() as connection:
+            return bool(connection.exec_driver_sql("SELECT count(*) FROM pg_locks WHERE NOT granted").scalar())
+
+    await eventually(waits)
 
 
 @pytest.mark.slow

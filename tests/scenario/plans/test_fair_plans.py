@@ -17,7 +17,7 @@ from tenantry.rest.leaving import while_connected
 from tenantry.runtime.planning.plan import Edit
 from tenantry.runtime.planning.planned import Planned
 from tests.scenario.rest_world import World, world_in
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 NOTHING = Planned((), (), ())
 NAME = {"name": "Another name"}
@@ -44,9 +44,7 @@ class Held:
         return NOTHING
 
     async def until(self, tenant: str, count: int = 1) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while self.began.count(tenant) < count:  # noqa: ASYNC110 - it is told by nobody
-                await asyncio.sleep(0.01)
+        await eventually(lambda: self.began.count(tenant) >= count, shows=lambda: self.began)
 
 
 @asynccontextmanager

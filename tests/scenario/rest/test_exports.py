@@ -18,7 +18,7 @@ from tenantry.engine.service import Engine
 from tenantry.rest.fairness.streams import Most, Streams, TooManyStreams
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url, server
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 __all__ = ["server"]
 CSV, NDJSON = {"Accept": "text/csv"}, {"Accept": "application/x-ndjson"}
@@ -158,9 +158,7 @@ async def test_a_slow_reader_holds_no_transaction_and_no_thread(
             writers.append(writer)
             about = f"Host: x\r\nAccept: text/csv\r\nAuthorization: {editor.headers['Authorization']}"
             writer.write(f"GET {DATA}/kinds HTTP/1.1\r\n{about}\r\n\r\n".encode())
-        async with asyncio.timeout(DEADLINE_S):
-            while sum(export.EXPORTS._open.values()) < 6:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: sum(export.EXPORTS._open.values()) >= 6)
 
         def open_transactions(connection: sa.Connection) -> int:
             if connection.dialect.name == "sqlite":
@@ -170,9 +168,10 @@ async def test_a_slow_reader_holds_no_transaction_and_no_thread(
             )
             return int(connection.exec_driver_sql(query).scalar_one())
 
-        async with asyncio.timeout(DEADLINE_S):  # once the sockets are full
-            while await engine._transactions.read(open_transactions, int):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        async def sockets_are_full() -> bool:
+            return await engine._transactions.read(open_transactions, int) == 0
+
+        await eventually(sockets_are_full)
         refused = await editor.get(f"{DATA}/kinds", headers=CSV)
         assert (refused.status_code, refused.json()["error"]) == (
             503,
@@ -182,9 +181,7 @@ async def test_a_slow_reader_holds_no_transaction_and_no_thread(
     finally:
         for writer in writers:
             writer.transport.abort()
-    async with asyncio.timeout(DEADLINE_S):
-        while export.EXPORTS._open:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not export.EXPORTS._open)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from tenantry.engine.sql.deadline import Deadline
+from tests.support.waiting import until
 
 
 class Connection:
@@ -36,13 +37,6 @@ def deadline() -> Deadline:
 
 def over(within: Deadline, connection: Any) -> Any:
     return within.over(connection)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def test_the_server_is_asked_again_until_the_block_is_left_and_by_one_thread() -> None:

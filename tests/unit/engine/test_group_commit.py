@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tenantry.engine.sql import group_commit
 from tenantry.engine.sql.group_commit import MOST_TOGETHER, GroupCommit
 from tenantry.model.verdicts import Halt, Invalid
 from tenantry.rest.fairness.lanes import Lanes, Sharing
+from tests.support.waiting import eventually
 
 SHARING = Sharing(threads=4, of_tenant=4, of_lane=4, of_bulk=3, waiting=1000)
 FOREVER = "INSERT INTO t SELECT i FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n)"
@@ -255,13 +256,7 @@ async def test_one_after_the_other_of_many_clients_all_end(world: World) -> None
 
     await asyncio.gather(*(client(number) for number in range(8)))
     assert world.numbers() == sorted(100 * number + turn for number in range(4) for turn in range(20))
-    await _until(lambda: not world.groups._led)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - the threads know no event
-            await asyncio.sleep(0.002)
+    await eventually(lambda: not world.groups._led)
 
 
 async def test_writers_of_one_commit_go_on_in_different_rounds_of_the_loop(world: World) -> None:

@@ -23,6 +23,7 @@ from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
 from tenantry.packages.check import PackageLimits
 from tenantry.rest.fairness.lanes import engine_sharing
 from tests.scenario.postgres import database_url, server
+from tests.support.waiting import eventually
 from tests.unit.engine.archives import CONTACTS, write_package
 from tests.unit.engine.schemas import portrait
 
@@ -121,9 +122,7 @@ def open_below(folder: Path) -> list[str]:
 
 async def files_closed_below(folder: Path) -> None:
     """Returns once this process has none open."""
-    async with asyncio.timeout(IDLE_S + 20):
-        while open_below(folder):  # noqa: ASYNC110 - another thread closes them
-            await asyncio.sleep(0.05)
+    await eventually(lambda: not open_below(folder), within=2 * IDLE_S + 60, shows=lambda: open_below(folder))
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ from tenantry.engine.sql import short_reads
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
 from tenantry.engine.sql.server_session import Question
 from tenantry.engine.sql.short_reads import LONG_S, PAUSE_S, SOON_S, NotShort, NotWritten, ShortReads
-from tests.support.other_sessions import until
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -106,7 +106,7 @@ async def test_a_read_that_is_long_or_large_is_given_up_with_its_connection(data
     opened(database)
     database.short_read("other", "u", lambda read: used.append(read.driver))
     assert used[0] is not used[1]
-    await until(lambda: is_closed(used[0]))
+    await eventually(lambda: is_closed(used[0]))
 
 
 def test_a_short_read_leaves_no_trace(database: Database) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tenantry.engine.ownership import Ownership
 from tenantry.engine.sql.group_commit import MOST_WRITERS
 from tenantry.engine.transactions import Transactions
 from tenantry.rest.fairness.lanes import Lanes, Overloaded, Sharing
+from tests.support.waiting import eventually
 
 SHARING = Sharing(threads=4, of_tenant=4, of_lane=4, of_bulk=3, waiting=1000)
 
@@ -44,16 +44,10 @@ class Standing:
             self.done += 1
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - the threads know no event
-            await asyncio.sleep(0.002)
-
-
 async def test_one_writes_and_the_threads_of_the_others_serve_readers(transactions: Transactions) -> None:
     standing = Standing()
     writers = [asyncio.ensure_future(transactions.serve(standing, 30, True)) for _ in range(20)]
-    await until(lambda: standing.running == 1)
+    await eventually(lambda: standing.running == 1)
     assert await transactions.serve(lambda connection: "read", 5, False) == "read"
     standing.may_go.set()
     await asyncio.gather(*writers)
@@ -63,7 +57,7 @@ async def test_one_writes_and_the_threads_of_the_others_serve_readers(transactio
 async def test_a_writer_that_has_no_turn_in_time_is_told_so(transactions: Transactions) -> None:
     standing = Standing()
     first = asyncio.ensure_future(transactions.serve(standing, 30, True))
-    await until(lambda: standing.running == 1)
+    await eventually(lambda: standing.running == 1)
     with pytest.raises(Locked, match="other requests write"):
         await transactions.serve(lambda connection: None, 0.01, True)
     standing.may_go.set()
@@ -73,7 +67,7 @@ async def test_a_writer_that_has_no_turn_in_time_is_told_so(transactions: Transa
 async def test_a_writer_that_leaves_gives_its_place_away(transactions: Transactions) -> None:
     standing = Standing()
     first, second, third = (asyncio.ensure_future(transactions.serve(standing, 30, True)) for _ in range(3))
-    await until(lambda: standing.running == 1)
+    await eventually(lambda: standing.running == 1)
     second.cancel()
     await asyncio.wait((second,))
     standing.may_go.set()
@@ -84,7 +78,7 @@ async def test_a_writer_that_leaves_gives_its_place_away(transactions: Transacti
 async def test_no_more_writers_wait_than_may(transactions: Transactions) -> None:
     standing = Standing()
     writers = [asyncio.ensure_future(transactions.serve(standing, 30, True)) for _ in range(MOST_WRITERS)]
-    await until(lambda: standing.running == 1)
+    await eventually(lambda: standing.running == 1)
     with pytest.raises(Overloaded):
         await transactions.serve(standing, 30, True)
     standing.may_go.set()

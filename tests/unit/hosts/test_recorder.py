@@ -16,7 +16,7 @@ from tenantry.hosts.recorder import BURST, Bucket, Recorder, transition
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Ref
 from tenantry.runtime.cache import Cache
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 from tests.unit.adapters.kubernetes.scripted import Say, Server, client_of, refused, serving
 
 NOW = datetime(2026, 11, 21, 9, 30, 15, 123456, UTC)
@@ -88,9 +88,7 @@ async def recording(*script: Say) -> AsyncIterator[tuple[Cache, Server]]:
 
 async def asked(server: Server, count: int) -> None:
     """Returns when the server was asked so often."""
-    async with asyncio.timeout(DEADLINE_S):
-        while len(server.asked) < count:  # noqa: ASYNC110 - it is a server's condition
-            await asyncio.sleep(0.005)
+    await eventually(lambda: len(server.asked) >= count, shows=lambda: server.asked)
 
 
 def toggle(cache: Cache, times: int, origin: Ref | None = ACME) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -12,7 +11,7 @@ from structlog.testing import capture_logs
 
 from tenantry.hosts.supervision import Supervisor
 from tenantry.model.verdicts import Halt, Transient
-from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -20,13 +19,6 @@ async def supervisor() -> AsyncIterator[Supervisor]:
     made = Supervisor(first_s=0.001, last_s=0.01, recovered_s=0.05)
     yield made
     await made.stop()
-
-
-async def holds(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        await asyncio.sleep(0.002)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +42,7 @@ async def test_work_that_ends_is_started_again_and_says_why(supervisor: Supervis
 
     with capture_logs() as logs:
         supervisor.run(work, "retention")
-        await holds(lambda: starts >= 3)
+        await eventually(lambda: starts >= 3)
     (fault,) = supervisor.faults
     assert fault.startswith("retention: failed ")
     assert why in fault
@@ -67,8 +59,8 @@ async def test_work_that_runs_again_for_a_while_is_listed_no_more(supervisor: Su
         await asyncio.Event().wait()
 
     supervisor.run(work, "source")
-    await holds(lambda: bool(supervisor.faults) and not failures)
-    await holds(lambda: not supervisor.faults)
+    await eventually(lambda: bool(supervisor.faults) and not failures)
+    await eventually(lambda: not supervisor.faults)
 
 
 async def test_the_failure_of_one_leaves_the_others_alone(supervisor: Supervisor) -> None:
@@ -85,7 +77,7 @@ async def test_the_failure_of_one_leaves_the_others_alone(supervisor: Supervisor
 
     supervisor.run(fails, "fails")
     supervisor.run(lasts, "lasts")
-    await holds(lambda: bool(supervisor.faults))
+    await eventually(lambda: bool(supervisor.faults))
     assert not ended.is_set()
     await supervisor.stop()
     assert ended.is_set()
@@ -100,7 +92,7 @@ async def test_a_restart_waits_longer_after_each_failure() -> None:
 
     with capture_logs():
         supervisor.run(work, "work")
-        await holds(lambda: len(starts) > 5)
+        await eventually(lambda: len(starts) > 5)
         await supervisor.stop()
     pauses = [after - before for before, after in pairwise(starts)]
     wanted = (0.01, 0.02, 0.04, 0.05, 0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -24,6 +24,7 @@ from tests.scenario.serving import serving
 from tests.support.fetching import CRM, FILE, LARGEST, LOOPBACK, Fetched, fetching
 from tests.support.patience import DEADLINE_S
 from tests.support.served_packages import BYTES, SHA256, check, served
+from tests.support.waiting import eventually
 
 BAD = b"bad: it is no package"
 
@@ -32,12 +33,6 @@ BAD = b"bad: it is no package"
 async def fetched(tmp_path: Path) -> AsyncIterator[Fetched]:
     async with fetching(tmp_path) as fetched:
         yield fetched
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not holds():  # noqa: ASYNC110 - the host sets no event
-            await asyncio.sleep(0.01)
 
 
 async def test_a_file_is_stored_for_the_tenant_that_declares_it(fetched: Fetched) -> None:
@@ -139,7 +134,7 @@ async def test_a_fetch_under_way_is_not_begun_twice(fetched: Fetched) -> None:
     goes_on = asyncio.Event()
     fetched.host.answers[FILE] = [held(BYTES, goes_on)]
     await fetched.begin()
-    await until(lambda: fetched.host.paths == [FILE])
+    await eventually(lambda: fetched.host.paths == [FILE])
     await fetched.begin()
     goes_on.set()
     assert await fetched.over() == CRM
@@ -151,14 +146,14 @@ async def test_a_place_that_is_declared_anew_is_asked_instead(fetched: Fetched) 
     fetched.host.answers[FILE] = [held(BYTES, asyncio.Event())]
     fetched.host.answers["/other"] = [whole(BYTES)]
     await fetched.begin()
-    await until(lambda: fetched.host.paths == [FILE])
+    await eventually(lambda: fetched.host.paths == [FILE])
     assert await fetched.comes_to(f"{fetched.url}/other") == "Stored"
 
 
 async def test_a_cancelled_fetch_leaves_nothing(fetched: Fetched) -> None:
     fetched.host.answers[FILE] = [held(BYTES, asyncio.Event())]
     await fetched.begin()
-    await until(lambda: fetched.host.paths == [FILE] and fetched.left != [])
+    await eventually(lambda: fetched.host.paths == [FILE] and fetched.left != [])
     await fetched.fetcher.cancel("umbra", SHA256)
     assert fetched.left != []
     await fetched.fetcher.cancel("acme", SHA256)
@@ -177,7 +172,7 @@ async def test_who_cancels_goes_on_once_nothing_is_stored_any_more(tmp_path: Pat
     async with fetching(tmp_path, check=slow_check) as fetched:
         fetched.host.answers[FILE] = [whole(BYTES)]
         await fetched.begin()
-        await until(checking.is_set)
+        await eventually(checking.is_set)
         cancelling = asyncio.create_task(fetched.fetcher.cancel("acme", SHA256))
         assert (await asyncio.wait([cancelling], timeout=0.05))[0] == set()
         goes_on.set()
@@ -214,7 +209,7 @@ async def test_a_fetch_without_room_is_made_once_there_is_some(tmp_path: Path) -
         fetched.host.answers["/big"], fetched.host.answers[FILE] = [whole(big)], [whole(BYTES)]
         other = Ref("Package", "tenant-acme", "big")
         await fetched.begin(f"{fetched.url}/big", other, sha256=hashlib.sha256(big).hexdigest())
-        await until(checking.is_set)
+        await eventually(checking.is_set)
         assert await fetched.comes_to() == "Transient FetchFailed"
         assert "no room" in fetched.told
         goes_on.set()
@@ -249,6 +244,6 @@ async def test_a_tenant_whose_hosts_are_slow_holds_up_no_other(fetched: Fetched)
     fetched.host.answers[FILE] = [whole(BYTES)]
     for number in range(10):
         await fetched.begin(f"{fetched.url}/slow", Ref("Package", "tenant-umbra", f"slow-{number}"), "umbra")
-    await until(lambda: "/slow" in fetched.host.paths)
+    await eventually(lambda: "/slow" in fetched.host.paths)
     assert await fetched.comes_to() == "Stored"
     assert fetched.host.paths.count("/slow") == 1

@@ -11,6 +11,7 @@ from tenantry.console.reading import freshness
 from tenantry.console.reading.freshness import Freshness
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 START = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
@@ -40,9 +41,7 @@ class World:
         self.time += timedelta(seconds=seconds)
         self.freshness.reading()
         seen = self.looks
-        async with asyncio.timeout(DEADLINE_S):
-            while self.looks < seen + 2:  # noqa: ASYNC110 - the first may have begun before
-                await asyncio.sleep(0.001)
+        await eventually(lambda: self.looks >= seen + 2)  # the first may have begun before
 
 
 @pytest.fixture

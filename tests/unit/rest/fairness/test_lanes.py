@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tenantry.rest.fairness.lanes import Lanes, Overloaded, Sharing
+from tests.support.waiting import eventually
 
 SHARING = Sharing(threads=4, of_tenant=3, of_lane=2, of_bulk=1, waiting=5)
 
@@ -35,17 +36,11 @@ class Gate:
         return stand
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - the threads know no event
-            await asyncio.sleep(0.002)
-
-
 async def test_a_lane_and_a_tenant_use_their_part_of_the_threads_at_most() -> None:
     lanes, gate = Lanes(SHARING, "t"), Gate()
     first, second, other = lanes.lane("a", "1"), lanes.lane("a", "2"), lanes.lane("b", "1")
     calls = [asyncio.ensure_future(lane.run(gate.work(name))) for lane, name in ((first, "a1"), (second, "a2")) for _ in range(4)]
-    await until(lambda: gate.standing == SHARING.of_tenant)
+    await eventually(lambda: gate.standing == SHARING.of_tenant)
     assert sorted(gate.began) in (["a1", "a1", "a2"], ["a1", "a2", "a2"])
     assert await other.run(lambda: "b answers") == "b answers"
     assert gate.standing == SHARING.of_tenant
@@ -57,7 +52,7 @@ async def test_threads_that_nobody_waits_for_are_lent_and_come_back_after_one_ca
     lanes = Lanes(Sharing(threads=2, of_tenant=1, of_lane=1, of_bulk=1, lends=True), "t")
     gates = [Gate(), Gate(), Gate()]
     alone = [asyncio.ensure_future(lanes.lane("a", "1").run(gate.work("a"))) for gate in gates]
-    await until(lambda: gates[0].standing + gates[1].standing == 2)
+    await eventually(lambda: gates[0].standing + gates[1].standing == 2)
     other = asyncio.ensure_future(lanes.lane("b", "1").run(lambda: gates[2].standing))
     await asyncio.sleep(0)
     gates[0].open.set()
@@ -71,7 +66,7 @@ async def test_bulk_work_leaves_a_thread_of_its_lane_to_the_rest() -> None:
     lanes, gate = Lanes(SHARING, "t"), Gate()
     lane = lanes.lane("a", "1")
     queries = [asyncio.ensure_future(lane.run(gate.work("query"), bulk=True)) for _ in range(3)]
-    await until(lambda: gate.standing == SHARING.of_bulk)
+    await eventually(lambda: gate.standing == SHARING.of_bulk)
     assert await lane.run(lambda: "signed in") == "signed in"
     gate.open.set()
     await asyncio.gather(*queries)
@@ -80,7 +75,7 @@ async def test_bulk_work_leaves_a_thread_of_its_lane_to_the_rest() -> None:
 async def test_turns_go_round_the_tenants() -> None:
     lanes, gate = Lanes(Sharing(threads=1, of_tenant=1, of_lane=1, of_bulk=1), "t"), Gate()
     first = asyncio.ensure_future(lanes.lane("a", "1").run(gate.work("first")))
-    await until(lambda: gate.standing == 1)
+    await eventually(lambda: gate.standing == 1)
     waiting = [asyncio.ensure_future(lanes.lane(t, "1").run(gate.work(t))) for t in ("a", "a", "a", "b", "c")]
     await asyncio.sleep(0)
     gate.open.set()
@@ -92,7 +87,7 @@ async def test_a_line_that_is_full_refuses_and_others_do_not() -> None:
     lanes, gate = Lanes(SHARING, "t"), Gate()
     lane = lanes.lane("a", "1")
     held = [asyncio.ensure_future(lane.run(gate.work("x"))) for _ in range(SHARING.of_lane)]
-    await until(lambda: gate.standing == SHARING.of_lane)
+    await eventually(lambda: gate.standing == SHARING.of_lane)
     held += [asyncio.ensure_future(lane.run(gate.work("x"))) for _ in range(SHARING.waiting)]
     await asyncio.sleep(0)
     with pytest.raises(Overloaded, match="5 requests of this environment wait already"):
@@ -100,14 +95,14 @@ async def test_a_line_that_is_full_refuses_and_others_do_not() -> None:
     assert await lanes.lane("b", "1").run(lambda: 1) == 1
     gate.open.set()
     await asyncio.gather(*held)
-    await until(lambda: lanes._tenants == {})
+    await eventually(lambda: lanes._tenants == {})
 
 
 async def test_a_call_that_is_given_up_while_it_waits_is_not_made() -> None:
     lanes, gate = Lanes(Sharing(threads=1, of_tenant=1, of_lane=1, of_bulk=1), "t"), Gate()
     lane = lanes.lane("a", "1")
     first = asyncio.ensure_future(lane.run(gate.work("first")))
-    await until(lambda: gate.standing == 1)
+    await eventually(lambda: gate.standing == 1)
     given_up = asyncio.ensure_future(lane.run(gate.work("given up")))
     await asyncio.sleep(0)
     given_up.cancel()
@@ -127,7 +122,7 @@ async def test_calls_of_one_moment_run_beside_each_other_although_a_thread_is_id
     lanes, gate = Lanes(SHARING, "t"), Gate()
     await lanes.lane("a", "1").run(lambda: None)  # its thread is idle now, and not yet awake when the second call comes
     both = [asyncio.ensure_future(lanes.lane(tenant, "1").run(gate.work(tenant))) for tenant in ("a", "b")]
-    await until(lambda: gate.standing == 2)
+    await eventually(lambda: gate.standing == 2)
     gate.open.set()
     await asyncio.gather(*both)
 
@@ -137,7 +132,7 @@ async def test_threads_that_nobody_calls_end(monkeypatch: pytest.MonkeyPatch) ->
     before = threading.active_count()
     lanes = Lanes(SHARING, "t")
     await asyncio.gather(*(lanes.lane(f"{number}", "1").run(lambda: None) for number in range(20)))
-    await until(lambda: threading.active_count() <= before)
+    await eventually(lambda: threading.active_count() <= before)
     assert await lanes.lane("a", "1").run(lambda: "again") == "again"
 
 

@@ -1,0 +1,36 @@
+"""A wait that ends in vain says what did not come, and what was there instead."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.waiting import eventually, until
+
+SHORT_S = 0.02
+
+
+async def test_the_answer_of_the_condition_is_returned() -> None:
+    answers = iter([0, "", "found"])
+    assert until(lambda: next(answers)) == "found"
+    later = iter([None, [], 7])
+
+    async def asked() -> int | list[int] | None:
+        return next(later)
+
+    assert await eventually(asked) == 7
+
+
+async def test_a_wait_in_vain_names_its_condition_its_last_answer_and_what_there_was() -> None:
+    seen = ["one"]
+    told = r"not within 0 s: .*len\(seen\) > 1.*; it was False at last; there is \['one'\]"
+    with pytest.raises(AssertionError, match=told):
+        until(lambda: len(seen) > 1, within=SHORT_S, shows=lambda: seen)
+    with pytest.raises(AssertionError, match=told):
+        await eventually(lambda: len(seen) > 1, within=SHORT_S, shows=lambda: seen)
+
+
+async def test_a_condition_that_does_not_answer_is_given_up() -> None:
+    with pytest.raises(AssertionError, match=r"not within 0 s: Event\.wait; it was None at last"):
+        await eventually(asyncio.Event().wait, within=SHORT_S)
