@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Planned:
-    """The effects of an edit. effects: in order, each with its object; verdicts: of objects that would not be Ready; problems:
+    """The effects of an edit. effects: in order for each object; verdicts: of objects that would not be Ready; problems:
     its refusals, as sentences; kept: objects that left their source and would stay.
 
     declared: the digest of the read source, `""` for none; stamps: the found state of the edited or affected objects;
@@ -86,9 +86,12 @@ class Planned:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The edits, then the effects, in order."""
+        """The edits, then the effects by object: those of edited ones first, in the order of the edits."""
         edits = (Step(edit.sign, str(edit.ref), ", ".join(map(str, edit.fields))) for edit in self.edits)
-        return (*edits, *(_effect_step(ref, change) for ref, change in self.effects))
+        # Passes over different objects end in any order, and one plan has one text.
+        place = {edit.ref: at for at, edit in enumerate(self.edits)}
+        effects = sorted(self.effects, key=lambda effect: (place.get(effect[0], len(place)), effect[0]))
+        return (*edits, *(_effect_step(ref, change) for ref, change in effects))
 
     @property
     def digest(self) -> str:
