@@ -1,10 +1,14 @@
-"""Fixtures that more than one folder of tests needs."""
+"""Fixtures that more than one folder of tests needs.
+
+A fixture of a session belongs here: each module that imports it would have one of its own, until the session ends.
+"""
 
 from __future__ import annotations
 
 from tests.campaigns.tried import tried
 from tests.cluster.fixtures import cluster
+from tests.scenario.postgres import server
 from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.patient_clients import patient_clients
 
-__all__ = ["cheap_passwords", "cluster", "costly_passwords", "patient_clients", "tried"]
+__all__ = ["cheap_passwords", "cluster", "costly_passwords", "patient_clients", "server", "tried"]

@@ -14,9 +14,7 @@ from tenantry.model.verdicts import Invalid, NotFound
 from tenantry.packages.build import build
 from tenantry.ports import EngineAdmin
 from tests.contract.engine_admins import ENGINES, Row
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 MANIFEST = """
 apiVersion: tenantry.dev/app/v1

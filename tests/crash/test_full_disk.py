@@ -21,10 +21,9 @@ from tenantry.engine.service import Engine
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.unit.engine.archives import write_package
 
-__all__ = ["server"]
 ADMIN = "/api/v1/admin"
 SIZE = 8 << 20
 TOLD = "the disk of the database cannot be written: "

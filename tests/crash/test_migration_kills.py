@@ -17,9 +17,7 @@ from tenantry.engine.migration import indexes
 from tenantry.engine.service import Engine
 from tests.campaigns.tried import Tried
 from tests.crash.mortal_installs import CHANGES, EngineState, as_installed, doomed, install, prepared
-from tests.scenario.postgres import server
 
-__all__ = ["server"]
 REPLAY = os.environ.get("TENANTRY_KILL_POINT", "")
 SAMPLE = 17
 """The normal tier kills at every seventeenth event of one upgrade only."""

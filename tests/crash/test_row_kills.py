@@ -16,9 +16,8 @@ import pytest
 
 from tests.scenario.cli import OPERATOR, environment
 from tests.scenario.data_world import DATA, engine_with_app
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 CLIENTS = 12
 KILLS = (3, 40, 77, 150)
 """Answers after which the process is killed, in one run after the other on the same data."""

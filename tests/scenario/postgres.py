@@ -39,7 +39,9 @@ def running(*, durable: bool = False) -> Iterator[str]:
         shutil.chown(folder, _USER)
     port = free_port()
     _run("initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    # Each test has a database of its own: by default, the vacuum would visit all of them each minute.
     options = f"-k {folder} -p {port} -h 127.0.0.1 -c fsync={'on' if durable else 'off'} -c timezone=Asia/Tokyo"
+    options += " -c autovacuum_naptime=3600"
     _run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
     try:
         yield f"tests@127.0.0.1:{port}"

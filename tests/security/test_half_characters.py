@@ -12,11 +12,10 @@ import httpx
 import pytest
 
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.scenario.rest_world import world_in
 from tests.support.endpoints import Endpoint, endpoints, ids_of
 
-__all__ = ["server"]
 ADDRESS = "%ED%A0%80"
 """Half of a pair in UTF-8, as an address spells it."""
 BYTES = b"\xed\xa0\x80"

@@ -14,9 +14,8 @@ import sqlalchemy as sa
 
 from tenantry.engine.service import Engine
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 REQUESTS = 250
 TABLES = ("accounts", "contacts", "kinds", "nope", "Accounts", "accounts%00", "..")
 COLUMNS = (

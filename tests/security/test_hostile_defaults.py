@@ -12,9 +12,7 @@ import pytest
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.manifest import ColumnType, parse_manifest
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 SIZES: dict[str, dict[str, int]] = {"string": {"length": 200}, "decimal": {"precision": 9, "scale": 2}}
 TEXTS = (

@@ -15,9 +15,8 @@ import pytest
 from tenantry.engine.service import Engine
 from tests.campaigns.scale import at_full
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 REQUESTS = at_full(20_000, otherwise=1500)
 TOKENS = (
     *(

@@ -29,10 +29,10 @@ from tenantry.model.verdicts import Invalid
 from tests.scenario.archives import back_up, packing, receive, restore, stream_back_up, taken
 from tests.scenario.cli import called, tenantry
 from tests.scenario.data_world import engine_with_app
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.engine_archives import DATABASES, SEEDS, archives, everything, files, flipped
 
-__all__ = ["archives", "server"]
+__all__ = ["archives"]
 Content = dict[str, bytes]
 NOWHERE = {"sqlite": None, "postgresql": "postgresql://nowhere/x"}
 ENVIRONMENT = {"kind": "Environment", "metadata": {"name": "dev", "namespace": "tenant-acme"}, "spec": {"region": "eu"}}

@@ -41,7 +41,7 @@ from tenantry.rest.uploads import Uploads
 from tests.scenario.archives import back_up, packing, receive, restore, signing, stream_back_up, taken
 from tests.scenario.cli import called, serving, tenantry
 from tests.scenario.data_world import DATA, PASSWORD, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.scenario.serving import serving as serving_app
 from tests.support.engine_archives import DATABASES, SEEDS, _used, archives, everything, files, flipped
 from tests.support.waiting import eventually
@@ -49,7 +49,7 @@ from tests.unit.engine.archives import write_package
 from tests.unit.engine.schemas import column, reference, table
 
 ANYBODY = Principal("1", "anybody")
-__all__ = ["archives", "server"]
+__all__ = ["archives"]
 
 
 @pytest.fixture(params=DATABASES)

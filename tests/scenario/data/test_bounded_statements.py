@@ -15,11 +15,9 @@ from tenantry.engine.database import Locked
 from tenantry.engine.service import Engine
 from tenantry.model.verdicts import Invalid
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.endless import forever
 from tests.support.patience import DEADLINE_S
-
-__all__ = ["server"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

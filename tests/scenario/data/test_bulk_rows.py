@@ -17,10 +17,9 @@ from tenantry.engine.data.writing import given
 from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.engine.service import Engine
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 LINES = {"Content-Type": "application/x-ndjson"}
 MINIMAL = {"Prefer": "return=minimal"}
 MERGE = {"Prefer": "resolution=merge-duplicates"}

@@ -15,9 +15,7 @@ import pytest
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
 from tests.scenario.data_world import DATA, PASSWORD, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

@@ -24,12 +24,11 @@ from tenantry.engine.sql.short_reads import NotShort
 from tenantry.model.facts import Password
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD, engine_with_app, no_threads, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.other_sessions import session
 from tests.support.patience import DEADLINE_S
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 CONTACTS, KINDS = f"{DATA}/contacts", f"{DATA}/kinds"
 FEW = 3
 HELD = 701_001

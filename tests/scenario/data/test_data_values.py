@@ -11,9 +11,7 @@ import orjson
 import pytest
 
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 APP = """
 apiVersion: tenantry.dev/app/v1

@@ -16,11 +16,10 @@ import sqlalchemy as sa
 from tenantry.engine.database import Database
 from tenantry.engine.transactions import Transactions
 from tenantry.rest.fairness.lanes import Lanes, Sharing
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.endless import forever
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 TIMES = 200
 SEED = 20261127

@@ -25,11 +25,10 @@ from tenantry.rest.auth.tokens import LEEWAY
 from tenantry.rest.fairness.streams import Most, Streams
 from tests.scenario.data.live_world import following
 from tests.scenario.data_world import DATA, MANIFEST, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.patience import DEADLINE_S
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 APP = MANIFEST.replace("to: [id]}]\n    checks", "to: [id], onDelete: cascade}]\n    checks").replace(
     "  reader: {contacts: [read]}", "  reader: {contacts: [read]}\n  other: {kinds: [read]}"
 )

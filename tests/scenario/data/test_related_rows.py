@@ -15,9 +15,7 @@ import sqlalchemy as sa
 from tenantry.engine.data.reading.embedding import MOST_RELATED
 from tenantry.engine.service import Engine
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 APP = """
 apiVersion: tenantry.dev/app/v1

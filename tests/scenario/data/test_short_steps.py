@@ -19,10 +19,8 @@ from tenantry.cli.processes.serving import COLLECTOR
 from tests.bench.fair_server import served
 from tests.bench.fairness import NOTHING, Tenant, attacks, furnished, under_attack
 from tests.bench.rows.subjects import plain_url
-from tests.scenario.postgres import server
 from tests.support.reference_work import reference_work, seconds_of, unit_s
 
-__all__ = ["server"]
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 MOST_UNITS = 2.5
 """The longest takes about 0.7. It was 3 to 6 when the garbage collector looked at 50,000 objects."""

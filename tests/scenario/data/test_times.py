@@ -19,10 +19,8 @@ from tenantry.engine.sql.files import FILE, ID_FILE
 from tenantry.packages.build import build
 from tenantry.rest.uploads import Uploads
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.scenario.serving import serving
-
-__all__ = ["server"]
 
 APP = """
 apiVersion: tenantry.dev/app/v1

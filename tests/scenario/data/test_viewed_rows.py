@@ -14,10 +14,9 @@ from tenantry.engine.access import Served
 from tenantry.engine.server import engine_app
 from tenantry.rest.uploads import Uploads
 from tests.scenario.data_world import DATA, engine_with_app
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.scenario.serving import serving
 
-__all__ = ["server"]
 ROWS = "/api/v1/admin/tenantry/rows/crm"
 SEEDS = {"accounts": [{"id": number, "name": f"account {number}"} for number in range(1, 8)]}
 

@@ -17,9 +17,8 @@ from tenantry.engine.service import Engine
 from tenantry.model.quotas import QuotaReached
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 NOTE = random.Random(1).randbytes(30_000).hex()
 ROWS = [{"region": "eu", "code": str(number), "note": NOTE} for number in range(20)]
 

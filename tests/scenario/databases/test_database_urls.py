@@ -12,9 +12,8 @@ from tenantry.engine.database import Database
 from tenantry.engine.logical.session import session
 from tenantry.model.verdicts import Halt
 from tests.scenario.cli import called
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 ENCODINGS = ["LATIN1", "SQL_ASCII"]
 
 

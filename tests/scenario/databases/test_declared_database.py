@@ -24,10 +24,9 @@ from tenantry.packages.build import build
 from tenantry.runtime.reconcile.revising import revise
 from tenantry.settings import OutboundSettings, Settings
 from tests.scenario.data_world import MANIFEST
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 BASE = "http://platform"
 SPACE = "tenant-acme"
 LOOPBACK = Settings(outbound=OutboundSettings(networks="127.0.0.0/8"))

@@ -10,9 +10,8 @@ import pytest
 
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.databases.pooler import pooling
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 CONTACTS = f"{DATA}/contacts"
 LINES = {"Content-Type": "application/x-ndjson"}

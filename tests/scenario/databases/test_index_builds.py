@@ -15,13 +15,12 @@ from tenantry.engine.migration import indexes
 from tenantry.engine.service import Engine
 from tenantry.engine.transactions import LockPolicy
 from tenantry.model.verdicts import Halt, Invalid
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.other_sessions import WRITE, at_work, engine_with_versions, portrait_of, session
 from tests.support.patience import BUSY
 from tests.support.waiting import eventually
 from tests.unit.engine.schemas import column, table
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 NAME, FAX = column("name"), column("fax")
 VERSIONS = {

@@ -14,13 +14,12 @@ from tenantry.engine.migration import locks
 from tenantry.engine.service import Engine
 from tenantry.engine.transactions import LockPolicy
 from tenantry.model.verdicts import Transient
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.other_sessions import PATIENCE_S, READ, WRITE, at_work, engine_with_versions, portrait_of, session
 from tests.support.patience import BUSY
 from tests.support.waiting import eventually
 from tests.unit.engine.schemas import column, reference, table
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 PEOPLE = table("people", column("name"), column("fax"))
 PETS = table("pets", column("owner", "integer"))

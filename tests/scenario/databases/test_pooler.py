@@ -18,9 +18,8 @@ from tenantry.model.verdicts import Invalid
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, engine_with_app, signed_in
 from tests.scenario.databases.pooler import SESSIONS, pooling
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 CLIENTS = 12
 WIDER = MANIFEST.replace("name: age, type: integer", "name: age, type: bigint").replace("1.0.0", "2.0.0")

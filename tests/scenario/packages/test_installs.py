@@ -14,12 +14,10 @@ from tenantry.engine.database import Database
 from tenantry.engine.service import Engine
 from tenantry.model.facts import MigrationStep
 from tenantry.model.verdicts import Invalid
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 from tests.unit.engine.archives import write_package
 from tests.unit.engine.schemas import column, portrait, table
-
-__all__ = ["server"]
 
 FIRST = table("people", column("name"), column("fax"), column("note", "string"))
 SECOND = table("people", column("name"), {"name": "note", "type": "string", "length": 3})

@@ -17,9 +17,7 @@ from tenantry.oidc.issuers import PAUSE_S
 from tests.scenario.data_world import DATA
 from tests.scenario.identity_provider import authorized
 from tests.scenario.people.sign_in_world import CONTACTS, ROOT, World, sign_in_world
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

@@ -17,10 +17,9 @@ from tenantry.engine.data.reading import export, lists
 from tenantry.engine.service import Engine
 from tenantry.rest.fairness.streams import Most, Streams, TooManyStreams
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 
-__all__ = ["server"]
 CSV, NDJSON = {"Accept": "text/csv"}, {"Accept": "application/x-ndjson"}
 ROWS = 5000
 

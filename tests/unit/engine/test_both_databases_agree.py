@@ -17,10 +17,9 @@ from tenantry.engine.data.values import to_json
 from tenantry.engine.migration.tables import metadata_of
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.manifest import Manifest
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.unit.engine.schemas import Tables, app
 
-__all__ = ["server"]
 pytestmark = pytest.mark.slow
 
 PAIRS = int(os.environ.get("TENANTRY_MIGRATION_PAIRS", "150"))

@@ -10,10 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from tenantry.engine.database import Database
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.many_files import many_open_files
-
-__all__ = ["server"]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

@@ -16,11 +16,10 @@ from tenantry.engine.service import Engine
 from tenantry.engine.sql.files import FILE, ID_FILE
 from tenantry.model.facts import Password
 from tenantry.model.verdicts import Halt, Invalid
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.unit.engine.archives import CONTACTS, write_package
 from tests.unit.engine.schemas import dump, portrait
 
-__all__ = ["server"]
 NEW = "new"
 DECISIONS: dict[str, tuple[OwnershipEvidence, str]] = {
     "an empty database and a new folder": (OwnershipEvidence(given="a"), "a"),

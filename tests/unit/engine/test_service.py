@@ -22,12 +22,10 @@ from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
 from tenantry.packages.check import PackageLimits
 from tenantry.rest.fairness.lanes import engine_sharing
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 from tests.unit.engine.archives import CONTACTS, write_package
 from tests.unit.engine.schemas import portrait
-
-__all__ = ["server"]
 
 BORN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ADA = Password(clear="ada's password")

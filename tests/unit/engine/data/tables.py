@@ -13,9 +13,7 @@ from tenantry.engine.data.rows import Rows
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
 from tenantry.packages.manifest import Manifest, parse_manifest
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 MANIFEST: Manifest = parse_manifest(b"""
 apiVersion: tenantry.dev/app/v1

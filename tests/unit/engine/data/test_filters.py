@@ -17,9 +17,9 @@ from tenantry.engine.data.filters import _glob, _like_pattern, operators_of, spl
 from tenantry.engine.data.query import parse_query
 from tenantry.engine.data.writing.given import in_array
 from tenantry.model.verdicts import Invalid
-from tests.unit.engine.data.tables import THINGS, Things, server, things
+from tests.unit.engine.data.tables import THINGS, Things, things
 
-__all__ = ["server", "things"]
+__all__ = ["things"]
 COLUMNS = [*THINGS.columns, "nope", "and", "or", "not.or", "select", "order", "limit", "continue"]
 OPERATORS = ["eq", "neq", "gt", "gte", "lt", "lte", "in", "is", "like", "ilike", "fts", ""]
 VALUES = [

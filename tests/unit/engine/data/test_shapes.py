@@ -20,9 +20,9 @@ from tenantry.engine.data.reading.pages import _moment
 from tenantry.engine.data.reading.reader import Reader
 from tenantry.engine.data.writing.given import in_array
 from tenantry.engine.sql.spelled import KEPT, MOST_VALUES, Statements, spell
-from tests.unit.engine.data.tables import THINGS, Things, server, things
+from tests.unit.engine.data.tables import THINGS, Things, things
 
-__all__ = ["server", "things"]
+__all__ = ["things"]
 REQUESTS = 1000
 MOMENTS = {"2026-01-31 11:59:59.999999", "2026-01-31 12:00:00.000000", "2026-01-31 12:00:00.500000"}
 

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 from tenantry.engine.migration import run
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.manifest import Manifest
-from tests.scenario.postgres import database_url, server
+from tests.scenario.postgres import database_url
 from tests.unit.engine.schemas import Rows, Tables, app, column, dump, reference, table
-
-__all__ = ["server"]
 
 PEOPLE = table("people", column("name"), column("fax"))
 PETS = table("pets", column("owner", "integer"), foreignKeys=[reference("owner", "people")])

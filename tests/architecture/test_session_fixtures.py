@@ -1,0 +1,39 @@
+"""A fixture of a session is imported by tests/conftest.py alone: pytest makes one for each module that imports it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.parsed_code import tree_of
+
+TESTS = Path(__file__).parents[1]
+
+
+def _of_a_session(module: ast.Module) -> Iterator[str]:
+    for function in (node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        decorators = map(ast.unparse, function.decorator_list)
+        if any("fixture" in each and "scope='session'" in each for each in decorators):
+            yield function.name
+
+
+def _imported(module: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in (node for node in module.body if isinstance(node, ast.ImportFrom)):
+        yield from ((node.module or "", each.name) for each in node.names)
+
+
+def test_each_session_has_one_of_them() -> None:
+    trees = {path: tree_of(path) for path in TESTS.rglob("*.py")}
+    made = {
+        (f"tests.{path.relative_to(TESTS).with_suffix('').as_posix().replace('/', '.')}", name)
+        for path, tree in trees.items()
+        for name in _of_a_session(tree)
+    }
+    assert ("tests.scenario.postgres", "server") in made
+    elsewhere = {
+        path.relative_to(TESTS).as_posix(): sorted(found)
+        for path, tree in trees.items()
+        if path.name != "conftest.py" and (found := made & set(_imported(tree)))
+    }
+    assert elsewhere == {}
