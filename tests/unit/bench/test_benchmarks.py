@@ -11,20 +11,20 @@ from tests.bench.row import Row, Scale, Times, Took, interleaved, row
 from tests.bench.table import markdown
 
 TINY = 0.004
-LONG = {"fleet", "git", "h0", "locks", "o7", "o7-traces", "p11", "p18", "p19", "p20", "p25", "p25-apart", "p30", "p32", "start"}
-"""They start processes, servers, databases or a thousand engines, which no size makes shorter."""
 COMPARED = {"p27", "p28", "p29", "p31"}
 """They need wrk, and most PocketBase, whose build takes minutes. `make bench` runs them in any case."""
+PARTS = {"p25-apart": frozenset({"reads", "keep-alives"})}
+"""Parts of a benchmark that are enough here: p25 has the same attacks, and all of them."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] * (name in LONG | COMPARED) + [pytest.mark.compared] * (name in COMPARED)
+    return [pytest.mark.compared] * (name in COMPARED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(each, marks=_marks(each)) for each in BENCHMARKS])
 def test_a_benchmark_measures_both_sides(name: str, tmp_path: Path) -> None:
-    rows = BENCHMARKS[name](Scale(tmp_path, share=TINY, repetitions=1))
+    rows = BENCHMARKS[name](Scale(tmp_path, share=TINY, repetitions=1, only=PARTS.get(name, frozenset())))
 
     assert rows
     for each in rows:
