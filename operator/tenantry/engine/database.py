@@ -21,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from tenantry.engine.sql.driver import ShortRead, execute_now
 from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
 from tenantry.engine.sql.functions import add_functions
+from tenantry.engine.sql.limits import bound
 from tenantry.engine.sql.pool import KeptPool
 from tenantry.engine.sql.server_session import (
     STALE_PLAN,
@@ -39,8 +40,6 @@ from tenantry.rest.fairness.long_steps import decode_json, encode_json
 T = TypeVar("T")
 BUSY_MS = 50
 """The time that SQLite waits for a lock inside a thread. A caller that may wait longer comes again: see transactions.py."""
-LARGEST_VALUE = 64 << 20
-"""Bytes of a value, and of a row, on SQLite: an expression cannot make more."""
 EXACT_DIGITS = {"sqlite": 15}
 """Digits of a decimal that a database keeps exactly; a database that is not named has no limit."""
 
@@ -248,7 +247,7 @@ def _address(reach: Reach | None, _dialect: Any, _record: Any, _arguments: Any, 
 def _prepare(connection: Any, _record: Any) -> None:
     # The driver's own transactions cannot hold DDL; ours begin by the event below.
     connection.isolation_level = None
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+    bound(connection)
     connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")

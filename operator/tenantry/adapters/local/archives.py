@@ -212,6 +212,7 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
     """
     from tenantry.engine.data.live.triggers import remove_log  # with SQLAlchemy: a platform starts without it
     from tenantry.engine.records import OWNER
+    from tenantry.engine.sql.limits import bound
 
     before = set(_files(folder))
     if database is not None:
@@ -221,7 +222,7 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
     databases = [path for path in sorted(before) if path.parent == folder and _is_database(path)]
     for path in databases:
         copy.unlink(missing_ok=True)
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        with closing(bound(sqlite3.connect(path))) as source, closing(bound(sqlite3.connect(copy))) as target:
             source.backup(target)
             # What is restored is the database of the engine that starts with it.
             target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")

@@ -39,6 +39,7 @@ SESSION = {
     "statement_timeout": "0",
     "synchronous_commit": "on",
     "TimeZone": "UTC",
+    "work_mem": "4MB",
 }
 """Settings that a PostgreSQL session must not take from the server, the database or the role: spelling of values, and
 limits."""
