@@ -22,7 +22,8 @@ from pathlib import Path
 
 from tenantry.adapters.store.state_folder import StateUnwritable
 from tenantry.model.facts import PackageFacts
-from tenantry.model.verdicts import NotFound
+from tenantry.model.verdicts import Invalid, NotFound
+from tenantry.packages.check import sha256_of
 from tenantry.rest.disk import make_durable
 
 Check = Callable[[Path], PackageFacts]
@@ -37,10 +38,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z")
 class FolderBlobs:
     """ports.Packages, and texts by name."""
 
-    def __init__(self, root: Path, check: Check) -> None:
-        """Makes the folder where it is missing and removes what interrupted writes left. Blocks. Raises StateUnwritable."""
+    def __init__(self, root: Path, check: Check, read: Check | None = None) -> None:
+        """Makes the folder where it is missing and removes what interrupted writes left. Blocks. Raises StateUnwritable.
+
+        read: checks a file that is stored already, which rules that came later do not refuse; `check` where None.
+        """
         self._root = root
         self._check = check
+        self._read = read or check
         self._facts: dict[str, PackageFacts] = {}
         self._linking = threading.Lock()
         self._pool = root / "_pool"
@@ -101,7 +106,7 @@ class FolderBlobs:
         with self._writing():
             taken = self._take_in(package)
         try:
-            facts = checked if checked and taken == package else self._check(taken)
+            facts = checked if checked and taken == package else self._checked(taken, folder)
             with self._writing():
                 _sync(taken)
                 self._keep(taken, folder, facts.sha256)
@@ -109,6 +114,15 @@ class FolderBlobs:
             taken.unlink(missing_ok=True)
         self._facts[facts.sha256] = facts
         return facts
+
+    def _checked(self, taken: Path, folder: Path) -> PackageFacts:
+        """The facts of a file that comes in: one that is stored already may come again. Raises Invalid."""
+        try:
+            return self._check(taken)
+        except Invalid:
+            if not (folder / f"{sha256_of(taken)}{SUFFIX}").exists():
+                raise
+            return self._read(taken)
 
     def _take_in(self, package: Path) -> Path:
         """The bytes as a file of ours, which nobody changes while they are checked and stored."""
@@ -142,7 +156,7 @@ class FolderBlobs:
         if not path.exists():
             return None
         if sha256 not in self._facts:
-            self._facts[sha256] = self._check(path)
+            self._facts[sha256] = self._read(path)
         return self._facts[sha256]
 
     def _remove(self, path: Path, sha256: str) -> None:

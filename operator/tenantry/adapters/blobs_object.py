@@ -26,7 +26,8 @@ from obstore.store import ObjectStore
 from tenantry.adapters.blobs import SHARED, Check
 from tenantry.adapters.fetched import FetchedPackages
 from tenantry.model.facts import PackageFacts
-from tenantry.model.verdicts import Halt, NotFound, Transient
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Transient
+from tenantry.packages.check import sha256_of
 
 CHUNK = 8 << 20
 YOUNG = timedelta(hours=1)
@@ -53,7 +54,7 @@ class ObjectBlobs:
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
         """Raises Invalid, or a Transient Halt (BlobsUnavailable)."""
-        facts = checked if checked else await asyncio.to_thread(self._check, package)
+        facts = checked if checked else await self._checked(tenant, package)
         with _asking():
             if await self._age(f"pool/{facts.sha256}") is None:
                 await obstore.put_async(self._store, f"pool/{facts.sha256}", package, chunk_size=CHUNK)
@@ -63,6 +64,16 @@ class ObjectBlobs:
                 # A sweep may be about to remove what nobody held until now.
                 await obstore.put_async(self._store, f"pool/{facts.sha256}", package, chunk_size=CHUNK)
         return facts
+
+    async def _checked(self, tenant: str, package: Path) -> PackageFacts:
+        """The facts of a file that comes in: one that is stored already may come again. Raises Invalid."""
+        try:
+            return await asyncio.to_thread(self._check, package)
+        except Invalid:
+            known = await self.inspect(tenant, await asyncio.to_thread(sha256_of, package))
+            if known is None:
+                raise
+            return known
 
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
         raw = await self._read(_holder(tenant, sha256))

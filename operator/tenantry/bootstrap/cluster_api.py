@@ -14,7 +14,7 @@ import structlog
 from obstore.store import from_url
 from starlette.types import ASGIApp
 
-from tenantry.adapters.blobs import Check, FolderBlobs
+from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.blobs_object import ObjectBlobs
 from tenantry.adapters.logs import BlobLogs
 from tenantry.adapters.metrics.cluster import ClientCollector
@@ -153,10 +153,12 @@ async def _sweep(blobs: ObjectBlobs) -> None:
 
 def _stored(cache: Cache, settings: Settings, folder: Path) -> StoredPackages[FolderBlobs | ObjectBlobs]:
     """Blocks."""
-    return StoredPackages.of(lambda checking: _blobs(settings.cluster.blobs, folder, checking.inspect), cache, settings)
+    return StoredPackages.of(lambda checking: _blobs(settings.cluster.blobs, folder, checking), cache, settings)
 
 
-def _blobs(url: str, folder: Path, check: Check) -> FolderBlobs | ObjectBlobs:
+def _blobs(url: str, folder: Path, checking: Checking) -> FolderBlobs | ObjectBlobs:
     """Return the store of packages and logs: a folder for `file:///PATH`, otherwise an object store. Blocks."""
     scheme, _, path = url.partition("://")
-    return FolderBlobs(Path(path), check) if scheme == "file" else ObjectBlobs(from_url(url), folder, check)
+    if scheme == "file":
+        return FolderBlobs(Path(path), checking.inspect, checking.read)
+    return ObjectBlobs(from_url(url), folder, checking.inspect)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -37,9 +37,13 @@ class Checking:
         """Return the facts of a file. Raises Invalid."""
         return self.inspector.inspect(package)
 
+    def read(self, package: Path) -> PackageFacts:
+        """Return the facts of a file that is stored already. Raises Invalid."""
+        return self.inspector.inspect(package, stored=True)
+
     def build(self, folder: Path, out: Path) -> PackageFacts:
-        """The file of a package's source. Raises Invalid."""
-        return build.build(folder, out, self.limits)
+        """The file of a package's source, by the rules for stored ones: `inspect` refuses it where it is new. Raises Invalid."""
+        return build.build(folder, out, replace(self.limits, stored=True))
 
 
 @dataclass(frozen=True)
@@ -62,4 +66,4 @@ class StoredPackages(Generic[F]):
 
 def packages_in(state: Path, cache: Cache, settings: Settings) -> StoredPackages[FolderBlobs]:
     """Open the packages of a state folder. Blocks. Raises StateUnwritable."""
-    return StoredPackages.of(lambda checking: FolderBlobs(state / "packages", checking.inspect), cache, settings)
+    return StoredPackages.of(lambda checking: FolderBlobs(state / "packages", checking.inspect, checking.read), cache, settings)

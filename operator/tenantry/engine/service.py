@@ -47,7 +47,7 @@ from tenantry.model.facts import (
 )
 from tenantry.model.fields import ENGINE_ADMIN, USERNAME_PATTERN, is_engine_admin
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Unauthorized
-from tenantry.packages.check import PackageLimits, inspect, open_checked, open_package
+from tenantry.packages.check import PackageLimits, digests_of, inspect, open_checked, open_package, sha256_of
 from tenantry.packages.manifest import Manifest
 from tenantry.rest.auth.passwords import hash_password, needs_rehash, verify_password
 from tenantry.rest.fairness.lanes import Lane, Lanes, engine_sharing
@@ -349,11 +349,18 @@ class Engine:
             return package.manifest
 
     def _manifest_of(self, path: Path) -> Manifest:
-        with open_package(path, self._limits) as package:
+        with open_package(path, self._limits_of(sha256_of(path))) as package:
             return package.manifest
 
+    def _inspect(self, package: Path) -> PackageFacts:
+        digests = digests_of(package)
+        return inspect(package, self._limits_of(digests[0]), digests)
+
+    def _limits_of(self, sha256: str) -> PackageLimits:
+        return replace(self._limits, stored=self._shelf.path(sha256).exists())
+
     async def _store(self, package: Path) -> PackageFacts:
-        facts = await self._lane.run(lambda: inspect(package, self._limits))
+        facts = await self._lane.run(lambda: self._inspect(package))
         stored = StoredVersion(facts.app, facts.version, facts.sha256, facts.name, facts.author)
 
         def add(connection: sa.Connection) -> None:

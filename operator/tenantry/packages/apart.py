@@ -16,7 +16,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class Inspector:
     def __init__(self, limits: PackageLimits | None = None, deadline_s: float = DEADLINE_S, memory: int = MEMORY) -> None:
         self._limits = limits or PackageLimits()
         self._deadline_s, self._memory = deadline_s, memory
-        self._known: OrderedDict[str, PackageFacts] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bool], PackageFacts] = OrderedDict()
         self._held = threading.Lock()
         self._free: list[_Process] = []
         self._slots = threading.BoundedSemaphore(PROCESSES)
@@ -56,17 +56,18 @@ class Inspector:
         """Check a package of a tenant. Raises Invalid, Overloaded."""
         return await self._lanes.lane(tenant, "").run(lambda: self.inspect(package))
 
-    def inspect(self, package: Path) -> PackageFacts:
-        """Check a package. Blocks. Raises Invalid."""
+    def inspect(self, package: Path, *, stored: bool = False) -> PackageFacts:
+        """Check a package. stored: as PackageLimits. Blocks. Raises Invalid."""
         digests = digests_of(package)
+        about, limits = (digests[0], stored), replace(self._limits, stored=stored)
         with self._held:
-            if (known := self._known.get(digests[0])) is not None:
-                self._known.move_to_end(digests[0])
+            if (known := self._known.get(about)) is not None:
+                self._known.move_to_end(about)
                 return known
-        light = _light(package, self._limits)
-        facts = inspect(package, self._limits, digests) if light else self._apart(package, digests)
+        light = _light(package, limits)
+        facts = inspect(package, limits, digests) if light else self._apart(package, digests, limits)
         with self._held:
-            self._known[facts.sha256] = facts
+            self._known[about] = facts
             if len(self._known) > KNOWN:
                 self._known.popitem(last=False)
         return facts
@@ -78,8 +79,8 @@ class Inspector:
         for process in free:
             process.end()
 
-    def _apart(self, package: Path, digests: tuple[str, str]) -> PackageFacts:
-        request = orjson.dumps({"path": str(package.absolute()), "limits": asdict(self._limits), "digests": digests})
+    def _apart(self, package: Path, digests: tuple[str, str], limits: PackageLimits) -> PackageFacts:
+        request = orjson.dumps({"path": str(package.absolute()), "limits": asdict(limits), "digests": digests})
         with self._process() as process:
             answer = process.ask(request, self._deadline_s)
         if answer is None:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 from tenantry.model.verdicts import Invalid, Problem
-from tenantry.packages.manifest import Manifest, Table
+from tenantry.packages.manifest import Check, Column, Manifest, Table
+from tenantry.packages.weight import MOST_WEIGHT, SHORT, Weight, weight_of
 from tenantry.packages.yaml_text import Lines
 
 FUNCTIONS = frozenset({
@@ -18,7 +19,12 @@ FUNCTIONS = frozenset({
     "ltrim", "max", "min", "mod", "nullif", "octet_length", "position", "right", "round", "rtrim", "sign", "starts_with",
     "strftime", "substr", "substring", "time", "trim", "typeof", "unicode", "upper",
 })  # fmt: skip
-"""Functions that a check may call: none makes a value much larger than what it is given, waits, or reads anything else."""
+"""Functions that a check may call: none makes a value much larger than what it is given, waits, or reads anything else.
+
+Some take more time than their values are long, unless what they look for is a constant: see weight.py.
+"""
+_LONG = frozenset({"blob", "json", "text"})
+"""Column types whose values have no limit of their own."""
 _WORDS = frozenset({
     "and", "between", "case", "char", "decimal", "else", "in", "is", "like", "not", "numeric", "or", "then", "varchar", "when",
 })  # fmt: skip
@@ -36,15 +42,16 @@ def check_portable(manifest: Manifest, raw: bytes) -> None:
     """Raises Invalid naming each table that one of the databases would refuse, or that could harm others. raw: its app.yaml."""
     lines = Lines(raw)
     problems = [
-        Problem(f"app.yaml:{lines.locate(0, -1, f'tables[{number}]')}: tables[{number}] ({table.name})", reason)
+        Problem(f"app.yaml:{lines.locate(0, -1, f'tables[{number}]{field}')}: tables[{number}]{field} ({table.name})", reason)
         for number, table in enumerate(manifest.tables)
-        for reason in _problems_of(table, manifest)
+        for field, reason in (*_problems_of(table, manifest), *_problems_of_checks(table, manifest.id))
     ]
     if problems:
         raise Invalid(tuple(problems))
 
 
-def _problems_of(table: Table, manifest: Manifest) -> Iterator[str]:
+def _problems_of(table: Table, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """The problems of a table, each without a field of its own."""
     keys = (
         table.primary_key,
         *table.unique,
@@ -53,20 +60,47 @@ def _problems_of(table: Table, manifest: Manifest) -> Iterator[str]:
     )
     types = {column.name: column.type for column in table.columns}
     for name in sorted({name for key in keys for name in key if types[name] == "json"}):
-        yield f"json column {name} cannot be part of a key or an index"
+        yield "", f"json column {name} cannot be part of a key or an index"
     columns = {other.name: {column.name: column.type for column in other.columns} for other in manifest.tables}
     for key in table.foreign_keys:
         for own, other in zip(key.columns, key.to, strict=True):
             ours, theirs = types[own], columns[key.references][other]
             if _ALIKE.get(ours, ours) != _ALIKE.get(theirs, theirs):
-                yield f"{own} is {ours}, but {key.references}.{other}, which it references, is {theirs}"
-    for check in table.checks:
-        if reason := refusal_of(check.expression):
-            yield f"check {check.name} {reason}"
+                yield "", f"{own} is {ours}, but {key.references}.{other}, which it references, is {theirs}"
+
+
+def _problems_of_checks(table: Table, app: str) -> Iterator[tuple[str, str]]:
+    """The problems of a table's checks, each with its field in the table."""
+    long = frozenset(column.name.lower() for column in table.columns if _is_long(column))
+    # PostgreSQL takes the name of a table for its whole row.
+    named = long | {f"{app.replace('-', '_')}__{table.name}".lower()} if long else long
+    total = 0
+    for number, check in enumerate(table.checks):
+        found = _weighed(check, named)
+        total += found.weight
+        if found.reason:
+            yield f".checks[{number}].expression", f"check {check.name} {found.reason}"
+        elif total - found.weight <= MOST_WEIGHT < total:
+            columns = ", ".join(column.name for column in table.columns if _is_long(column))
+            reason = (
+                f"check {check.name} makes the checks of {table.name} weigh {total}, at most {MOST_WEIGHT} are allowed: use fewer"
+                f" functions, || and LIKE over long values ({columns}), or give these columns the type string and a length up to"
+                f" {SHORT}"
+            )
+            yield f".checks[{number}].expression", reason
+
+
+def _weighed(check: Check, long: frozenset[str]) -> Weight:
+    reason = refusal_of(check.expression)
+    return Weight(reason) if reason else weight_of(check.expression, long)
+
+
+def _is_long(column: Column) -> bool:
+    return column.type in _LONG or (column.length or 0) > SHORT
 
 
 def refusal_of(expression: str) -> str:
-    """Return the reason to refuse the expression of a check, `""` if there is none."""
+    """Return the reason to refuse the words of a check, whatever it costs; `""` if there is none."""
     bare = _QUOTED.sub('"', expression)
     for called in _CALLED.findall(bare):
         if called.lower() not in FUNCTIONS | _WORDS:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 
 from tenantry.model.verdicts import Invalid
-from tenantry.packages.portable import check_portable, refusal_of
+from tenantry.packages.portable import FUNCTIONS, check_portable, refusal_of
 from tests.unit.engine.schemas import app, column, raw_app, reference, table
+
+DEADLINE_S = 10.0
 
 REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
     "json in a unique key": (
@@ -64,3 +69,111 @@ def test_harmless_checks_are_taken(expression: str) -> None:
 )  # fmt: skip
 def test_checks_that_could_harm_others_are_refused(expression: str) -> None:
     assert refusal_of(expression)
+
+
+ROW = [column("v"), column("w"), column("n", "integer"), column("s", "string", length=40), column("d", "json")]
+
+TAKEN = {
+    "a name of two parts": "length(v || ', ' || w) > 2",
+    "an address": "v LIKE '%_@_%._%' AND v NOT LIKE '% %' AND length(v) < 320",
+    "a pattern in parentheses": "(v LIKE ('a%')) = 1 OR v LIKE 'b%' ESCAPE '!'",
+    "a search for a constant": "instr(v, '@') > 1 AND trim(v) <> '' AND trim(v, ' -') = v",
+    "many short values": " AND ".join(f"s <> 'value{number}'" for number in range(45)),
+    "many calls over short values": " + ".join(["coalesce(n, 0)"] * 40) + " > 0",
+    "a pattern with an apostrophe": "v NOT LIKE '%''%'",
+    "arithmetic": "n * 2 - 1 >= -n % 7 AND (n & 3) <> 2 AND n != 1e3",
+    "a choice": "CASE WHEN n = 1 THEN v LIKE 'x%' ELSE v IS NULL END",
+    "a list": "s IN (" + ", ".join(f"'{number}'" for number in range(150)) + ")",
+    "PostgreSQL's trim": "trim(both ' ' from v) = v AND position('@' in v) > 0 AND substring(v from 1 for 3) <> 'abc'",
+}
+
+
+@pytest.mark.parametrize("expression", TAKEN.values(), ids=TAKEN)
+def test_usual_checks_are_light_enough(expression: str) -> None:
+    one = table("t", *ROW, checks=[{"name": "c", "expression": expression}])
+    check_portable(app(one), raw_app(one))
+
+
+HEAVY = {
+    "a chain of joins": (f"length({'||'.join(['v'] * 200)}) > 0", "|| 199 times; at most 8"),
+    "a chain of joins of short values": (f"length({'||'.join(['s'] * 10)}) > 0", "|| 9 times; at most 8"),
+    "joins of long values": ("length(v || v || v || v || v) > 0", "weigh 364, at most 200"),
+    "copies of copies": (f"{'lower(' * 11}v{')' * 11} <> ''", "weigh 220, at most 200"),
+    "a pattern that is joined": ("v not like '%' || substr(v,1,40000) || 'b%'", "LIKE with a pattern that is not a constant"),
+    "a pattern of a column": ("v LIKE w", "LIKE with a pattern that is not a constant"),
+    "a pattern of a column in parentheses": ("v LIKE (('%' || w))", "LIKE with a pattern that is not a constant"),
+    "a pattern that goes on": ("v LIKE ('%') || w", "LIKE with a pattern that is not a constant"),
+    "GLOB of a column": ("v GLOB w", "GLOB with a pattern that is not a constant"),
+    "ILIKE of a column": ("v ILIKE w", "ILIKE with a pattern that is not a constant"),
+    "LIKE as a function": ("like(w, v)", "LIKE with a pattern that is not a constant"),
+    "a long pattern": (f"v LIKE '%{'a' * 64}'", "65 characters in the pattern of LIKE; at most 64"),
+    "many patterns": (" AND ".join(f"v NOT LIKE '%{'a' * 30}{number}'" for number in range(4)), "at most 200"),
+    "a search for a column": ("instr(v, w) > 0", "a part that is not a constant"),
+    "PostgreSQL's search for a column": ("position(w in v) > 0", "a part that is not a constant"),
+    "a set of characters of a column": ("trim(v, w) <> ''", "a set of characters that is not a constant"),
+    "PostgreSQL's set of characters of a column": ("trim(both w from v) <> ''", "a set of characters that is not a constant"),
+    "a format of a column": ("strftime(v, 'now') <> ''", "a format that is not a constant"),
+    "a regular expression as a place": ("substring(v from '(a+)+$') <> ''", "places that are not numbers"),
+    "a column as a regular expression": ("substring(v, w) <> ''", "places that are not numbers"),
+    "a type that fills up": ("cast(v as char(10485760)) <> ''", "at most CHAR(1000)"),
+    "a power": ("n ^ 100000 > 0", "holds '^', which is no operator"),
+    "a path with a regular expression": ("d @? 'x'", "holds '@', which is no operator"),
+    "a quote of dollars": ("v <> $a$ ' $a$ and v <> $a$ ' $a$", "holds '$', which is no operator"),
+    "JSON that is read again and again": (" AND ".join(["d -> 'a' IS NULL"] * 11), "weigh 220, at most 200"),
+    "operators": ("+".join(["n"] * 202) + " > 0", "202 operators and calls; at most 200"),
+}
+
+
+@pytest.mark.parametrize(("expression", "reason"), HEAVY.values(), ids=HEAVY)
+def test_a_heavy_check_is_refused_with_its_place_and_a_way_out(expression: str, reason: str) -> None:
+    one = table("t", *ROW, checks=[{"name": "c", "expression": expression}])
+    with pytest.raises(Invalid) as refused:
+        check_portable(app(one), raw_app(one))
+    (problem,) = refused.value.problems
+    assert problem.field == "app.yaml:1: tables[0].checks[0].expression (t)"
+    assert problem.reason.startswith("check c ")
+    assert reason in problem.reason
+
+
+def test_the_checks_of_a_table_weigh_together() -> None:
+    one = table("t", *ROW, checks=[{"name": f"c{number}", "expression": "v || w <> 'x'"} for number in range(5)])
+    with pytest.raises(Invalid) as refused:
+        check_portable(app(one), raw_app(one))
+    (problem,) = refused.value.problems
+    assert problem.field == "app.yaml:1: tables[0].checks[2].expression (t)"
+    assert "makes the checks of t weigh 270, at most 200 are allowed: use fewer" in problem.reason
+    assert "(v, w, d)" in problem.reason
+
+
+LONG = 400_000
+"""Characters of a value for which work that grows with the square takes minutes, and other work far less than a second."""
+OPERATORS = (
+    "||", "+", "-", "*", "/", "%", "<", "=", "<>", "&", "<<", "LIKE", "NOT LIKE", "GLOB", "IS", "->", "->>", "AND",
+)  # fmt: skip
+
+
+def _called(function: str) -> list[str]:
+    """Calls with arguments of each kind, over long values."""
+    given = ("v", "v, w", "w, v", "v, w, v", "v, 1", "v, 1, 2", "'%s', v", "v, 'a'", "v as text", "v as numeric")
+    return [f"{function}({arguments}) IS NULL" for arguments in given]
+
+
+SHAPES = {name: _called(name) for name in sorted(FUNCTIONS | {"like", "glob"})} | {
+    operator: [f"(v {operator} w) IS NULL", f"(v {operator} '%{'a' * 60}b') IS NULL"] for operator in OPERATORS
+}
+
+
+@pytest.mark.parametrize("expressions", SHAPES.values(), ids=SHAPES)
+def test_no_check_that_is_taken_takes_longer_than_its_values_are_long(expressions: list[str]) -> None:
+    for expression in expressions:
+        one = table("t", *ROW, checks=[{"name": "c", "expression": expression}])
+        try:
+            check_portable(app(one), raw_app(one))
+        except Invalid:
+            continue
+        with closing(sqlite3.connect(":memory:")) as database:
+            began = time.thread_time()
+            with suppress(sqlite3.Error):  # a function of the other database, or a row that the check refuses
+                database.execute(f"CREATE TABLE t (v, w, n, s, d, CHECK ({expression}))")
+                database.execute("INSERT INTO t VALUES (?, ?, 1, '', '{}')", ("a" * LONG, "a" * (LONG // 2) + "b"))
+            assert time.thread_time() - began < DEADLINE_S, expression

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tenantry.model.facts import PackageFacts
 from tenantry.model.resource import Ref
 from tenantry.model.syncing import Followed, SyncOrder
-from tenantry.model.verdicts import NotFound
+from tenantry.model.verdicts import Invalid, NotFound
+from tenantry.packages.check import sha256_of
 from tenantry.ports import Packages
 
 Check = Callable[[str, Path, PackageFacts | None], Awaitable[None]]
@@ -32,7 +34,14 @@ class OverlayPackages:
 
     async def put(self, tenant: str, package: Path, checked: PackageFacts | None = None) -> PackageFacts:
         await self._check(tenant, package, checked)
-        return await self._scratch.put(tenant, package, checked)
+        try:
+            return await self._scratch.put(tenant, package, checked)
+        except Invalid:
+            # What is stored may come again, whatever a newer rule says of it.
+            known = await self._real.inspect(tenant, await asyncio.to_thread(sha256_of, package))
+            if known is None:
+                raise
+            return known
 
     async def fetch(self, tenant: str, sha256: str) -> Path:
         try:

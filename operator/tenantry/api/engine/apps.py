@@ -39,7 +39,7 @@ from tenantry.model.resource import (
     ref_of,
 )
 from tenantry.model.verdicts import AlreadyExists, NotFound
-from tenantry.packages.check import SYMBOLS, open_package, sha256_of
+from tenantry.packages.check import SYMBOLS, PackageLimits, open_package, sha256_of
 from tenantry.rest.bodies import invalid
 
 
@@ -375,7 +375,7 @@ def _leave(version: str, steps: tuple[MigrationStep, ...], allowed: bool) -> str
 def _symbols(package: Path, target: Path, filename: str) -> Download:
     """The symbol file, unpacked on its first use. Blocks. Raises NotFound."""
     if not target.exists():
-        with open_package(package) as opened:
+        with open_package(package, PackageLimits(stored=True)) as opened:
             if not opened.has_symbols:
                 raise NotFound("this version has no symbol file")
             descriptor, scratch = tempfile.mkstemp(".part", "sym-", target.parent)
