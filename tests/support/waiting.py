@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 from tests.support.patience import DEADLINE_S
 
 AGAIN_S = 0.01
-"""Seconds until a condition of which nobody is told is looked at again."""
+"""Seconds between two looks at a condition: it sets no event."""
 T = TypeVar("T")
 
 
