@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.watching import pages
 from tenantry.adapters.kubernetes.client.wire import endpoint, received, refusal
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Expired, Halt
@@ -81,13 +82,11 @@ class KubernetesFeed:
         query = {"labelSelector": at.selector} if at.selector else {}
         if page:
             query["limit"] = str(page)
-        while True:
-            answer = await self._client.request("GET", at.path(self._only_in.get(kind, "")), query=query)
+        version = ""
+        async for answer in pages(self._client, at.path(self._only_in.get(kind, "")), query):
             found.extend(received(item, kind) for item in answer["items"])
-            following = answer["metadata"].get("continue")
-            if not following:
-                return tuple(found), answer["metadata"]["resourceVersion"]
-            query["continue"] = following
+            version = answer["metadata"]["resourceVersion"]
+        return tuple(found), version
 
     async def _changes(self, kind: str, version: str) -> AsyncIterator[dict[str, Any]]:
         """The changes of one request. Raises what the server says within the stream, too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -53,6 +53,18 @@ async def watch_labelled(client: Client, path: str, selector: str) -> AsyncItera
         except Halt as halt:
             log.warning("watch interrupted", path=path, error=str(halt))
         await asyncio.sleep(PAUSE_S)
+
+
+async def pages(client: Client, path: str, query: Mapping[str, str]) -> AsyncIterator[Document]:
+    """Yield the answers of a list, which are of one version. query: its `limit` is the size of a page. Raises Halt."""
+    asked = dict(query)
+    while True:
+        answer = await client.request("GET", path, query=asked)
+        yield answer
+        following = answer["metadata"].get("continue")
+        if not following:
+            return
+        asked["continue"] = following
 
 
 def watch_query(selector: str, version: int | str) -> dict[str, str]:

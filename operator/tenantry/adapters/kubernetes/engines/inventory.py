@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.adapters.kubernetes.client.watching import pages
 from tenantry.adapters.kubernetes.engines.observed import PAGE
 from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, POOL_LABEL
 from tenantry.kinds.environment.orphaned import HeldEngine
@@ -21,14 +22,8 @@ async def held_engines(client: Client) -> Sequence[HeldEngine]:
     By the label that a policy keeps: others may be off.
     """
     query = {"labelSelector": ID_LABEL, "limit": str(PAGE)}
-    found: list[HeldEngine] = []
-    while True:
-        answer = await client.request("GET", path_of("v1", "Namespace"), query=query)
-        found += [_held(each) for each in answer["items"] if _is_an_engines(each)]
-        following = answer["metadata"].get("continue")
-        if not following:
-            return found
-        query["continue"] = following
+    answers = pages(client, path_of("v1", "Namespace"), query)
+    return [_held(each) async for answer in answers for each in answer["items"] if _is_an_engines(each)]
 
 
 def _is_an_engines(namespace: Document) -> bool:

@@ -13,7 +13,7 @@ import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.objects import CLUSTER_WIDE, path_of, reference
-from tenantry.adapters.kubernetes.client.watching import PAUSE_S, watch_query
+from tenantry.adapters.kubernetes.client.watching import PAUSE_S, pages, watch_query
 from tenantry.adapters.kubernetes.client.wire import refusal
 from tenantry.adapters.kubernetes.engines.workload import MANAGED_BY, POD, ref_of_labels
 from tenantry.model.facts import EngineRef
@@ -156,17 +156,13 @@ class FollowedObjects:
         """One consistent state, in pages; what is not in it goes. What was written meanwhile stays."""
         query = {"labelSelector": SELECTOR, "limit": str(PAGE)}
         there: set[tuple[str, str]] = set()
-        while True:
-            answer = await self._client.request("GET", path_of(api_version, kind), query=query)
+        version = 0
+        async for answer in pages(self._client, path_of(api_version, kind), query):
             for item in answer["items"]:
                 document = {"apiVersion": api_version, "kind": kind, **item}
                 there.add((_place(document), document["metadata"]["name"]))
                 self._take(document, changed)
-            following = answer["metadata"].get("continue")
-            if not following:
-                break
-            query["continue"] = following
-        version = int(answer["metadata"]["resourceVersion"])
+            version = int(answer["metadata"]["resourceVersion"])
         self._sweep(kind, there, version, changed)
         self._seen[kind] = version
         if len(self._seen) == len(FOLLOWED):
