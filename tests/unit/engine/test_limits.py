@@ -12,9 +12,7 @@ from tenantry.engine.database import Database, sqlite_driver
 from tenantry.engine.sql.limits import LIMITS, LONGEST_PATTERN
 from tenantry.engine.sql.server_session import SESSION
 from tenantry.model.verdicts import Halt
-from tests.scenario.postgres import database_url, server
-
-__all__ = ["server"]
+from tests.scenario.postgres import database_url
 
 WAYS = ("reading", "writing", "migrating", "outside")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.engine.database import LARGEST_VALUE, Database, Locked
+from tenantry.engine.database import Database, Locked
 from tenantry.engine.sql import short_reads
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
+from tenantry.engine.sql.limits import LARGEST_VALUE
 from tenantry.engine.sql.server_session import Question
 from tenantry.engine.sql.short_reads import LONG_S, PAUSE_S, SOON_S, NotShort, NotWritten, ShortReads
 from tests.support.patience import DEADLINE_S
