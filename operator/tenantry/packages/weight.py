@@ -82,7 +82,7 @@ def _tokens(expression: str) -> Iterator[Token]:
     while place < len(expression):
         found = _TOKEN.match(expression, place)
         if found is None:
-            raise _Heavy(f"holds {expression[place]!r}, which is no operator that checks may use")
+            raise _Heavy(f"holds {expression[place]!r}, which is not an operator that checks may use")
         kind = str(found.lastgroup)
         value = found[kind]
         yield Token(kind, value[1:-1] if kind in ("text", "name") else value.lower())

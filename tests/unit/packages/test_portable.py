@@ -116,9 +116,9 @@ HEAVY = {
     "a regular expression as a place": ("substring(v from '(a+)+$') <> ''", "places that are not numbers"),
     "a column as a regular expression": ("substring(v, w) <> ''", "places that are not numbers"),
     "a type that fills up": ("cast(v as char(10485760)) <> ''", "at most CHAR(1000)"),
-    "a power": ("n ^ 100000 > 0", "holds '^', which is no operator"),
-    "a path with a regular expression": ("d @? 'x'", "holds '@', which is no operator"),
-    "a quote of dollars": ("v <> $a$ ' $a$ and v <> $a$ ' $a$", "holds '$', which is no operator"),
+    "a power": ("n ^ 100000 > 0", "holds '^', which is not an operator"),
+    "a path with a regular expression": ("d @? 'x'", "holds '@', which is not an operator"),
+    "a quote of dollars": ("v <> $a$ ' $a$ and v <> $a$ ' $a$", "holds '$', which is not an operator"),
     "JSON that is read again and again": (" AND ".join(["d -> 'a' IS NULL"] * 11), "weigh 220, at most 200"),
     "operators": ("+".join(["n"] * 202) + " > 0", "202 operators and calls; at most 200"),
 }
