@@ -123,8 +123,9 @@ class EngineFacts:
     """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
 
     credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
-    somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is. version: of
-    the platform's release that it runs; next: the one that a restart would give it, `""` where it has what it is to have.
+    somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is.
+    archived: an archive of what is missing was made before. version: of the platform's release that it runs; next: the one
+    that a restart would give it, `""` where it has what it is to have.
     place: where its data is. route: the slugs whose host leads to it, None where no host does. pool: as EngineSpec.
     """
 
@@ -140,6 +141,7 @@ class EngineFacts:
     credential: str = ""
     altered: tuple[str, ...] = ()
     missing: str = ""
+    archived: bool = False
     version: str = ""
     next: str = ""
     place: DataPlace = ""

@@ -114,7 +114,8 @@ DATA: Explanations = {
         "Correct the URL in the Secret of `engine.database`",
     ),
     "DataMissing": Explanation(
-        "The engine was Ready, and its data is gone. Tenantry deploys nothing over it.",
+        "The engine was Ready, and its data is gone. Tenantry deploys nothing over it, and does not delete it without the "
+        "promised archive.",
         "Put the data back, restore a backup, or accept an empty engine with `tenantry accept-empty NAMESPACE/NAME`",
     ),
     "DropsRefused": Explanation(

@@ -302,8 +302,33 @@ def test_the_ways_out_of_missing_data_are_named_and_its_acceptance_is_recorded()
     assert accepted.status.last_handled_accept_empty_at == "t1"
 
 
-def test_no_archive_is_made_of_an_engine_whose_data_is_gone() -> None:
-    assert outcome(decide(leaving(engine=LOST), NOW)).wants == (SECRET_GOES, UNDEPLOY)
+NEVER_DEPLOYED = environment(spec={"deletionPolicy": "Snapshot"}, deleting=True)
+GIVEN_UP = running_environment(spec={"deletionPolicy": "Snapshot"}, deleting=True, annotations={ACCEPT_EMPTY_REQUESTED: "t1"})
+
+
+@table(
+    {
+        "waits where an archive is promised, and all in it with it": (
+            leaving(engine=LOST, children=(CRM,)),
+            Outcome("Stalled DataMissing", (), DELETE),
+        ),
+        "goes on after its archive, where a crash left it": (
+            leaving(engine=replace(LOST, archived=True)),
+            Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+        "goes on where no archive is promised": (
+            leaving(engine=LOST, policy="Delete"),
+            Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+        "goes on where the loss is accepted": (there(GIVEN_UP, engine=LOST), Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE)),
+        "goes on where there never was data": (
+            seen(NEVER_DEPLOYED, engine=replace(LOST, spec=None)),
+            Outcome("Gone", (SECRET_GOES, UNDEPLOY), DELETE),
+        ),
+    }
+)
+def test_the_deletion_of_an_engine_whose_data_is_gone(seen: Observed, expected: Outcome) -> None:
+    assert outcome(decide(seen, NOW)) == expected
 
 
 @table(

@@ -102,6 +102,10 @@ class Backups:
         """Keeps the engine itself, once for each incarnation, with all that was remembered. Raises Halt, OSError."""
         await asyncio.to_thread(self._archive, record, self._declared(record.ref))
 
+    def holds(self, record: EngineRecord) -> bool:
+        """Return True if that incarnation of the engine is archived. Blocks for one look at the disk."""
+        return self._path(record, ARCHIVE).exists()
+
     async def kept(self) -> tuple[BackupFacts, ...]:
         """Return the archives of removed engines, the newest first. Other files are logged."""
         return await asyncio.to_thread(self._list)
@@ -198,7 +202,7 @@ class Backups:
 
     def _size(self, record: EngineRecord) -> int:
         """Return 0 if the archive exists, or if the engine was never opened and holds nothing."""
-        if self._path(record, ARCHIVE).exists():
+        if self.holds(record):
             return 0
         folder = self._folders.folder(record.ref.id)
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -57,7 +57,11 @@ class LocalDeployer:
         if record is not None:
             return self._facts(record)
         lost = self._folders.lost(ref)
-        return replace(self._facts(lost[0]), status="FAILED", missing=str(lost[1])) if lost else None
+        if not lost:
+            return None
+        record, loss = lost
+        self._survey.note(ref.id, loss)
+        return replace(self._facts(record), status="FAILED", missing=str(loss), archived=self._backups.holds(record))
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """`<base url>/e/<tenant slug>/<environment slug>`, the same in every region."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineRef
 from tenantry.model.verdicts import Halt
 
 PAUSE_S = 5.0
+
+
+class Missing(NamedTuple):
+    """An engine, and what of its data is gone."""
+
+    ref: EngineRef
+    told: str
 
 
 class PoolLosses:
@@ -19,7 +27,11 @@ class PoolLosses:
         self._pools = pools
         self._ids = ids
         self._pause_s = pause_s
-        self._known: dict[str, Mapping[EngineRef, str]] = {}
+        self._known: dict[str, dict[str, Missing]] = {}
+
+    def note(self, pool: str, ref: EngineRef, missing: str) -> None:
+        """Take note of a loss that a pass saw: its end is a change, also where it came and went between two questions."""
+        self._known.setdefault(pool, {})[ref.id] = Missing(ref, missing)
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Yield each engine whose data vanished, or came back. Without end."""
@@ -32,8 +44,13 @@ class PoolLosses:
     async def _changed(self, pool: str) -> list[EngineRef]:
         """A pool that does not answer, or is of a release before this one, is asked again later."""
         try:
-            found = await self._pools.losses(pool)
+            losses = await self._pools.losses(pool)
         except Halt:
             return []
+        found = {ref.id: Missing(ref, told) for ref, told in losses.items()}
         before, self._known[pool] = self._known.get(pool, {}), found
-        return [ref for ref in {**before, **found} if before.get(ref) != found.get(ref)]
+        return [each.ref for id_, each in {**before, **found}.items() if _told(before, id_) != _told(found, id_)]
+
+
+def _told(known: Mapping[str, Missing], id_: str) -> str:
+    return known[id_].told if id_ in known else ""

@@ -11,7 +11,7 @@ from tenantry.kinds.drift import settled
 from tenantry.kinds.environment.children import Child, wait_for
 from tenantry.kinds.environment.database import database_of, database_refusal, database_warning
 from tenantry.kinds.environment.host import HostClaim, without_host
-from tenantry.kinds.environment.missing import missing_data
+from tenantry.kinds.environment.missing import missing_archive, missing_data
 from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement, placed
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
@@ -366,8 +366,9 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     """Children first, once it is kept what they are; then the archive where there is data, then the engine and its password."""
     environment = seen.environment
-    if environment.spec.deletion_protection:
-        return _held(seen)
+    if refusal := _protected(environment) or missing_archive(environment, seen.engine):
+        status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
+        return Decision(status, refusal, "DELETE_ENVIRONMENT")
     status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
     if status.engine is not None:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
@@ -386,9 +387,9 @@ def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)
 
 
-def _held(seen: Observed) -> Decision[EnvironmentStatus]:
+def _protected(environment: Environment) -> Stalled | None:
     """Nothing goes, whoever marked it: a definition that is deleted takes its objects past what refuses their deletion."""
-    status = seen.environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    if not environment.spec.deletion_protection:
+        return None
     way_on = "set spec.deletionProtection to false, and the deletion goes on; spec.deletionPolicy says what is kept"
-    refusal = Stalled("Protected", f"the environment is protected, and its engine stays: {way_on}")
-    return Decision(status, refusal, "DELETE_ENVIRONMENT")
+    return Stalled("Protected", f"the environment is protected, and its engine stays: {way_on}")

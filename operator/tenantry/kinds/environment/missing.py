@@ -1,4 +1,4 @@
-"""An engine that was Ready and lost its data: nothing is deployed over it until a person accepts an empty one."""
+"""An engine that lost its data: until a person decides, nothing is deployed over it and no promised archive is skipped."""
 
 from __future__ import annotations
 
@@ -23,6 +23,19 @@ def missing_data(environment: Environment, engine: EngineFacts | None) -> Stalle
         f"or accept an empty engine: `tenantry accept-empty {name}`"
     )
     return Stalled(DATA_MISSING, f"the engine's data is gone: {missing}. Nothing is deployed in its place. {ways}", "Operator")
+
+
+def missing_archive(environment: Environment, engine: EngineFacts | None) -> Stalled | None:
+    """The verdict on a deletion that promises an archive of data that is gone; None where one exists, where there never was
+    data, or where its loss is accepted. A deletion that was interrupted after its archive goes on."""
+    promised = environment.spec.deletion_policy == "Snapshot" and not _accepts_empty(environment)
+    if engine is None or not promised or not engine.missing or engine.archived:
+        return None
+    if not engine.version and not environment.status.slug:  # it was never deployed
+        return None
+    ways = "Put it back; or set spec.deletionPolicy to Delete or Retain, and the deletion goes on without an archive"
+    message = f"the engine's data is gone: {engine.missing}. No archive of it can be made, and nothing is deleted. {ways}"
+    return Stalled(DATA_MISSING, message, "Operator")
 
 
 def _accepts_empty(environment: Environment) -> bool:

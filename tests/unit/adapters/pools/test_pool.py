@@ -189,6 +189,12 @@ async def test_a_loss_of_one_engine_wakes_its_environment_and_its_return_does_to
     assert kit.opened.survey.lost == ()
 
 
+async def test_a_loss_that_only_a_pass_saw_wakes_its_environment_when_it_ends(kit: PoolKit) -> None:
+    losses = PoolLosses(kit.pools, lambda: {POOL}, pause_s=0.01)
+    losses.note(POOL, REF, "engine.db is missing")
+    assert await anext(losses.changes()) == REF
+
+
 async def test_an_archive_holds_the_declarations_that_the_operator_sent(kit: PoolKit) -> None:
     await kit.pools.deploy(SPEC, await sent())
     assert await kit.signs_in("correct horse") == 200

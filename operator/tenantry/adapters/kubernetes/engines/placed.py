@@ -58,6 +58,8 @@ class PlacedDeployer:
             for pool in self._lookup.pools_of(ref):
                 facts = await self._pools.engine(pool, ref)
                 if facts is not None:
+                    if facts.missing:
+                        self.losses.note(pool, ref, facts.missing)
                     return await self._seen(facts, pool, ref)
         return await self._own.engine(ref)
 

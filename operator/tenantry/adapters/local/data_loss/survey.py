@@ -25,13 +25,20 @@ class DataSurvey:
         self._hosting = hosting
         self._seen: dict[str, FileState | None] = {}
         self._losses: dict[str, Loss] = {}
+        self._noted: dict[str, Loss] = {}
         self.lost: tuple[tuple[EngineRef, Loss], ...] = ()
         """The engines whose data is missing or damaged, as of the last whole survey."""
+
+    def note(self, id_: str, loss: Loss) -> None:
+        """Take note of a loss that a pass saw: its end is a change, also where it came and went between two surveys."""
+        self._noted[id_] = loss
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Yield each engine whose data vanished, or came back. Without end."""
         while True:
             await self._hosting.close_damaged()
+            noted, self._noted = self._noted, {}
+            self._losses |= noted
             for ref in await asyncio.to_thread(self.changed):
                 yield ref
             await asyncio.sleep(max(PAUSE_S, len(self._seen) * PAUSE_OF_ENGINE_S))
