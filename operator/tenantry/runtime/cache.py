@@ -169,7 +169,7 @@ class Cache:
         return sum(1 for _ in self.names(kind, namespace, by))
 
     def snapshot(self) -> Callable[[], Cache]:
-        """Return the way to an independent copy of what is held now, without listeners. It takes long, and may run in a
+        """Return the way to independent copies of what is held now, without listeners. Each takes long, and may be made in a
         thread."""
         held = {kind: entries.copy() for kind, entries in self._entries.items()}
         return partial(_filled, self._kinds, held)
@@ -219,9 +219,9 @@ class Cache:
             return
         entries[name] = after
         if before is None:
-            self._by_namespace.setdefault((ref.kind, ref.namespace), {})[name] = None
+            _add(self._by_namespace, (ref.kind, ref.namespace), name)
         for key in joined - left:
-            self._index.setdefault((ref.kind, key), {})[name] = None
+            _add(self._index, (ref.kind, key), name)
 
     @staticmethod
     def _discard(table: dict[tuple[str, str], dict[Name, None]], key: tuple[str, str], name: Name) -> None:
@@ -236,12 +236,23 @@ class Cache:
             listener(seen)
 
 
-def _filled(kinds: Mapping[str, type[Resource[Any, Any]]], held: Mapping[str, Mapping[Name, Entry]]) -> Cache:
+def _filled(kinds: Mapping[str, type[Resource[Any, Any]]], held: Mapping[str, dict[Name, Entry]]) -> Cache:
     copy = Cache(kinds)
+    copy._entries = {kind: entries.copy() for kind, entries in held.items()}
     for kind, entries in held.items():
         for name, entry in entries.items():
-            copy._replace(Ref(kind, *name), None, entry)
+            _add(copy._by_namespace, (kind, name[0]), name)
+            for key in entry.keys:
+                _add(copy._index, (kind, key), name)
     return copy
+
+
+def _add(table: dict[tuple[str, str], dict[Name, None]], key: tuple[str, str], name: Name) -> None:
+    names = table.get(key)
+    if names is None:  # mostly: `setdefault` would make a dict for each call
+        table[key] = {name: None}
+    else:
+        names[name] = None
 
 
 def _face(document: Document, unfollowed: frozenset[str]) -> int:

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from tenantry.model.facts import EngineEndpoint
+from tenantry.model.resource import Ref
 from tenantry.rest.plan_bundle import MEDIA_TYPE
+from tenantry.runtime.planning import planner
+from tenantry.runtime.planning.plan import _Notes
+from tenantry.runtime.planning.reach import everything
+from tenantry.runtime.reconcile.cycle import Ended
 from tests.scenario.rest_world import PASSWORD, World, declare, world_in
 from tests.support.published_packages import FAX, package
 from tests.support.saved_plans import ENVIRONMENT, bundle_of
@@ -161,6 +166,33 @@ async def test_no_door_to_a_plan_shows_another_tenant_and_no_digest_depends_on_i
         schema = (await world("", "GET", "/openapi.json")).json()["paths"]
         writes = {(m.upper(), path) for path, methods in schema.items() for m in methods if m in ("post", "put", "delete")}
         assert writes - NO_PLAN == {(door.method, door.path) for door in table}, "a new door needs a line in the table"
+
+
+@pytest.mark.slow
+async def test_a_plan_looks_only_at_what_its_edit_reaches_and_misses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "a.yaml").write_text(ENVIRONMENT.replace("NAME", "more").replace("TENANT", "acme"))
+    passes: list[Ref] = []
+    told = _Notes.told
+
+    def noted(notes: _Notes, ref: Ref, ended: Ended) -> None:
+        passes.append(ref)
+        told(notes, ref, ended)
+
+    async with world_in(tmp_path / "state") as world:
+        ids = await tenant_with_contents(world)
+        await canaries(world)
+        table = [door for door in doors(ids, await bundle_of(source, tmp_path / "work")) if door.user == ROOT]
+        monkeypatch.setattr(_Notes, "told", noted)
+        near = {str(door): (await asked(world, door, ids))[::2] for door in table}
+        assert [ref for ref in passes if CANARY in ref.name or CANARY in ref.namespace] == []
+        monkeypatch.setattr(planner, "reach_of", lambda *given: everything)
+        far = {str(door): (await asked(world, door, ids))[::2] for door in table}
+        assert [ref for ref in passes if ref.namespace == f"tenant-{CANARY}"] != []
+        assert near == far
 
 
 async def test_an_own_object_that_the_edit_does_not_wake_is_not_in_the_plan(tmp_path: Path) -> None:

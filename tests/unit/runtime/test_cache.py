@@ -209,6 +209,15 @@ def test_a_copy_is_of_the_moment_of_its_snapshot(cache: Cache) -> None:
     assert not list(copy.entries("Environment", by="slug=develop"))
 
 
+def test_two_copies_of_one_snapshot_are_independent(cache: Cache) -> None:
+    cache.absorb(with_spec(1))
+    made = cache.snapshot()
+    one, other = made(), made()
+    one.absorb(with_spec(2, slug="other"))
+    assert (one.document(DEV), other.document(DEV)) == (with_spec(2, slug="other"), with_spec(1))
+    assert list(other.names("Environment", by="slug=other")) == []
+
+
 @pytest.mark.slow
 def test_the_snapshot_of_ten_thousand_objects_is_a_short_step(cache: Cache) -> None:
     """The copy takes 20 times as long."""

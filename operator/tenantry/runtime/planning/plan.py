@@ -70,6 +70,19 @@ async def plan(
         return await _planned(kinds, what_if, edit, time, now, covers)
 
 
+async def rehearsed(what_if: WhatIf, edit: Edit) -> tuple[tuple[Seen, ...], Remarks]:
+    """Make the edit on what-if ports without any pass. Return what it changed, and its remarks."""
+    seen: list[Seen] = []
+    what_if.cache.listen(seen.append)
+
+    async def nothing() -> None:
+        """Nobody works on what the edit wakes."""
+
+    with using(OFF):
+        remarks = await edit(what_if, nothing)
+    return tuple(seen), remarks
+
+
 async def _planned(
     kinds: Mapping[str, Kind[Any, Any]],
     what_if: WhatIf,

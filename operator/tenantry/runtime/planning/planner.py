@@ -23,8 +23,9 @@ from tenantry.rest.plan_bundle import read_bundle
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations.attribution import bound_tenant
 from tenantry.runtime.planning.bundles import Admit, admitted, keep_packages
-from tenantry.runtime.planning.plan import Edit, Remarks, Settle, WhatIf, plan
+from tenantry.runtime.planning.plan import Edit, Remarks, Settle, WhatIf, plan, rehearsed
 from tenantry.runtime.planning.planned import Planned, declared_digest
+from tenantry.runtime.planning.reach import Covers, reach_of
 from tenantry.runtime.sources.applied import applied_by, source_of_name
 from tenantry.runtime.sources.inventory import CacheLists
 from tenantry.runtime.sources.pruning import Budget
@@ -81,8 +82,8 @@ class Planner:
 
         tenant: the Tenant whose member asks, and which is all that the plan covers; `""` for a caller who may read everything.
         """
-        async with self.scene.packages() as made:
-            return await self._plan(made.packages, edit, tenant=tenant)
+        async with self.scene.packages() as made, self.scene.packages() as rehearsal:
+            return await self._plan(made.packages, edit, tenant=tenant, rehearsal=rehearsal.packages)
 
     async def source(self, read: Read, name: str, budget: Budget) -> Planned:
         """Return the effects of applying a source under that name. Changes nothing."""
@@ -133,18 +134,32 @@ class Planner:
         planned = await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
         return replace(planned, passed_over=tree.passed_over)
 
-    async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
+    async def _plan(
+        self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "", rehearsal: Packages | None = None
+    ) -> Planned:
+        """rehearsal: packages of their own for an edit that writes some, and is made twice."""
         await self.refresh(tenant)
         # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop. Only the
         # snapshot is taken here, one copy of a dict for each kind: the cache is of one moment because nothing else runs.
-        what_if, bodies = await asyncio.to_thread(self._copied, self.cache.snapshot(), packages)
-        covers = _tenants_own(what_if.cache, tenant) if tenant else _everything
+        snapshot = self.cache.snapshot()
+        what_if, bodies = await asyncio.to_thread(self._copied, snapshot, packages)
+        if tenant:
+            covers = _tenants_own(what_if.cache, tenant)
+        else:
+            covers = await self._reach(what_if.cache, snapshot, rehearsal or packages, edit)
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
         concerns = await asyncio.to_thread(lambda: planned.concerns)
         bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in concerns})
         owners = {name: owner.metadata.uid for name, owner in bound if owner is not None}
         planned = await asyncio.to_thread(_stamped, planned, declared, bodies, owners)
         return await asyncio.to_thread(planned.within, _namespace_of(what_if.cache, tenant)) if tenant else planned
+
+    async def _reach(self, cache: Cache, snapshot: Callable[[], Cache], packages: Packages, edit: Edit) -> Covers:
+        """Return the objects that the edit may wake: those come to rest before it. Raises what the edit is refused with."""
+        what_if, _ = await asyncio.to_thread(self._copied, snapshot, packages)
+        edits, remarks = await rehearsed(what_if, edit)
+        out = (*(each.ref.namespace for each in remarks.waiting), *(each.held.ref.namespace for each in remarks.kept))
+        return reach_of(cache, edits, out)
 
     def _copied(self, made: Callable[[], Cache], packages: Packages) -> tuple[WhatIf, dict[Ref, bytes]]:
         """The ports of a plan, and the objects as they were. made: a copy of the cache. Blocks."""
@@ -161,11 +176,7 @@ def _stamped(planned: Planned, declared: str, bodies: Mapping[Ref, bytes], owner
     return planned.of(declared, found, owners)
 
 
-def _everything(ref: Ref) -> bool:
-    return True
-
-
-def _tenants_own(cache: Cache, tenant: str) -> Callable[[Ref], bool]:
+def _tenants_own(cache: Cache, tenant: str) -> Covers:
     """Return a check that an object is the Tenant or in its namespace. A tenant's plan must not reconcile the objects of
     others."""
     own, namespace = Ref(Tenant.KIND, "", tenant), _namespace_of(cache, tenant)
