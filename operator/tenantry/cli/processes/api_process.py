@@ -7,6 +7,7 @@ from tenantry.cli.clients.sockets import listening, url_of
 from tenantry.cli.output.documents import LogFormat
 from tenantry.cli.output.failing import say
 from tenantry.cli.output.logs import announce, configure, include_libraries
+from tenantry.cli.processes.freed_memory import freed_memory_returned
 from tenantry.cli.processes.serving import address_of, serving, tune_collector
 from tenantry.cli.processes.signals import signalled
 from tenantry.cli.processes.tracing import traced
@@ -19,7 +20,7 @@ async def serve_api(settings: Settings, listen: str, log_format: LogFormat = Log
     configure(say, log_format)
     include_libraries(say, log_format)
     bound = listening(host, port)
-    with traced("tenantry-api"):
+    with freed_memory_returned(), traced("tenantry-api"):
         async with open_api(settings) as app, serving(app, bound, settings.http):
             tune_collector()
             announce(url_of(bound), log_format)

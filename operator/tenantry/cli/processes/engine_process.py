@@ -16,6 +16,7 @@ from tenantry.cli.output.documents import LogFormat
 from tenantry.cli.output.failing import say
 from tenantry.cli.output.logs import announce, configure, include_libraries
 from tenantry.cli.processes.engine_metrics import Count, engine_metrics_served, held_below
+from tenantry.cli.processes.freed_memory import freed_memory_returned
 from tenantry.cli.processes.serving import address_of, serving
 from tenantry.cli.processes.signals import signalled
 from tenantry.cli.processes.tracing import traced
@@ -60,7 +61,7 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         uploads = Uploads(await asyncio.to_thread(_incoming, data), settings.packages.size)
         requests = RequestMeasures()
         app = engine_app(lambda request: served, uploads, requests)
-        with traced("tenantry-engine"):
+        with freed_memory_returned(), traced("tenantry-engine"):
             async with (
                 engine_metrics_served(settings.metrics, requests, _counting(engine, data)),
                 serving(app, bound, settings.http, app.answer_now),

@@ -10,6 +10,7 @@ from tenantry.bootstrap.cluster import run_operator
 from tenantry.cli.output.documents import LogFormat
 from tenantry.cli.output.failing import NOT_DONE, say
 from tenantry.cli.output.logs import configure, include_libraries
+from tenantry.cli.processes.freed_memory import freed_memory_returned
 from tenantry.cli.processes.serving import tune_collector
 from tenantry.cli.processes.signals import signalled
 from tenantry.cli.processes.tracing import traced
@@ -21,7 +22,7 @@ async def operate(settings: Settings, log_format: LogFormat = LogFormat.TEXT) ->
     configure(say, log_format)
     include_libraries(say, log_format)
     tune_collector()
-    with traced("tenantry-operator"):
+    with freed_memory_returned(), traced("tenantry-operator"):
         return await _operate(settings)
 
 

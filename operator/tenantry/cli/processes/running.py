@@ -24,6 +24,7 @@ from tenantry.cli.output.logs import configure, include_libraries
 from tenantry.cli.output.progress import Display, Progress, not_ready
 from tenantry.cli.output.tables import TextTable, print_table
 from tenantry.cli.processes.engine_metrics import engine_metrics_served, held_below
+from tenantry.cli.processes.freed_memory import freed_memory_returned
 from tenantry.cli.processes.serving import loop_factory, serving, tune_collector
 from tenantry.cli.processes.tracing import traced
 from tenantry.console.http.origins import loopback
@@ -69,6 +70,7 @@ async def _run(asked: Run) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, stop.set)
     async with AsyncExitStack() as stack:
+        stack.enter_context(freed_memory_returned())
         stack.enter_context(traced("tenantry"))
         bound = None if asked.once else _bind(asked.settings)
         url = _url(asked.settings, bound)

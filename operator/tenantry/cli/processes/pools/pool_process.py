@@ -27,6 +27,7 @@ from tenantry.cli.output.documents import LogFormat
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 from tenantry.cli.output.logs import announce, configure, include_libraries
 from tenantry.cli.processes.engine_metrics import Count, engine_metrics_served, held_below
+from tenantry.cli.processes.freed_memory import freed_memory_returned
 from tenantry.cli.processes.serving import address_of, serving
 from tenantry.cli.processes.signals import signalled
 from tenantry.cli.processes.tracing import traced
@@ -68,7 +69,7 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
     pool = await asyncio.to_thread(open_pool, data, settings)
     works = [asyncio.create_task(work(), name=name) for name, work in _works(pool).items()]
     try:
-        with traced("tenantry-pool"):
+        with freed_memory_returned(), traced("tenantry-pool"):
             async with (
                 engine_metrics_served(settings.metrics, pool.hosting.measures, _counting(pool.folders)),
                 serving(pool.server, bound, settings.http),

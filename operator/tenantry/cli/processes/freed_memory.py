@@ -1,0 +1,67 @@
+"""Freed memory goes back to the machine: the C library keeps it when anything later in its heap is still in use.
+
+Without this, a process stays at its peak after one large plan or request body.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PERIOD_S = 10.0
+"""A trim takes about 5 ms for 100 MiB, in its own thread and without Python's lock."""
+MOVED = 4 << 20
+"""The bytes by which a process that works grows or shrinks."""
+ROUNDS = 6
+"""Trims after the last time that it did: what it freed last is returned, and a process that rests costs nothing."""
+_STATM = Path("/proc/self/statm")
+
+
+def resident() -> int:
+    """Return the bytes of this process that are in memory. Raises OSError where the system does not say it."""
+    return int(_STATM.read_text().split()[1]) * mmap.PAGESIZE
+
+
+class Trimming:
+    """Decides at each look whether memory is to be returned."""
+
+    def __init__(self, resident: Callable[[], int], trim: Callable[[], object]) -> None:
+        """resident: bytes in memory; trim: returns what is free."""
+        self._resident = resident
+        self._trim = trim
+        self._left = 0
+        self._last = resident()
+
+    def look(self) -> None:
+        """Trim while the process works, and for some rounds afterwards."""
+        if abs(self._resident() - self._last) >= MOVED:
+            self._left = ROUNDS
+        if self._left:
+            self._left -= 1
+            self._trim()
+            self._last = self._resident()
+
+
+@contextmanager
+def freed_memory_returned(period_s: float = PERIOD_S) -> Iterator[None]:
+    """Return freed memory until the end of the block. Does nothing where the C library has no such function, as on macOS."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None or not _STATM.exists():
+        yield
+        return
+    ended = threading.Event()
+    trimming = Trimming(resident, lambda: trim(0))
+
+    def work() -> None:
+        while not ended.wait(period_s):
+            trimming.look()
+
+    threading.Thread(target=work, name="freed memory", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
