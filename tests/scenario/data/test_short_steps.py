@@ -29,7 +29,9 @@ TRIES = 3
 AGAIN_S = 0.25
 """The pause between two runs of the reference work."""
 ROWS, ANSWERS, WITHIN_S = 500, 12, 300
-ON_ROWS = ("Basic", "LIKE", "json", "lists", "writes")
+DOCUMENTS = 1_000
+"""Of a large plan. A part of it that is as long as the plan is long by ten times the plans beside it."""
+ON_ROWS = ("Basic", "LIKE", "checks", "json", "large bodies", "lists", "writes")
 IN_TURN = sorted(attacks(Tenant(0, "", "", "", "", "")).keys() - {NOTHING, "keep-alives"})
 
 
@@ -61,7 +63,7 @@ def collector() -> Iterator[None]:
 def attack(tenant: Tenant, name: str) -> None:
     """Goes on until some requests are answered."""
     end = time.monotonic() + WITHIN_S
-    with under_attack(tenant.port, name, attacks(tenant)[name]) as answered:
+    with under_attack(tenant.port, name, attacks(tenant, DOCUMENTS)[name]) as answered:
         while answered() < ANSWERS:
             assert time.monotonic() < end, f"fewer than {ANSWERS} answers in {WITHIN_S} s"
 

@@ -51,7 +51,21 @@ def cyclic() -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["reads", "writes", "LIKE", "plans", "sign-ins", "Basic", "json", "uploads", "dry runs", "manifests"]
+    "name",
+    [
+        "reads",
+        "writes",
+        "LIKE",
+        "checks",
+        "plans",
+        "sign-ins",
+        "Basic",
+        "json",
+        "large bodies",
+        "uploads",
+        "dry runs",
+        "manifests",
+    ],
 )
 async def test_a_request_leaves_no_object_of_ours_to_the_collector(tenant: Tenant, name: str) -> None:
     request = attacks(tenant)[name].requests[0]
