@@ -49,7 +49,7 @@ def test_a_lease_that_a_lost_operator_holds_raises_its_alert_and_its_end_clears_
         with scraped(operator, platform, tmp_path / "prometheus") as server:
             until(lambda: server.firing() == {"TenantryNoLeader"}, "raised alone", WITHIN_S)
             kube("delete", "lease", "tenantry-operator", "-n", NAMESPACE)
-            until(lambda: "TenantryNoLeader" not in server.firing(), "cleared", WITHIN_S)
+            until(lambda: server.cleared("TenantryNoLeader"), "cleared", WITHIN_S)
             assert operator.leads
 
 
@@ -58,7 +58,7 @@ def test_an_engine_that_cannot_start_leaves_an_operation_overdue_and_each_panel_
 ) -> None:
     with platform.leader() as operator, scraped(operator, platform, tmp_path / "prometheus") as server:
         kube.ready(f"tenant/{home.removeprefix('tenant-')}")
-        until(lambda: "TenantryOperationOverdue" not in server.firing(), "at rest", WITHIN_S)
+        until(lambda: server.cleared("TenantryOperationOverdue"), "at rest", WITHIN_S)
         kube.apply(object_("Environment", "dev", home, region="home", deletionPolicy="Delete", engine={"version": BROKEN}))
         raised = {"TenantryOperationOverdue", "TenantryEngineDown"}
         until(lambda: raised <= server.firing(), "raised", WITHIN_S)

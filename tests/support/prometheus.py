@@ -21,6 +21,7 @@ from tests.scenario.cli import until
 from tests.scenario.tools import lacking
 from tests.support.ports import free_port
 
+NOT_READY = "not ready"
 ALERTS = Path(__file__).parents[2] / "charts" / "tenantry" / "files" / "alerts.yaml"
 SOONER = {
     "> 3600": "> 2",
@@ -55,12 +56,16 @@ class Prometheus:
     targets: int
 
     def firing(self) -> set[str]:
-        """The alerts that fire now."""
+        """The alerts that fire now; `NOT_READY` where it does not answer."""
         try:
             answer = httpx.get(f"http://{self.address}/api/v1/alerts").json()
         except (httpx.TransportError, ValueError):  # it answers text until it is ready
-            return {"not ready"}
+            return {NOT_READY}
         return {each["labels"]["alertname"] for each in answer["data"]["alerts"] if each["state"] == "firing"}
+
+    def cleared(self, *alerts: str) -> bool:
+        """Return True when it answers, and none of these fires."""
+        return not {*alerts, NOT_READY} & self.firing()
 
     def numbers(self, expression: str) -> list[str]:
         """Return what it answers now to an expression of a dashboard or an alert. Raises AssertionError if it is refused."""
@@ -92,7 +97,7 @@ def prometheus(folder: Path, targets: Mapping[str, str]) -> Iterator[Prometheus]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
-            until(lambda: "not ready" not in server.firing())
+            until(server.cleared)
             yield server
         finally:
             process.terminate()

@@ -39,7 +39,7 @@ def test_a_real_fault_raises_its_alerts_and_its_end_clears_them(fault: str, tmp_
         until(all_fired)
         raised = time.monotonic()
         mend()
-        until(lambda: not alerts & world.firing())
+        until(lambda: world.prometheus.cleared(*alerts))
         print(f"{fault}: raised after {raised - begun:.0f} s, cleared after {time.monotonic() - raised:.0f} s")
 
 
