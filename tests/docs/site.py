@@ -34,6 +34,9 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _TAG = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 """The tag of a block, see tests/docs/test_blocks.py. Its second word says how the block is checked; no generator knows it."""
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_AS_WRITTEN = re.compile(r"(<pre\b.*?</pre>|<script\b.*?</script>)", re.DOTALL)
+"""The parts of a page whose white space counts."""
+_INDENT = re.compile(r"\s*\n\s*")
 _UNUSED = ("**/*.map", "assets/javascripts/lunr", "sitemap.xml.gz", "sitemap.xml")
 """Maps for debuggers, stemmers of other languages, and files for search engines."""
 _NAMED = (
@@ -59,8 +62,17 @@ def build(folder: Path = BUILT) -> None:
             shutil.rmtree(each) if each.is_dir() else each.unlink()
     for pattern, text, instead in _NAMED:
         replace(folder, pattern, text, instead)
+    for page in folder.rglob("*.html"):
+        page.write_text(unindented(page.read_text("utf-8")), "utf-8")
     hashes = sorted({_hash(script) for page in folder.rglob("*.html") for script in _INLINE.findall(page.read_text("utf-8"))})
     (folder / POLICY).write_text(json.dumps(hashes, indent=0) + "\n", "utf-8")
+
+
+def unindented(page: str) -> str:
+    """Return the HTML without indents and empty lines: the templates of the theme make a fifth of a page of them."""
+    parts = _AS_WRITTEN.split(page)
+    parts[::2] = [_INDENT.sub("\n", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def replace(folder: Path, pattern: str, text: str, instead: str) -> None:

@@ -85,6 +85,12 @@ def test_the_site_is_small_and_loads_nothing_from_elsewhere(built: Path) -> None
     assert [page for page in built.rglob("*.html") if loaded.search(page.read_text("utf-8"))] == []
 
 
+def test_a_page_loses_its_indents_and_no_line_of_a_block() -> None:
+    page = "<div>\n\n    <p>a\n    b</p>\n  <pre><code>if x:\n\n    y\n</code></pre>\n  <script>a\n  b</script>\n</div>"
+    expected = "<div>\n<p>a\nb</p>\n<pre><code>if x:\n\n    y\n</code></pre>\n<script>a\n  b</script>\n</div>"
+    assert site.unindented(page) == expected
+
+
 @pytest.mark.slow
 def test_two_builds_are_equal(built: Path, tmp_path: Path) -> None:
     site.build(tmp_path)
