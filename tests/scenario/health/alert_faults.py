@@ -102,8 +102,9 @@ def _source(name: str, repository: Path) -> str:
 
 
 def _too_much(world: World) -> Callable[[], None]:
-    """Hundreds of objects for one worker."""
-    world.apply("---\n".join(f"{API}kind: Tenant\nmetadata: {{name: t{n}}}\nspec: {{displayName: T}}\n" for n in range(600)))
+    """Hundreds of objects for one worker, at once: as many that come one by one may each be Ready before the next."""
+    tenants = (f"{API}kind: Tenant\nmetadata: {{name: t{n}}}\nspec: {{displayName: T}}\n" for n in range(600))
+    (world.folder / "platform" / "many.yaml").write_text("---\n".join(tenants))
     return lambda: None
 
 
