@@ -366,10 +366,9 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     """Children first, once it is kept what they are; then the archive where there is data, then the engine and its password."""
     environment = seen.environment
-    if refusal := _protected(environment) or missing_archive(environment, seen.engine):
-        status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
-        return Decision(status, refusal, "DELETE_ENVIRONMENT")
     status = environment.status.model_copy(update={"phase": "DELETING", "deletion": None})
+    if refusal := _protected(environment) or missing_archive(environment, seen.engine):
+        return Decision(status, refusal, "DELETE_ENVIRONMENT")
     if status.engine is not None:
         status = status.model_copy(update={"engine": status.engine.model_copy(update={"status": "DELETING"})})
     ref = engine_ref(environment, seen.tenant.slug if seen.tenant else "")

@@ -82,8 +82,8 @@ class Planner:
 
         tenant: the Tenant whose member asks, and which is all that the plan covers; `""` for a caller who may read everything.
         """
-        async with self.scene.packages() as made, self.scene.packages() as rehearsal:
-            return await self._plan(made.packages, edit, tenant=tenant, rehearsal=rehearsal.packages)
+        async with self.scene.packages() as made:
+            return await self._plan(made.packages, edit, tenant=tenant)
 
     async def source(self, read: Read, name: str, budget: Budget) -> Planned:
         """Return the effects of applying a source under that name. Changes nothing."""
@@ -134,19 +134,13 @@ class Planner:
         planned = await self._plan(packages, edit, await asyncio.to_thread(declared_digest, tree), tenant)
         return replace(planned, passed_over=tree.passed_over)
 
-    async def _plan(
-        self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "", rehearsal: Packages | None = None
-    ) -> Planned:
-        """rehearsal: packages of their own for an edit that writes some, and is made twice."""
+    async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
         await self.refresh(tenant)
         # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop. Only the
         # snapshot is taken here, one copy of a dict for each kind: the cache is of one moment because nothing else runs.
         snapshot = self.cache.snapshot()
         what_if, bodies = await asyncio.to_thread(self._copied, snapshot, packages)
-        if tenant:
-            covers = _tenants_own(what_if.cache, tenant)
-        else:
-            covers = await self._reach(what_if.cache, snapshot, rehearsal or packages, edit)
+        covers = _tenants_own(what_if.cache, tenant) if tenant else await self._reach(what_if.cache, snapshot, edit)
         planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
         concerns = await asyncio.to_thread(lambda: planned.concerns)
         bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in concerns})
@@ -154,10 +148,12 @@ class Planner:
         planned = await asyncio.to_thread(_stamped, planned, declared, bodies, owners)
         return await asyncio.to_thread(planned.within, _namespace_of(what_if.cache, tenant)) if tenant else planned
 
-    async def _reach(self, cache: Cache, snapshot: Callable[[], Cache], packages: Packages, edit: Edit) -> Covers:
+    async def _reach(self, cache: Cache, snapshot: Callable[[], Cache], edit: Edit) -> Covers:
         """Return the objects that the edit may wake: those come to rest before it. Raises what the edit is refused with."""
-        what_if, _ = await asyncio.to_thread(self._copied, snapshot, packages)
-        edits, remarks = await rehearsed(what_if, edit)
+        # With packages of its own: an edit that writes some is made again. Only passes read those of a source.
+        async with self.scene.packages() as made:
+            what_if, _ = await asyncio.to_thread(self._copied, snapshot, made.packages)
+            edits, remarks = await rehearsed(what_if, edit)
         out = (*(each.ref.namespace for each in remarks.waiting), *(each.held.ref.namespace for each in remarks.kept))
         return reach_of(cache, edits, out)
 

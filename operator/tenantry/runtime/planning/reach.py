@@ -65,8 +65,9 @@ class _Reach:
                 for key in edit.keys if kind == Environment.KIND else ():
                     self._enter_rivals(key)
             case _:
-                self._users = self._users or _is_of_user(edit)
-                return _is_of_user(edit)
+                of_user = _is_of_user(edit)
+                self._users = self._users or of_user
+                return of_user
         return True
 
     def enter(self, namespace: str) -> None:
