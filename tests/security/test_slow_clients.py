@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tenantry.cli.clients.sockets import listening, url_of
+from tenantry.cli.processes.freed_memory import resident
 from tenantry.cli.processes.http import slow_clients
 from tenantry.cli.processes.serving import serving
 from tenantry.engine.access import Served
@@ -155,10 +156,6 @@ async def engine_in(folder: Path) -> AsyncIterator[World]:
     await engine.close()
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
 async def late(folder: Path, within: float) -> dict[str, float]:
     """Run all plans at once, and a client that behaves beside them.
 
@@ -174,14 +171,14 @@ async def late(folder: Path, within: float) -> dict[str, float]:
     ):
         assert (await client.get("/api/v1/admin/apps", headers=_header(world))).status_code == 200
         waits: list[float] = []
-        before = _resident()
+        before = resident()
         working = asyncio.gather(*(world.dawdle(plan, within) for _, plan in plans), return_exceptions=True)
         grown = 0
         while not working.done():
             began = working_time()
             assert (await _asked(client, _header(world))).status_code == 200
             waits.append(working_time() - began)
-            grown = max(grown, _resident() - before)
+            grown = max(grown, resident() - before)
             await asyncio.sleep(PACE_S)
         slowest: dict[str, float] = {}
         for (name, _), seconds in zip(plans, await working, strict=True):
