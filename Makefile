@@ -20,10 +20,10 @@ PYTEST = $(BIN)/pytest $(if $(REPORT),--report-log=$(REPORT))
 
 # Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
-# Of `make shake`.
-export TIER SEED
+# Of `make shake` and `make bench-guard`.
+export TIER SEED RECORD WHY ROWS
 
-.PHONY: help ready up test slow campaigns cluster node processes shake lint types bench bench-cluster screenshots docs release crds lock newest \
+.PHONY: help ready up test slow campaigns cluster node processes shake lint types bench bench-guard bench-cluster screenshots docs release crds lock newest \
   image kind-up clean
 
 help: ## List the targets
@@ -96,6 +96,9 @@ types: $(READY) ## Check types, strictly
 
 bench: $(READY) ## Measure, as ratios in one run, and print the table
 	$(BIN)/python -m tests.bench
+
+bench-guard: $(READY) ## Compare speed with docs/benchmarks.json; RECORD=10 writes it
+	$(BIN)/python -m tests.bench.guard
 
 bench-cluster: $(READY) ## Measure the platform on an API server that is built with Go
 	$(BIN)/python -m tests.bench.cluster

@@ -38,9 +38,10 @@ def main() -> int:
 
 
 @contextmanager
-def busy_cores() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """One burner for each core, for the time of the block."""
-    burners = [subprocess.Popen([sys.executable, "-c", _BURN], stdin=subprocess.PIPE) for _ in range(os.cpu_count() or 1)]
+def busy_cores(count: int | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """So many burners, or one for each core, for the time of the block."""
+    many = count or os.cpu_count() or 1
+    burners = [subprocess.Popen([sys.executable, "-c", _BURN], stdin=subprocess.PIPE) for _ in range(many)]
     try:
         yield burners
     finally:

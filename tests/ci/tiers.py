@@ -35,7 +35,14 @@ class Run:
     not_run: str = ""
 
 
-TIERS = (Tier("lint", 15, tests=False), Tier("test", 40), Tier("slow", 60), Tier("cluster", 40), Tier("node", 30))
+TIERS = (
+    Tier("lint", 15, tests=False),
+    Tier("test", 40),
+    Tier("bench-guard", 8, tests=False),
+    Tier("slow", 60),
+    Tier("cluster", 40),
+    Tier("node", 30),
+)
 
 
 def run(tier: Tier, out: Path, seconds: float, name: str = "", arguments: Sequence[str] = ()) -> Run:
