@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -24,15 +25,12 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
     console = Console(stderr=asked.markdown)
     rows: list[Row] = []
     tune_collector()  # as `up` does
-    # A real disk: what a memory file system calls durable costs nothing.
-    work = Path("build")
-    work.mkdir(exist_ok=True)
     only = frozenset(filter(None, asked.only.split(",")))
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=work) as folder:
+    with on_disk() as folder:
         for name in asked.names or benchmarks:
             with console.status(f"measuring {name}"):
                 try:
-                    rows += benchmarks[name](Scale(Path(folder).absolute(), asked.share, asked.repetitions, only))
+                    rows += benchmarks[name](Scale(folder, asked.share, asked.repetitions, only))
                 except MissingProgram as missing:
                     console.print(f"{name} is skipped: {missing}")
     if asked.json:
@@ -41,6 +39,15 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
         print(markdown(rows))
     else:
         show(rows, console)
+
+
+@contextmanager
+def on_disk() -> Iterator[Path]:
+    """A folder on a real disk: what a memory file system calls durable costs nothing."""
+    work = Path("build")
+    work.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=work) as folder:
+        yield Path(folder).absolute()
 
 
 def _arguments(benchmarks: Benchmarks, prog: str, repetitions: int) -> argparse.Namespace:

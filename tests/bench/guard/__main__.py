@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 
 from tenantry.cli.processes.serving import tune_collector
 from tests.bench.catalogue import BENCHMARKS
+from tests.bench.command import on_disk
 from tests.bench.guard import recorded
 from tests.bench.guard.judging import Kind, judge, key_of
 from tests.bench.row import Row, Scale
@@ -73,12 +72,9 @@ def commit() -> str:
 
 
 def _measured(name: str) -> list[Row]:
-    # A real disk: what a memory file system calls durable costs nothing.
-    work = Path("build")
-    work.mkdir(exist_ok=True)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="guard-", dir=work) as folder:
-        rows = list(BENCHMARKS[name](Scale(Path(folder).absolute(), repetitions=REPETITIONS)))
+    with on_disk() as folder:
+        rows = list(BENCHMARKS[name](Scale(folder, repetitions=REPETITIONS)))
     print(f"{name} took {time.monotonic() - began:.0f} s", flush=True)
     return rows
 
