@@ -12,14 +12,14 @@ from tests.bench.row import Better, Row
 WORSE = 1.5
 """So many times the recorded figure is worse."""
 UNSTEADY = 1.4
-"""Runs of one commit that spread by more say nothing about another commit."""
+"""If runs of one commit spread by more, another commit is compared with the worst of them."""
 
 
 class Kind(StrEnum):
     HELD = "held"
     BETTER = "better: record it"
     MISSED = "misses its gate, as recorded"
-    UNSTEADY = "not judged: its recorded runs differ too much"
+    UNSTEADY = "not much worse than the worst recorded: those differ too much to be judged closely"
     WORSE = "WORSE"
     UNRECORDED = "NOT RECORDED"
     UNMEASURED = "NOT MEASURED"
@@ -47,9 +47,18 @@ class Record:
         """The greatest ratio, in terms of the least."""
         return max(self.ratios) / min(self.ratios)
 
-    def times_worse(self, ratio: float) -> float:
-        """Return by what factor a ratio is worse than the record; below 1 if it is better."""
-        return ratio / self.ratio if self.better == "lower" else self.ratio / ratio
+    @property
+    def steady(self) -> bool:
+        return self.spread <= UNSTEADY
+
+    @property
+    def worst(self) -> float:
+        return max(self.ratios) if self.better == "lower" else min(self.ratios)
+
+    def times_worse(self, ratio: float, than: float | None = None) -> float:
+        """Return by what factor a ratio is worse than another, the record's by default; below 1 if it is better."""
+        than = self.ratio if than is None else than
+        return ratio / than if self.better == "lower" else than / ratio
 
 
 @dataclass(frozen=True)
@@ -85,8 +94,8 @@ def _kind(row: Row, record: Record | None) -> Kind:
     if record is None:
         return Kind.UNRECORDED
     worse = record.times_worse(row.ratio)
-    if record.spread > UNSTEADY:
-        return Kind.UNSTEADY
+    if not record.steady:
+        return Kind.WORSE if record.times_worse(row.ratio, record.worst) > WORSE else Kind.UNSTEADY
     if worse > WORSE:
         return Kind.WORSE
     if worse < 1 / WORSE:

@@ -33,7 +33,11 @@ def measured(ratio: float, better: Better = "lower", gate: float | None = None, 
         (STEADY, "higher", 0.4, 1.3, Kind.WORSE),
         (STEADY, "higher", 0.4, 3.1, Kind.BETTER),
         (STEADY, "lower", None, 2.0, Kind.HELD),
-        ((1.0, 2.0, 2.1), "lower", 3.0, 9.0, Kind.UNSTEADY),
+        ((1.0, 2.0, 2.4), "lower", 3.0, 3.5, Kind.UNSTEADY),
+        ((1.0, 2.0, 2.4), "lower", 3.0, 3.7, Kind.WORSE),
+        ((1.0, 2.0, 2.4), "lower", 3.0, 0.5, Kind.UNSTEADY),
+        ((1.0, 2.0, 2.4), "higher", 0.4, 0.7, Kind.UNSTEADY),
+        ((1.0, 2.0, 2.4), "higher", 0.4, 0.6, Kind.WORSE),
     ],
 )
 def test_a_row_is_judged_by_its_record(
