@@ -64,6 +64,10 @@ async def drifted(kit: Kit) -> bool:
     return (await kit.engine()).spec is None
 
 
+async def gone(kit: Kit) -> bool:
+    return await kit.deployer.engine(kit.ref) is None
+
+
 async def test_what_was_just_deployed_is_seen_at_once_and_nothing_is_asked_for_it(kit: Kit, client: Counting) -> None:
     await kit.deploy()
     client.asked.clear()
@@ -115,7 +119,7 @@ async def test_a_label_of_the_namespace_that_is_taken_off_is_told_and_put_back(k
     await until(lambda: as_wanted(kit), "it is not seen as it is wanted")
     await kit.patch("Namespace", {"metadata": {"labels": {label: None}}}, kit.namespace)
     await kit.undeploy()
-    assert await kit.deployer.engine(kit.ref) is None
+    await until(lambda: gone(kit), "it is still seen")
 
 
 async def test_what_was_deleted_is_missed_and_made_again(kit: Kit) -> None:
@@ -135,11 +139,7 @@ async def test_an_engine_that_a_deployer_before_made_is_not_overlooked(kit: Kit,
 async def test_an_engine_that_is_gone_is_seen_to_be_gone(kit: Kit) -> None:
     await kit.deploy()
     await kit.undeploy()
-
-    async def gone() -> bool:
-        return await kit.deployer.engine(kit.ref) is None
-
-    await until(gone, "it is still seen")
+    await until(lambda: gone(kit), "it is still seen")
 
 
 async def test_a_foreign_namespace_of_the_engines_name_is_left_alone(kit: Kit, client: Counting) -> None:
