@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 
-AT_ONCE, REST_S = 4, 0.001
-"""Requests that begin in one round of the loop, and the seconds that it rests between rounds while others wait.
-
-As many more begin as are the first of their tenant in the round: who asks rarely does not wait for the next.
-"""
+AT_ONCE = 1
+"""Requests that begin in one round of the loop while others wait. Whatever else arrives waits for no more than these."""
+FIRSTS = 4
+"""Tenants whose first request in a round begins in it: who asks rarely does not wait for the next."""
+BETWEEN_RESTS, REST_S = 4, 0.001
+"""Requests after which the loop rests while others wait, and the seconds that it rests."""
 
 MIXED_S = 1.0
 """Seconds after a request of another tenant in which there are turns: who is alone does not wait."""
@@ -23,6 +24,7 @@ class Gate:
         self._begun = 0
         self._firsts: set[str] = set()
         """The tenants of which a request has begun in this round."""
+        self._since_rest = 0
         self._counting = False
         self._latest = ""
         self._mixed_until = 0.0
@@ -54,7 +56,7 @@ class Gate:
 
     def _may_begin(self, tenant: str) -> bool:
         if tenant not in self._firsts and tenant not in self._lines:
-            return self._begun < 2 * self._at_once
+            return len(self._firsts) < FIRSTS
         return self._begun < self._at_once and not self._lines
 
     def _round(self) -> None:
@@ -69,9 +71,11 @@ class Gate:
                 turn.set_result(None)
                 self._begun += 1
                 self._firsts.add(tenant)
+        self._since_rest += self._begun
         loop = asyncio.get_running_loop()
-        if self._lines and self._rest_s:
+        if self._lines and self._rest_s and self._since_rest >= BETWEEN_RESTS:
             # The loop rests for a moment: threads that work for others cannot run while it computes.
+            self._since_rest = 0
             loop.call_later(self._rest_s, self._round)
         elif self._lines or self._begun:
             loop.call_soon(self._round)

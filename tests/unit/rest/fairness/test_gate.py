@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tenantry.rest.fairness import gate as rest_gate
-from tenantry.rest.fairness.gate import Gate
+from tenantry.rest.fairness.gate import BETWEEN_RESTS, Gate
 
 
 async def begin(gate: Gate, tenant: str, begun: list[str]) -> None:
@@ -87,3 +87,14 @@ async def test_who_left_while_it_waited_takes_no_turn() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     assert len(begun) == 3
     assert not gate._lines
+
+
+async def test_the_loop_rests_after_some_requests_while_others_wait() -> None:
+    gate, begun = Gate(rest_s=3600), list[str]()
+    tasks = [asyncio.create_task(begin(gate, "acme", begun)) for _ in range(50)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(begun) == 1 + BETWEEN_RESTS
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
