@@ -35,7 +35,7 @@ from tenantry.engine.sql.server_session import (
 from tenantry.engine.sql.short_reads import SHORT_READS, NotShort
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, path_text
 from tenantry.rest.disk import make_durable
-from tenantry.rest.fairness.long_steps import decode_json, encode_json
+from tenantry.rest.fairness.json_steps import decode_json, encode_json
 
 T = TypeVar("T")
 BUSY_MS = 50

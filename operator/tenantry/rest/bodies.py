@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from itertools import accumulate
@@ -19,6 +18,7 @@ from starlette.responses import Response
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.model.wording import fields_at, nearest
+from tenantry.rest.fairness.json_steps import JSON_TEXT, beyond_64_bits
 from tenantry.rest.problems import problems_of
 
 JSON_LIMIT = 256 * 1024
@@ -27,9 +27,6 @@ DEEPEST_JSON = 1024
 """Levels that orjson reads at most."""
 PATIENCE_SECONDS = 10.0
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
-_JSON_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_LONG = re.compile(rb"[0-9]{19}")
-_WHOLE = re.compile(rb"(?<![0-9.eE+-])-?[0-9]{19,}+(?![0-9.eE])")
 _JSON_LEVEL = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_LEVEL = bytes({*range(256)} - {*_JSON_LEVEL})
 
@@ -162,20 +159,14 @@ def load_json(raw: bytes, field: str = "body") -> Any:
     except orjson.JSONDecodeError as error:
         deep = _levels(raw) > DEEPEST_JSON
         raise invalid(field, f"is nested deeper than {DEEPEST_JSON} levels" if deep else f"is not JSON: {error}") from None
-    if _LONG.search(raw) and _beyond_64_bits(raw):
+    if beyond_64_bits(raw):
         raise invalid(field, "holds a whole number beyond 64 bits; send it as a text")
     return value
 
 
-def _beyond_64_bits(raw: bytes) -> bool:
-    """orjson reads such a number as a double, without a word: it would be stored rounded."""
-    whole = _WHOLE.findall(_JSON_TEXT.sub(b"", raw))
-    return any(len(number) > 21 or not -(2**63) <= int(number) < 2**64 for number in whole)
-
-
 def _levels(raw: bytes) -> int:
     """Return how deep JSON is nested, also where it is broken."""
-    return max(accumulate(map(_JSON_LEVEL.__getitem__, _JSON_TEXT.sub(b"", raw).translate(None, _NO_LEVEL))), default=0)
+    return max(accumulate(map(_JSON_LEVEL.__getitem__, JSON_TEXT.sub(b"", raw).translate(None, _NO_LEVEL))), default=0)
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -15,7 +15,7 @@ from sqlalchemy.engine import RowMapping
 from tenantry.packages.manifest import Column
 from tenantry.packages.values import DEEPEST, form_of, value_of
 from tenantry.rest.bodies import invalid
-from tenantry.rest.fairness.long_steps import encode_json
+from tenantry.rest.fairness.json_steps import encode_json
 
 Reader = Callable[[Any], Any]
 _WHOLE = re.compile(r"-?[0-9]{1,19}", re.ASCII)

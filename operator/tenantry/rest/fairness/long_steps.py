@@ -6,14 +6,14 @@ threads with such steps in turn would leave the loop a small part of the interpr
 
 from __future__ import annotations
 
+import asyncio
 import gc
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 LARGE = 16 << 10
@@ -86,11 +86,9 @@ def _uncollected() -> Iterator[None]:
 LONG_STEPS = LongSteps()
 
 
-def encode_json(value: Any) -> str:
-    """Return the JSON of a value of a column, without spaces, as SQLite's `json` writes it. Blocks."""
-    return LONG_STEPS.following(lambda: json.dumps(value, separators=(",", ":")))
+async def off_the_loop(size: int, work: Callable[[], T]) -> T:
+    """Return the result of a step in Python over about so many bytes: from a thread if it is long, and else at once.
 
-
-def decode_json(text: str | bytes) -> Any:
-    """Return the value of a column's JSON. Blocks. Raises ValueError."""
-    return LONG_STEPS.over(len(text), lambda: json.loads(text))
+    Where many requests are under way, the way to a thread and back takes two rounds of the event loop.
+    """
+    return await asyncio.to_thread(work) if size >= LARGE else work()

@@ -8,7 +8,7 @@ from contextvars import copy_context
 
 import pytest
 
-from tenantry.rest.fairness.long_steps import LARGE, LONGEST_REST_S, LongSteps, decode_json, encode_json
+from tenantry.rest.fairness.long_steps import LARGE, LONGEST_REST_S, LongSteps, off_the_loop
 
 
 class Time:
@@ -99,11 +99,6 @@ def test_long_steps_of_two_threads_do_not_overlap() -> None:
     assert most == 1
 
 
-def test_values_come_back_as_they_went() -> None:
-    value = {"extra": [[1, 2.5, "ü", None]] * 5000, "huge": 2**70}
-    assert decode_json(encode_json(value)) == value
-
-
 @pytest.mark.parametrize("collecting", [True, False])
 @pytest.mark.parametrize(("size", "collects"), [(LARGE, False), (LARGE - 1, True)], ids=["long", "short"])
 def test_nothing_is_collected_during_a_long_step(time: Time, size: int, collects: bool, collecting: bool) -> None:
@@ -120,3 +115,8 @@ def test_nothing_is_collected_during_a_long_step(time: Time, size: int, collects
         assert (seen, gc.isenabled()) == ([collecting and collects], collecting)
     finally:
         (gc.enable if was else gc.disable)()
+
+
+@pytest.mark.parametrize(("size", "on_the_loop"), [(LARGE - 1, True), (LARGE, False)])
+async def test_a_step_in_python_leaves_the_event_loop_if_it_is_long(size: int, on_the_loop: bool) -> None:
+    assert (await off_the_loop(size, threading.get_ident) == threading.get_ident()) == on_the_loop

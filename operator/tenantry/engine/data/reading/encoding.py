@@ -18,7 +18,7 @@ from tenantry.engine.data.exposure import Exposed
 from tenantry.engine.data.values import Reader, to_json
 from tenantry.engine.sql.functions import EXACT
 from tenantry.packages.manifest import Column
-from tenantry.rest.fairness.long_steps import decode_json
+from tenantry.rest.fairness.json_steps import decode_json
 
 Expression = sa.ColumnElement[Any]
 ARGUMENTS = 50
