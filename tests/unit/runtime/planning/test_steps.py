@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -49,6 +50,7 @@ def steps_of(work: Callable[[], Any], most: int = sys.maxsize) -> int:
         return traced
 
     before, watched = sys.gettrace(), sys.getprofile()
+    gc.disable()  # what others do after a collection is not counted, and would swallow the end
     sys.setprofile(called)
     sys.settrace(traced)
     try:
@@ -56,6 +58,7 @@ def steps_of(work: Callable[[], Any], most: int = sys.maxsize) -> int:
     finally:
         sys.settrace(before)
         sys.setprofile(watched)
+        gc.enable()
     return count
 
 
