@@ -32,6 +32,7 @@ from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.rest.bodies import json_response
+from tenantry.rest.fairness.long_steps import off_the_loop
 from tenantry.rest.leaving import while_connected
 from tenantry.rest.routes import flag
 from tenantry.runtime.planning.plan import Edit, Remarks, Settle, WhatIf
@@ -145,7 +146,7 @@ class FacadeContext:
             check_plan(wanted, planned)
             return json_response(planned.to_json())
 
-        response = await asyncio.to_thread(answer)  # a plan may have thousands of steps
+        response = await off_the_loop(planned.size, answer)
         if dry:
             raise PlanAnswered(response)
 
@@ -153,7 +154,7 @@ class FacadeContext:
         """Return the plan of an edit, as far as the caller may read. Raises Conflict if it is not the wanted one."""
         tenant = "" if principal.superuser else principal.caller.tenant
         planned = await self.plan(request, principal, lambda: self.facade.plan(edit, tenant))
-        await asyncio.to_thread(check_plan, wanted, planned)
+        await off_the_loop(planned.size, lambda: check_plan(wanted, planned))
         return planned
 
     async def make(

@@ -129,7 +129,7 @@ def _writing(settings: Settings, connected: Connected, ports: Ports, secrets: St
 
 
 def _planner(connected: Connected, ports: Ports, checking: Checking, settings: Settings) -> Planner:
-    cache, read = connected.cache, connected.tenant_secrets.refresh
+    cache, read = connected.cache, connected.tenant_secrets.read
     admission = Admission()
     overlays = Overlays(
         ports=ports,
@@ -138,7 +138,7 @@ def _planner(connected: Connected, ports: Ports, checking: Checking, settings: S
         engines=planned_engines(connected.engines, connected.fingerprint_key, settings.outbound),
         checking=checking,
     )
-    return Planner(cache=cache, scene=overlays.scene, admit=admission.admit, now=now, refresh=read)
+    return Planner(cache=cache, scene=overlays.scene, admit=admission.admit, now=now, read_unfollowed=read)
 
 
 async def _sweep(blobs: ObjectBlobs) -> None:

@@ -57,12 +57,13 @@ from tenantry.rest.apps.later import LaterApp
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.clock import now
 from tenantry.runtime.first_user import USERNAME, ensure_first_user
+from tenantry.runtime.following.current_order import nothing_to_read
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.runtime.following.turns import turn_of
 from tenantry.runtime.health import PlatformMeasures
 from tenantry.runtime.planning.plan import Edit
 from tenantry.runtime.planning.planned import Planned
-from tenantry.runtime.planning.planner import PlannedPackages, Planner, nothing_to_read
+from tenantry.runtime.planning.planner import PlannedPackages, Planner
 from tenantry.runtime.reconcile.loop import Runtime
 from tenantry.runtime.sources.applied import StoredRevision
 from tenantry.runtime.sources.holding import holding
@@ -191,8 +192,9 @@ class Platform:
         """Return the effects of applying a directory or a repository. Changes nothing."""
 
         async def read(made: PlannedPackages, applied: str) -> Tree:
-            files = PackageFiles(made.packages, self.state.stored.checking.build, made.incoming)
-            return await self._readable(source, made.incoming, files, AppliedCommitInMemory(applied)).read()
+            incoming = await made.incoming()
+            files = PackageFiles(made.packages, self.state.stored.checking.build, incoming)
+            return await self._readable(source, incoming, files, AppliedCommitInMemory(applied)).read()
 
         return await self._planner.source(read, name, self._budget)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.limited_packages import LimitedPackages
 from tenantry.adapters.overlay.deployer import OverlayDeployer
 from tenantry.adapters.overlay.engines import OverlayEngines
 from tenantry.adapters.overlay.packages import NoFetches, NoLogs, OverlayPackages, PlannedSources, unlimited
+from tenantry.adapters.overlay.scratch import ScratchPackages
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.tenancy import EmbeddedTenancy
 from tenantry.bootstrap.packages import Checking
@@ -54,17 +51,11 @@ class Overlays:
         """Packages of which nothing stays, and where new ones may be built."""
         real = self.ports.packages
         check = real.check if isinstance(real, LimitedPackages) else unlimited
-        folder, scratch = await asyncio.to_thread(self._scratch)
+        scratch = ScratchPackages(self.checking.inspect)
         try:
             yield PlannedPackages(OverlayPackages(real, scratch, check), scratch.incoming)
         finally:
-            # In a thread: a disk may take its time, and everybody's requests wait for the event loop.
-            await asyncio.to_thread(folder.cleanup)
-
-    def _scratch(self) -> tuple[tempfile.TemporaryDirectory[str], FolderBlobs]:
-        """Return a folder for packages, and what makes it vanish. Blocks."""
-        folder = tempfile.TemporaryDirectory(prefix="tenantry-plan-")
-        return folder, FolderBlobs(Path(folder.name), self.checking.inspect)
+            await scratch.close()
 
     def _what_if(self, cache: Cache, packages: Packages, bodies: Bodies, version: int) -> WhatIf:
         memory = MemoryStore(self.admission, bodies=bodies, version=version, breathe=Pace().breathe)

@@ -7,16 +7,18 @@ would be a connection for each tenant. A plan and a write to the Source of a ten
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import ref_of
+from tenantry.model.resource import Ref, Resource, ref_of
 from tenantry.model.verdicts import Forbidden
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations.attribution import bound_tenant
 
 log = structlog.get_logger(__name__)
 
@@ -31,20 +33,27 @@ class TenantSecrets:
         self._client = client
         self._cache = cache
 
-    async def refresh(self, tenant: str = "") -> None:
-        """Bring the cache to the Secrets of that Tenant's namespace, `""`: of all. Raises Halt."""
+    async def refresh(self, tenant: str) -> None:
+        """Bring the cache to the Secrets of that Tenant's namespace. Raises Halt."""
+        held = self._cache.resource(Ref(Tenant.KIND, "", tenant))
+        await self.read(_namespaces((held,)))
+
+    async def read(self, namespaces: Collection[str] | None) -> None:
+        """Bring the cache to the Secrets of those namespaces, and of no others than tenants' own, or (None) of all tenants.
+
+        Raises Halt.
+        """
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(namespace: str) -> None:
             async with places:
                 await self._read(namespace)
 
-        await asyncio.gather(*(one(namespace) for namespace in self._namespaces(tenant)))
-
-    def _namespaces(self, tenant: str) -> Iterable[str]:
-        for found in self._cache.resources(Tenant.KIND):
-            if isinstance(found, Tenant) and found.status.namespace is not None and tenant in ("", found.metadata.name):
-                yield found.status.namespace.name
+        if namespaces is None:
+            found = _namespaces(self._cache.resources(Tenant.KIND))
+        else:
+            found = [name for name in namespaces if bound_tenant(name, self._cache) is not None]
+        await asyncio.gather(*map(one, found))
 
     async def _read(self, namespace: str) -> None:
         """One that is being opened or removed has no Secrets for us: its Tenant is not Ready."""
@@ -60,3 +69,7 @@ class TenantSecrets:
         held = tuple(self._cache.entries(KIND, namespace))
         for entry in (entry for ref, entry in held if ref not in there and entry.version <= int(version)):
             self._cache.remove(entry.document())
+
+
+def _namespaces(tenants: Iterable[Resource[Any, Any] | None]) -> list[str]:
+    return [each.status.namespace.name for each in tenants if isinstance(each, Tenant) and each.status.namespace is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 
 from tenantry.api import facade_context
+from tenantry.model.resource import Ref
 from tenantry.rest.leaving import while_connected
 from tenantry.runtime.planning.plan import Edit
-from tenantry.runtime.planning.planned import Planned
+from tenantry.runtime.planning.planned import Edited, Planned
 from tests.scenario.rest_world import World, world_in
 from tests.support.waiting import eventually
 
@@ -96,7 +97,8 @@ async def test_a_plan_ends_when_its_caller_leaves(tmp_path: Path) -> None:
     assert held.running == 0
 
 
-async def test_the_answer_of_a_plan_is_written_in_a_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("edits", [1, 1000])
+async def test_the_answer_of_a_long_plan_is_written_in_a_thread(tmp_path: Path, edits: int) -> None:
     threads: set[int] = set()
 
     class Written(Planned):
@@ -105,11 +107,30 @@ async def test_the_answer_of_a_plan_is_written_in_a_thread(tmp_path: Path) -> No
             return super().to_json()
 
     async def plan(edit: Edit, tenant: str) -> Planned:
-        return Written((), (), ())
+        return Written(tuple(Edited("-", Ref("Identity", "tenant-acme", f"i-{number}")) for number in range(edits)), (), ())
 
     async with world_in(tmp_path, plan=plan) as world:
         await world.tenant("acme")
         made = await world.environment("acme", "dev")
         answer = await world("acme-admin", "PUT", f"/environments/{made['environment']['id']}?dryRun=true", json=NAME)
     assert answer.status_code == 200 and threads
-    assert threading.get_ident() not in threads
+    assert (threading.get_ident() in threads) == (edits == 1)
+
+
+async def test_a_plan_of_one_edit_goes_to_a_thread_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    went: list[str] = []
+    to_thread = asyncio.to_thread
+
+    async def counted(work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        went.append(work.__name__)
+        return await to_thread(work, *given, **named)
+
+    async with world_in(tmp_path) as world:
+        await world.tenant("acme")
+        made = await world.environment("acme", "dev")
+        path = f"/environments/{made['environment']['id']}?dryRun=true"
+        assert (await world("acme-admin", "PUT", path, json=NAME)).status_code == 200
+        monkeypatch.setattr(asyncio, "to_thread", counted)
+        answer = await world("acme-admin", "PUT", path, json=NAME)
+        assert went == ["_copied"]
+    assert answer.json()["changes"] == ['~ Environment/tenant-acme/dev (spec.displayName: "DEV" -> "Another name")']

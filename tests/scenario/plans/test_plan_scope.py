@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tenantry.bootstrap.embedded import Platform
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.rest.plan_bundle import MEDIA_TYPE
 from tenantry.runtime.planning import planner
-from tenantry.runtime.planning.plan import _Notes
-from tenantry.runtime.planning.reach import everything
+from tenantry.runtime.planning.plan import Notes
+from tenantry.runtime.planning.planner import Planner
+from tenantry.runtime.planning.reach import EVERYTHING
 from tenantry.runtime.reconcile.cycle import Ended
 from tests.scenario.rest_world import PASSWORD, World, declare, world_in
 from tests.support.published_packages import FAX, package
@@ -105,6 +108,14 @@ async def tenant_with_contents(world: World) -> dict[str, str]:
     }
 
 
+def source_in(folder: Path) -> Path:
+    """A source that declares another environment of the tenant."""
+    source = folder / "src"
+    source.mkdir()
+    (source / "a.yaml").write_text(ENVIRONMENT.replace("NAME", "more").replace("TENANT", "acme"))
+    return source
+
+
 async def canaries(world: World) -> str:
     """Another tenant, with rows, an App that would lose them, and an environment without its region; the id of its engine's."""
     await world.tenant(CANARY)
@@ -142,13 +153,10 @@ async def asked(world: World, door: Door, ids: dict[str, str], digest: str = "")
 
 @pytest.mark.slow
 async def test_no_door_to_a_plan_shows_another_tenant_and_no_digest_depends_on_it(tmp_path: Path) -> None:
-    source = tmp_path / "src"
-    source.mkdir()
-    (source / "a.yaml").write_text(ENVIRONMENT.replace("NAME", "more").replace("TENANT", "acme"))
     async with world_in(tmp_path / "state") as world:
         ids = await tenant_with_contents(world)
         await canaries(world)
-        table = list(doors(ids, await bundle_of(source, tmp_path / "work")))
+        table = list(doors(ids, await bundle_of(source_in(tmp_path), tmp_path / "work")))
         stored = world.platform.state.store.version
         before = {str(door): await asked(world, door, ids) for door in table}
         assert world.platform.state.store.version == stored, "a dry run writes nothing"
@@ -172,27 +180,73 @@ async def test_no_door_to_a_plan_shows_another_tenant_and_no_digest_depends_on_i
 async def test_a_plan_looks_only_at_what_its_edit_reaches_and_misses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = tmp_path / "src"
-    source.mkdir()
-    (source / "a.yaml").write_text(ENVIRONMENT.replace("NAME", "more").replace("TENANT", "acme"))
     passes: list[Ref] = []
-    told = _Notes.told
+    told = Notes.told
 
-    def noted(notes: _Notes, ref: Ref, ended: Ended) -> None:
+    def noted(notes: Notes, ref: Ref, ended: Ended) -> None:
         passes.append(ref)
         told(notes, ref, ended)
 
     async with world_in(tmp_path / "state") as world:
         ids = await tenant_with_contents(world)
         await canaries(world)
-        table = [door for door in doors(ids, await bundle_of(source, tmp_path / "work")) if door.user == ROOT]
-        monkeypatch.setattr(_Notes, "told", noted)
+        table = [door for door in doors(ids, await bundle_of(source_in(tmp_path), tmp_path / "work")) if door.user == ROOT]
+        monkeypatch.setattr(Notes, "told", noted)
         near = {str(door): (await asked(world, door, ids))[::2] for door in table}
         assert [ref for ref in passes if CANARY in ref.name or CANARY in ref.namespace] == []
-        monkeypatch.setattr(planner, "reach_of", lambda *given: everything)
+        monkeypatch.setattr(planner, "reach_of", lambda *given: EVERYTHING)
         far = {str(door): (await asked(world, door, ids))[::2] for door in table}
         assert [ref for ref in passes if ref.namespace == f"tenant-{CANARY}"] != []
         assert near == far
+
+
+class Unfollowed:
+    """A platform whose cache does not follow the Secrets of tenants, as that of an api in a cluster. read: what plans read."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.read: list[set[str] | None] = []
+        whole = Platform._planner
+
+        def planner_of(platform: Platform) -> Planner:
+            held = platform.state.cache
+            cache = held.snapshot()()
+            secrets = [(ref, entry.document()) for ref, entry in held.entries("Secret") if ref.namespace.startswith("tenant-")]
+            for ref, document in secrets:
+                cache.remove(document)
+                cache.settle(ref)
+
+            async def read(namespaces: Collection[str] | None) -> None:
+                self.read.append(None if namespaces is None else {*namespaces})
+                for _, document in (one for one in secrets if namespaces is None or one[0].namespace in namespaces):
+                    cache.absorb(document)
+
+            return replace(whole.__get__(platform), cache=cache, read_unfollowed=read)
+
+        patch.setattr(Platform, "_planner", property(planner_of))
+
+
+READ_ALL = {("PUT", f"{ENGINE}/identities/{{username}}")}
+"""Edits of a Secret that must be there: nothing says whose it is before it is read."""
+
+
+@pytest.mark.slow
+async def test_a_plan_reads_the_secrets_of_the_tenants_that_it_reaches_and_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world_in(tmp_path / "state") as world:
+        ids = await tenant_with_contents(world)
+        await canaries(world)
+        table = list(doors(ids, await bundle_of(source_in(tmp_path), tmp_path / "work")))
+        whole = {str(door): (await asked(world, door, ids))[::2] for door in table}
+        host = Unfollowed(monkeypatch)
+        read_all: set[tuple[str, str]] = set()
+        for door in table:
+            host.read.clear()
+            assert (await asked(world, door, ids))[::2] == whole[str(door)], door
+            assert all(each is None or each == {"tenant-acme"} for each in host.read), door
+            if None in host.read and door.status == 200:
+                read_all.add((door.method, door.path))
+        assert read_all == READ_ALL
 
 
 async def test_an_own_object_that_the_edit_does_not_wake_is_not_in_the_plan(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tenantry.bootstrap import applying
 from tenantry.hosts.console.local import LocalConsole
 from tenantry.hosts.console.protocol import About, Approved
+from tenantry.rest.fairness import long_steps
 from tenantry.rest.plan_bundle import MEDIA_TYPE
 from tenantry.runtime.planning import plan as making
 from tenantry.runtime.planning.planned import Planned
@@ -45,6 +46,8 @@ class Threads:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> Threads:
+    """Of plans that all count as long."""
+    monkeypatch.setattr(long_steps, "LARGE", 0)
     return Threads(monkeypatch)
 
 

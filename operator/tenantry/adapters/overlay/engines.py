@@ -162,8 +162,9 @@ class OverlayEngine:
 
 
 async def _read(real: EngineView) -> _Held:
+    apps, identities, providers = await asyncio.gather(real.apps(), real.identities(), real.identity_providers())
     return _Held(
-        apps={app.id: app for app in await real.apps()},
-        identities={one.username.casefold(): one for one in await real.identities()},
-        providers={one.id: one for one in await real.identity_providers()},
+        apps={app.id: app for app in apps},
+        identities={one.username.casefold(): one for one in identities},
+        providers={one.id: one for one in providers},
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from tenantry.api.facade_context import FacadeContext
 from tenantry.api.http.bodies import SourcePlanResponse
 from tenantry.model.verdicts import Forbidden
 from tenantry.rest.bodies import json_response
+from tenantry.rest.fairness.long_steps import off_the_loop
 from tenantry.rest.plan_bundle import MEDIA_TYPE
 from tenantry.rest.routes import Route
 from tenantry.runtime.planning.planned import Planned
@@ -47,7 +47,7 @@ class Plans:
         async with context.facade.uploads.body(request) as file:
             work = partial(context.facade.plan_bundle, file, principal.caller, namespace)
             planned = await context.plan(request, principal, work)
-        return await asyncio.to_thread(lambda: json_response(_body(planned)))  # it may have thousands of steps
+        return await off_the_loop(planned.size, lambda: json_response(_body(planned)))
 
 
 def _body(planned: Planned) -> dict[str, Any]:

@@ -18,6 +18,10 @@ Refresh = Callable[[str], Awaitable[None]]
 """Brings the cache to the Secrets of the Tenant of that name, which it does not follow."""
 
 
+async def nothing_to_read(tenant: str) -> None:
+    """Of a host whose cache follows everything."""
+
+
 async def current_order(ports: PassPorts, cache: Cache, refresh: Refresh, source: Source) -> SyncOrder:
     """Return the order that the operator's reconcile derives from the Source now. Raises a Halt if it is refused or gone."""
     held = cache.resource(source.ref)

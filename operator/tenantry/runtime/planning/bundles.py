@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from tenantry.runtime.operations.attribution import bound_tenants
 
 Admit = Callable[[Document], Document]
 """Defaults and validation of a new document. Raises Invalid."""
+Incoming = Callable[[], Awaitable[Path]]
+"""Makes the folder that packages are taken out into, or built in, and returns it."""
 
 
 def admitted(bundle: Bundle, namespace: str, applied: str, admit: Admit) -> Tree:
@@ -38,15 +40,18 @@ def admitted(bundle: Bundle, namespace: str, applied: str, admit: Admit) -> Tree
     return replace(tree, revision=Revision(bundle.commit, rewrote) if bundle.commit else None)
 
 
-async def keep_packages(packages: Packages, file: Path, bundle: Bundle, tree: Tree, incoming: Path, cache: Cache) -> None:
-    """Store the packages that came along, for the tenants whose Packages name them. Raises Invalid."""
+async def keep_packages(packages: Packages, file: Path, bundle: Bundle, tree: Tree, incoming: Incoming, cache: Cache) -> None:
+    """Store the packages that came along, for the tenants whose Packages name them. Raises Invalid.
+
+    incoming: makes the folder that they are taken out into.
+    """
     declared = tenants_of(each.document for each in tree.documents if each.ref.kind == "Tenant")
     tenants = {**declared, **bound_tenants(cache)}
     for each in tree.documents:
         spec = each.document["spec"] if each.ref.kind == "Package" else {}
         if spec.get("sha256") not in bundle.packages:
             continue
-        package = incoming / f"{spec['sha256']}.tapp"
+        package = await incoming() / f"{spec['sha256']}.tapp"
         await asyncio.to_thread(take_package, file, spec["sha256"], package)
         facts = await packages.put(holder_of(each.document, tenants), package)
         if facts.sha256 != spec["sha256"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tenantry.model.verdicts import Gone, Ready, Verdict, Waiting
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.differences import differing
-from tenantry.runtime.planning.planned import Edited, Planned
+from tenantry.runtime.planning.planned import PART_BYTES, Edited, Planned
 from tenantry.runtime.reconcile.cycle import Cycle, Ended, PassPorts
 from tenantry.runtime.reconcile.loop import Runtime
 from tenantry.runtime.reconcile.writing_store import WritingStore
@@ -47,6 +46,8 @@ class Remarks:
     waiting: tuple[Wait, ...] = ()
 
 
+SETTLES_S = 0.1
+"""Passes that are due later than this are no part of a plan: those that look at a list once it has settled are."""
 Settle = Callable[[], Awaitable[None]]
 Edit = Callable[[WhatIf, Settle], Awaitable[Remarks]]
 """Makes an edit on a what-if store. Settle waits for the passes that it woke."""
@@ -60,8 +61,8 @@ async def plan(
     time: Callable[[], float],
     now: Callable[[], datetime],
     covers: Callable[[Ref], bool] = lambda key: True,
-) -> Planned:
-    """Makes the edit on what-if ports and runs passes until nothing is left.
+) -> Notes:
+    """Makes the edit on what-if ports and runs passes until nothing is left. Return the notes of it.
 
     Only what the edit changes, and what that wakes, is in the plan. So objects come to rest before, and no pass runs by a timer:
     each that runs after the edit runs because of it. covers: the objects that the edit may wake. Nothing of it is traced.
@@ -90,56 +91,66 @@ async def _planned(
     time: Callable[[], float],
     now: Callable[[], datetime],
     covers: Callable[[Ref], bool],
-) -> Planned:
-    notes = _Notes()
+) -> Notes:
+    notes = Notes()
     cycle = Cycle(kinds, what_if.cache, what_if.seat, now)
     runtime = Runtime(kinds, what_if.cache, cycle, time=time, now=now, workers=1, told=notes.told, timers=False)
 
     async def settle() -> None:
-        await runtime.idle(within=0.1)
+        await runtime.idle(within=SETTLES_S, hurry=True)
 
     what_if.cache.listen(notes.seen)
     runtime.start(covers)
     try:
         await settle()
         notes.clear()
-        remarks = await edit(what_if, settle)
+        notes.remarks = await edit(what_if, settle)
         await settle()
     finally:
         await runtime.stop()
-    # In a thread: each edit is compared with what was there, field by field.
-    return await asyncio.to_thread(notes.planned, remarks)
+    return notes
 
 
-class _Notes:
-    """Notes taken while the passes run."""
+class Notes:
+    """Notes taken while the passes of a plan run. remarks: those of its edit."""
 
     def __init__(self) -> None:
+        self.remarks = Remarks()
         self.changes: list[Seen] = []
         self.effects: list[tuple[Ref, Change]] = []
         self.verdicts: dict[Ref, Verdict] = {}
+        self.concerns: set[Ref] = set()
+        """The edited or affected objects."""
+        self.size = 0
+        """About how many bytes are read to put the plan together."""
 
     def clear(self) -> None:
         """Forgets what was noted so far."""
-        for noted in (self.changes, self.effects, self.verdicts):
+        for noted in (self.changes, self.effects, self.verdicts, self.concerns):
             noted.clear()
+        self.size = 0
 
     def seen(self, change: Seen) -> None:
         if change.origin is None:
             # Without its document, which is many times as large as its JSON.
             self.changes.append(change._replace(document=None))
+            self.concerns.add(change.ref)
+            self.size += sum(len(entry.raw) for entry in (change.before, change.after) if entry is not None)
 
     def told(self, ref: Ref, ended: Ended) -> None:
         self.effects.extend((ref, change) for change in ended.changes)
+        self.concerns.update({ref} if ended.changes else ())
+        self.size += PART_BYTES * (1 + len(ended.changes))
         self.verdicts.pop(ref, None)
         if ended.verdict is not None and not isinstance(ended.verdict, Ready | Gone):
             self.verdicts[ref] = ended.verdict
 
-    def planned(self, remarks: Remarks) -> Planned:
-        """Return the plan. Blocks: it reads each object that was edited."""
+    def planned(self) -> Planned:
+        """Return the plan. Blocks: it reads each object that was edited, and compares it field by field."""
         edits = {change.ref: found for change in self.changes if (found := _edit_of(change)) is not None}
-        waiting = {each.ref: Waiting("NotApplied", each.reason) for each in remarks.waiting}
+        waiting = {each.ref: Waiting("NotApplied", each.reason) for each in self.remarks.waiting}
         verdicts = sorted((self.verdicts | waiting).items(), key=lambda item: item[0])
+        remarks = self.remarks
         return Planned(tuple(edits.values()), tuple(self.effects), tuple(verdicts), remarks.problems, remarks.kept)
 
 

@@ -19,6 +19,8 @@ from tenantry.runtime.differences import Field
 from tenantry.runtime.sources.pruning import Kept
 
 LOSES = "-/+"
+PART_BYTES = 256
+"""About as many bytes of text are an edit, an effect or a verdict, beside the contents of what is edited."""
 _RANDOM_END = re.compile(r"-[0-9a-f]{8}")
 _END = 9
 """Characters of a random end."""
@@ -74,6 +76,13 @@ class Planned:
     def empty(self) -> bool:
         """Would nothing happen?"""
         return not self.edits and not self.effects
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes of text tell all of it."""
+        contents = sum(len(edit.content) + sum(len(each.before) + len(each.after) for each in edit.fields) for edit in self.edits)
+        parts = (self.edits, self.effects, self.verdicts, self.problems, self.kept, self.stamps)
+        return contents + PART_BYTES * sum(map(len, parts))
 
     @property
     def loses_data(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,14 +18,16 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.tree import Tree
+from tenantry.model.verdicts import Halt
 from tenantry.ports import Packages
+from tenantry.rest.fairness.long_steps import off_the_loop
 from tenantry.rest.plan_bundle import read_bundle
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations.attribution import bound_tenant
-from tenantry.runtime.planning.bundles import Admit, admitted, keep_packages
+from tenantry.runtime.planning.bundles import Admit, Incoming, admitted, keep_packages
 from tenantry.runtime.planning.plan import Edit, Remarks, Settle, WhatIf, plan, rehearsed
 from tenantry.runtime.planning.planned import Planned, declared_digest
-from tenantry.runtime.planning.reach import Covers, reach_of
+from tenantry.runtime.planning.reach import EVERYTHING, Covers, Reach, reach_of
 from tenantry.runtime.sources.applied import applied_by, source_of_name
 from tenantry.runtime.sources.inventory import CacheLists
 from tenantry.runtime.sources.pruning import Budget
@@ -39,7 +41,7 @@ class PlannedPackages(NamedTuple):
     """Packages of which nothing stays. incoming: where new ones may be built."""
 
     packages: Packages
-    incoming: Path
+    incoming: Incoming
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class Scene:
 
     packages: Callable[[], AbstractAsyncContextManager[PlannedPackages]]
     what_if: Callable[[Cache, Packages, Bodies, int], WhatIf]
+
+
+class _Copy(NamedTuple):
+    """The ports of a plan, over a copy of the cache. bodies: the objects as they were."""
+
+    what_if: WhatIf
+    bodies: dict[Ref, bytes]
 
 
 class _AsWhom(NamedTuple):
@@ -62,8 +71,8 @@ Read = Callable[[PlannedPackages, str], Awaitable[Tree]]
 """Reads a source, its packages stored there. The text: the commit that was applied last, `""` if none."""
 
 
-async def nothing_to_read(tenant: str) -> None:
-    """Of a host whose cache follows everything."""
+ReadUnfollowed = Callable[[Collection[str] | None], Awaitable[None]]
+"""Reads what the cache does not follow, in those namespaces or (None) in all. Raises Halt."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,8 @@ class Planner:
     scene: Scene
     admit: Admit
     now: Callable[[], datetime]
-    refresh: Callable[[str], Awaitable[None]] = nothing_to_read
-    """Reads what the cache does not follow, of that Tenant or (`""`) of all."""
+    read_unfollowed: ReadUnfollowed | None = None
+    """None where the cache follows everything."""
 
     async def edit(self, edit: Edit, tenant: str) -> Planned:
         """Return what an edit of declared objects would come to. Nothing is done.
@@ -135,35 +144,69 @@ class Planner:
         return replace(planned, passed_over=tree.passed_over)
 
     async def _plan(self, packages: Packages, edit: Edit, declared: str = "", tenant: str = "") -> Planned:
-        await self.refresh(tenant)
-        # In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop. Only the
-        # snapshot is taken here, one copy of a dict for each kind: the cache is of one moment because nothing else runs.
-        snapshot = self.cache.snapshot()
-        what_if, bodies = await asyncio.to_thread(self._copied, snapshot, packages)
-        covers = _tenants_own(what_if.cache, tenant) if tenant else await self._reach(what_if.cache, snapshot, edit)
-        planned = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
-        concerns = await asyncio.to_thread(lambda: planned.concerns)
-        bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in concerns})
+        (what_if, bodies), covers = await self._prepared(packages, edit, tenant)
+        notes = await plan(KINDS, what_if, edit, time=time.monotonic, now=self.now, covers=covers)
+        bound = ((name, bound_tenant(name, self.cache)) for name in {ref.namespace for ref in notes.concerns})
         owners = {name: owner.metadata.uid for name, owner in bound if owner is not None}
-        planned = await asyncio.to_thread(_stamped, planned, declared, bodies, owners)
-        return await asyncio.to_thread(planned.within, _namespace_of(what_if.cache, tenant)) if tenant else planned
+        namespace = _namespace_of(what_if.cache, tenant)
 
-    async def _reach(self, cache: Cache, snapshot: Callable[[], Cache], edit: Edit) -> Covers:
-        """Return the objects that the edit may wake: those come to rest before it. Raises what the edit is refused with."""
+        def made() -> Planned:
+            planned = _stamped(notes.planned(), declared, bodies, owners)
+            return planned.within(namespace) if tenant else planned
+
+        found = sum(len(bodies[ref]) for ref in notes.concerns if ref in bodies)
+        return await off_the_loop(notes.size + found, made)
+
+    async def _prepared(self, packages: Packages, edit: Edit, tenant: str) -> tuple[_Copy, Covers]:
+        """Return a copy of the platform, and the objects that the edit may wake: those come to rest before it.
+
+        What the cache does not follow is read anew before, in all namespaces that the edit reaches. Raises what the edit is
+        refused with.
+        """
+        read = self.read_unfollowed
+        if tenant:
+            if read is not None:
+                await read((_namespace_of(self.cache, tenant),))
+            copy = await self._copy(self.cache.snapshot(), packages)
+            return copy, _tenants_own(copy.what_if.cache, tenant)
+        known: frozenset[str] = frozenset()
+        while True:
+            snapshot = self.cache.snapshot()
+            copy = await self._copy(snapshot, packages)
+            covers, namespaces = await self._reach(copy.what_if.cache, snapshot, edit)
+            if read is None or (namespaces is not None and namespaces <= known):
+                return copy, covers
+            await read(namespaces)
+            if namespaces is None:
+                return await self._copy(self.cache.snapshot(), packages), covers
+            known |= namespaces
+
+    async def _reach(self, cache: Cache, snapshot: Callable[[], Cache], edit: Edit) -> Reach:
         # With packages of its own: an edit that writes some is made again. Only passes read those of a source.
         async with self.scene.packages() as made:
-            what_if, _ = await asyncio.to_thread(self._copied, snapshot, made.packages)
-            edits, remarks = await rehearsed(what_if, edit)
+            what_if, _ = await self._copy(snapshot, made.packages)
+            try:
+                edits, remarks = await rehearsed(what_if, edit)
+            except Halt:
+                if self.read_unfollowed is None:
+                    raise
+                return EVERYTHING  # perhaps for something that is not read yet
         out = (*(each.ref.namespace for each in remarks.waiting), *(each.held.ref.namespace for each in remarks.kept))
         return reach_of(cache, edits, out)
 
-    def _copied(self, made: Callable[[], Cache], packages: Packages) -> tuple[WhatIf, dict[Ref, bytes]]:
-        """The ports of a plan, and the objects as they were. made: a copy of the cache. Blocks."""
-        cache = made()
+    async def _copy(self, snapshot: Callable[[], Cache], packages: Packages) -> _Copy:
+        """In a thread: of thousands of objects it takes long, and everybody's requests wait for the event loop.
+
+        Only the snapshot is taken there, one copy of a dict for each kind: it is of one moment because nothing else runs.
+        """
+        return await asyncio.to_thread(self._copied, snapshot, packages)
+
+    def _copied(self, snapshot: Callable[[], Cache], packages: Packages) -> _Copy:
+        cache = snapshot()
         followed = {ref: entry for kind in FOLLOWED for ref, entry in cache.entries(kind)}
         bodies = {ref: entry.raw for ref, entry in followed.items()}
         version = max((entry.version for entry in followed.values()), default=0)
-        return self.scene.what_if(cache, packages, tuple(bodies.items()), version), bodies
+        return _Copy(self.scene.what_if(cache, packages, tuple(bodies.items()), version), bodies)
 
 
 def _stamped(planned: Planned, declared: str, bodies: Mapping[Ref, bytes], owners: Mapping[str, str]) -> Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
@@ -16,13 +17,18 @@ PLATFORM = ("", SYSTEM_NAMESPACE)
 Covers = Callable[[Ref], bool]
 
 
-def everything(ref: Ref) -> bool:
-    """Cover all objects."""
-    return True
+class Reach(NamedTuple):
+    """covers: may a pass over the object follow? namespaces: those of tenants that are reached, None for all."""
+
+    covers: Covers
+    namespaces: frozenset[str] | None
 
 
-def reach_of(cache: Cache, edits: Iterable[Seen], namespaces: Iterable[str] = ()) -> Covers:
-    """Return a check that passes over an object may follow from the edits.
+EVERYTHING = Reach(lambda ref: True, None)
+
+
+def reach_of(cache: Cache, edits: Iterable[Seen], namespaces: Iterable[str] = ()) -> Reach:
+    """Return the objects over which passes may follow from the edits.
 
     An edit inside a tenant reaches that tenant, those that it shares a slug, host or id with, and what is the platform's apart
     from users. An edit of what many tenants use, such as a Region, reaches everything. namespaces: of objects that the edits
@@ -31,13 +37,15 @@ def reach_of(cache: Cache, edits: Iterable[Seen], namespaces: Iterable[str] = ()
     reach = _Reach(cache)
     for namespace in namespaces:
         reach.enter(namespace)
-    return reach.covers if all(reach.take(edit) for edit in edits) else everything
+    if not all(reach.take(edit) for edit in edits):
+        return EVERYTHING
+    return Reach(reach.covers, frozenset(reach.namespaces.difference(PLATFORM)))
 
 
 class _Reach:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._namespaces: set[str] = set()
+        self.namespaces: set[str] = set()
         self._tenants: set[str] = set()
         self._users = False
 
@@ -46,7 +54,7 @@ class _Reach:
             return ref.name in self._tenants
         if ref.kind == User.KIND:
             return self._users
-        return ref.namespace in self._namespaces or ref.namespace in PLATFORM
+        return ref.namespace in self.namespaces or ref.namespace in PLATFORM
 
     def take(self, edit: Seen) -> bool:
         """Take an edit in. Returns False where it may reach everything."""
@@ -72,7 +80,7 @@ class _Reach:
 
     def enter(self, namespace: str) -> None:
         """Cover a namespace, and its Tenant."""
-        self._namespaces.add(namespace)
+        self.namespaces.add(namespace)
         self._tenants.update(name for _, name in self._cache.names(Tenant.KIND, by=f"namespace={namespace}"))
 
     def _enter_tenants(self, key: str) -> None:

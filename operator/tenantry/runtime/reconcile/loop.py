@@ -115,9 +115,11 @@ class Runtime:
         """Return True if a pass runs, waits, or comes within the longest pause between retries."""
         return self._queue.busy(LAST_RETRY)
 
-    async def idle(self, within: float = LAST_RETRY) -> None:
-        """Returns when no pass runs, waits, or is due within so many seconds."""
+    async def idle(self, within: float = LAST_RETRY, *, hurry: bool = False) -> None:
+        """Returns when no pass runs, waits, or is due within so many seconds. hurry: what is only due comes at once."""
         while self._queue.busy(within):
+            if hurry:
+                self._queue.hurry(within)
             self._idle.clear()
             await self._idle.wait()
 

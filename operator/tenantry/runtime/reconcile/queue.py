@@ -90,6 +90,11 @@ class Queue:
         horizon = self._time() + within
         return any(due <= horizon for due in self._due.values())
 
+    def hurry(self, within: float) -> None:
+        """Want a pass now over what is due within so many seconds, if nothing runs or waits."""
+        if not self.busy():
+            self._promote(within)
+
     def _pop(self) -> Ref:
         namespace = self._turn.popleft()
         lane = self._lanes[namespace]
@@ -116,10 +121,12 @@ class Queue:
         pause = max(0.0, self._later[0][0] - self._time())
         self._alarm = asyncio.get_running_loop().call_later(pause, self._promote)
 
-    def _promote(self) -> None:
-        self._alarm = None
-        now = self._time()
-        while self._later and self._later[0][0] <= now:
+    def _promote(self, within: float = 0.0) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        horizon = self._time() + within
+        while self._later and self._later[0][0] <= horizon:
             due, _, key = heapq.heappop(self._later)
             if self._due.get(key) == due:
                 del self._due[key]

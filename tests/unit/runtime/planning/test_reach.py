@@ -61,11 +61,12 @@ def edit(cache: Cache, made: Document) -> list[Seen]:
 
 def reached(cache: Cache, *edits: Document, namespaces: tuple[str, ...] = ()) -> set[str]:
     """The tenants that the edits reach, and `users`. Whatever is the platform's is reached always."""
-    covers = reach_of(cache, [seen for each in edits for seen in edit(cache, each)], namespaces)
+    covers, within = reach_of(cache, [seen for each in edits for seen in edit(cache, each)], namespaces)
     assert covers(Ref("Region", "", "eu"))
     assert covers(Ref("Package", "tenantry-system", "crm-1-0-0"))
     found = {name for name in TENANTS if covers(Ref("Environment", f"tenant-{name}", "dev"))}
     assert found == {name for name in TENANTS if covers(Ref("Tenant", "", name))}
+    assert within == (None if covers(Ref("Package", "tenant-unknown", "x")) else {f"tenant-{name}" for name in found})
     return found | ({"users"} if covers(Ref("User", "tenantry-system", "root")) else set())
 
 
@@ -99,7 +100,7 @@ def test_a_deletion_reaches_what_the_object_was_part_of(cache: Cache) -> None:
     seen: list[Seen] = []
     cache.listen(seen.append)
     cache.remove(document(of("acme"), 9))
-    covers = reach_of(cache, seen)
+    covers, _ = reach_of(cache, seen)
     assert [name for name in TENANTS if covers(Ref("Tenant", "", name))] == ["acme"]
 
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -19,6 +18,7 @@ from tenantry.model.resource import Document, Ref
 from tenantry.model.tree import Declared, Place, Tree
 from tenantry.ports import Packages
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.planning.bundles import Incoming
 from tenantry.runtime.planning.plan import Remarks, Settle, WhatIf
 from tenantry.runtime.planning.planner import Bodies, PlannedPackages, Planner, Scene
 from tenantry.runtime.reconcile.writing_store import WritingStore
@@ -55,7 +55,7 @@ class LongPart:
 
 @asynccontextmanager
 async def no_packages() -> AsyncIterator[PlannedPackages]:
-    yield PlannedPackages(cast(Packages, None), Path())
+    yield PlannedPackages(cast(Packages, None), cast(Incoming, None))
 
 
 def tenant(version: int, display: str) -> Document:

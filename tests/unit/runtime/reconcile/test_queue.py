@@ -152,3 +152,15 @@ async def test_what_is_forgotten_comes_no_more(queue: Queue) -> None:
     queue.add_after(key("a"), 10.0)
     queue.forget(key("a"))
     assert not queue.busy(60.0)
+
+
+async def test_what_is_due_soon_comes_at_once_for_who_hurries_and_only_when_nothing_else_waits(queue: Queue) -> None:
+    queue.add_after(key("soon"), 50)
+    queue.add_after(key("late"), 500)
+    queue.add(key("now"))
+    queue.hurry(100)
+    assert await taken(queue, 1) == ["now"]
+    queue.hurry(100)
+    assert await taken(queue, 1) == ["soon"]
+    queue.hurry(100)
+    assert queue.busy(500) and not queue.busy(100)
