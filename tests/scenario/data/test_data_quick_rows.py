@@ -372,7 +372,7 @@ async def test_a_full_server_serves_those_who_are_connected_and_others_later(tmp
     async with engine_with_app(tmp_path, url_of_few) as (_, base), signed_in(base, "ed") as editor:
         assert (await editor.post(accounts, json={"name": "first"})).status_code == 201
         made = await asyncio.gather(*[editor.post(accounts, json={"name": str(number)}) for number in range(40)])
-        assert {answer.status_code for answer in made} == {201}
+        assert [answer.text for answer in made if answer.status_code != 201] == []
         with ExitStack() as stack:
             await eventually(partial(filled, stack, url_of_few, []))
             refused = await editor.get(f"{accounts}/1")
