@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from tenantry.model.changes import Change
@@ -21,8 +20,7 @@ class Warned(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
-class Decision(Generic[T]):
+class Decision(NamedTuple, Generic[T]):
     """The status to write, how the pass ends once nothing is left to change, and the changes wanted now, in order.
 
     `status` holds the kind's own fields; conditions, observedGeneration and lastOperation are the runtime's.

@@ -37,6 +37,8 @@ class Quotas:
 
     def over(self, default: Quotas) -> Quotas:
         """The same, with the default where nothing is declared."""
+        if self == UNLIMITED:
+            return default
         return Quotas(**{name: vars(default)[name] if own is None else own for name, own in vars(self).items()})
 
 

@@ -193,7 +193,10 @@ class Status(Lenient):
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type, or None."""
-        return next((c for c in self.conditions if c.type == type_), None)
+        for each in self.conditions:
+            if each.type == type_:
+                return each
+        return None
 
 
 S = TypeVar("S", bound=Value)

@@ -6,7 +6,7 @@ Own writes are absorbed at once and events never take an object back to an older
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -136,17 +136,7 @@ class Cache:
 
     def names(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Name]:
         """The (namespace, name) pairs of a list; see View.list."""
-        if namespace is None:
-            return iter(self._index.get((kind, by), ()) if by else self._entries.get(kind, ()))
-        inside = self._by_namespace.get((kind, namespace), {})
-        if not by or not inside:
-            return iter(inside)
-        indexed = self._index.get((kind, by))
-        if not indexed:
-            return iter(())
-        # The smaller set is walked: a slug such as `dev` may be in every namespace.
-        few, many = (inside, indexed) if len(inside) < len(indexed) else (indexed, inside)
-        return (name for name in few if name in many)
+        return iter(self._names(kind, namespace, by))
 
     def entries(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[tuple[Ref, Entry]]:
         """The entries of a list."""
@@ -156,23 +146,34 @@ class Cache:
 
     def resources(self, kind: str, namespace: str | None = None, by: str = "") -> Iterator[Resource[Any, Any]]:
         """The typed objects of a list."""
-        held = self._entries.get(kind, {})
-        for name in self.names(kind, namespace, by):
-            yield self._parse(Ref(kind, *name), held[name])
+        names = self._names(kind, namespace, by)
+        if not names:
+            return iter(())
+        held = self._entries[kind]
+        return (self._parse(Ref(kind, *name), held[name]) for name in names)
 
     def count(self, kind: str, namespace: str | None = None, by: str = "") -> int:
         """Return the length of a list."""
-        if by and namespace is None:
-            return len(self._index.get((kind, by), ()))
-        if not by and namespace is None:
-            return len(self._entries.get(kind, ()))
-        return sum(1 for _ in self.names(kind, namespace, by))
+        return len(self._names(kind, namespace, by))
 
     def snapshot(self) -> Callable[[], Cache]:
         """Return the way to independent copies of what is held now, without listeners. Each takes long, and may be made in a
         thread."""
         held = {kind: entries.copy() for kind, entries in self._entries.items()}
         return partial(_filled, self._kinds, held)
+
+    def _names(self, kind: str, namespace: str | None, by: str) -> Collection[Name]:
+        if namespace is None:
+            return self._index.get((kind, by), ()) if by else self._entries.get(kind, ())
+        inside = self._by_namespace.get((kind, namespace), ())
+        if not by or not inside:
+            return inside
+        indexed = self._index.get((kind, by))
+        if not indexed:
+            return ()
+        # The smaller set is walked: a slug such as `dev` may be in every namespace.
+        few, many = (inside, indexed) if len(inside) < len(indexed) else (indexed, inside)
+        return [name for name in few if name in many]
 
     def _parse(self, ref: Ref, entry: Entry) -> Resource[Any, Any]:
         held = self._parsed.get(ref)

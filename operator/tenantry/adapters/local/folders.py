@@ -84,6 +84,8 @@ class EngineFolders:
         self._routes: dict[EngineRoute, tuple[str, ...]] = {}
         """The ids of the engines with that route: more than one after a race. The last is served."""
         self._made: set[str] = set()
+        self._unused: set[str] = set()
+        """The engines that came without a folder since the start, and were never opened."""
         self._overwritten: set[str] = set()
         self._damaged: dict[str, FileState | None] = {}
         """The files that a request found damaged, as they were then."""
@@ -193,6 +195,8 @@ class EngineFolders:
         """Return the place of the engine's data, as far as it has any."""
         if record.database_mark:
             return "Server"
+        if record.ref.id in self._unused:
+            return ""  # a look at the disk would let other threads have the interpreter, and each pass wait for it again
         return "Folder" if (self.folder(record.ref.id) / ENGINE_DATABASE).exists() else ""
 
     def held(self, id_: str) -> EngineRecord | None:
@@ -213,6 +217,7 @@ class EngineFolders:
     def save(self, records: Sequence[EngineRecord]) -> None:
         """Writes records in one transaction; all are durable when it returns. Raises OSError."""
         rows = [(record.ref.id, encode(record)) for record in records]
+        unused = {id_ for id_, _ in rows if id_ not in self._records and not self.folder(id_).exists()}
         vanished = [row[0] for row in rows if self.loss(row[0])]
         with self._lock:
             for id_ in vanished:
@@ -223,6 +228,7 @@ class EngineFolders:
             self._overwritten.difference_update(vanished)
             for id_ in vanished:
                 self._damaged.pop(id_, None)
+            self._unused |= unused
             for record in records:
                 self._remember(record)
 
@@ -242,6 +248,7 @@ class EngineFolders:
             make_durable(self.engines)
             self._write("UPDATE engines SET made = 1 WHERE id = ?", [(id_,)])
             self._made.add(id_)
+            self._unused.discard(id_)
         return folder
 
     def remove(self, ref: EngineRef) -> Path | None:
@@ -257,6 +264,7 @@ class EngineFolders:
                 make_durable(self.engines)
             # The record goes last: an interrupted removal is done again.
             self._write("DELETE FROM engines WHERE id = ?", [(ref.id,)])
+            self._unused.discard(ref.id)
             self._forget(ref.id)
         return target
 

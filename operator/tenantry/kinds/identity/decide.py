@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from tenantry.kinds.credentials import without_secret
@@ -39,7 +39,7 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     if seen.identity.deleting:
         return _deletion(seen, now)
     warning = Warned("RoleNotDeclared", "; ".join(seen.undeclared)) if seen.undeclared else None
-    return replace(_standing(seen, now), warning=warning)
+    return _standing(seen, now)._replace(warning=warning)
 
 
 def _standing(seen: Observed, now: datetime) -> Decision[IdentityStatus]:

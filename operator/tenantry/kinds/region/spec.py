@@ -256,7 +256,8 @@ class Region(Resource[RegionSpec, RegionStatus]):
     def facts(self) -> RegionFacts:
         """The Region as a tenant that may use it sees it."""
         rules = self.spec.engine
-        sizes, versions = (None if each is None else tuple(each) for each in (rules.sizes, rules.images))
+        sizes = None if rules.sizes is None else tuple(rules.sizes)
+        versions = None if rules.images is None else tuple(rules.images)
         return RegionFacts(self.metadata.name, self.spec.display_name or self.metadata.name, sizes, versions)
 
     def index_keys(self) -> frozenset[str]:

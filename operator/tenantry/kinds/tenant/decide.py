@@ -98,7 +98,8 @@ def decide(seen: Observed, now: datetime) -> Decision[TenantStatus]:
         again = (publish,) if _ours(seen) and regions and regions == tenant.status.regions else ()
         missing = Waiting("NamespaceMissing", f"namespace {tenant.namespace}")
         return Decision(status, missing, action, changes=(*again, ensure))
-    status = status.model_copy(update={"regions": regions})
+    if regions != status.regions:
+        status = status.model_copy(update={"regions": regions})
     if _bound(seen):
         return Decision(status, Ready(), action, changes=published)
     # Marked when it is made: whether an interrupted pass made the rest of it, too, is not seen.
@@ -114,6 +115,8 @@ def _usable(region: RegionFacts) -> UsableRegion:
 
 def _counted(seen: Observed) -> Observed:
     """The count stands in whatever status is written: a DELETE is admitted by it."""
+    if seen.tenant.status.protected_environments == seen.protected:
+        return seen
     status = seen.tenant.status.model_copy(update={"protected_environments": seen.protected})
     return replace(seen, tenant=seen.tenant.model_copy(update={"status": status}))
 

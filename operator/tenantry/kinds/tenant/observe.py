@@ -52,7 +52,8 @@ def _regions(tenant: Tenant, view: View) -> tuple[RegionFacts, ...]:
     """Those that it may use, by name. One that is closed to it is not read: an edit of that wakes others."""
     name, uid = tenant.metadata.name, tenant.metadata.uid
     found = (*view.list(Region, by=OPEN), *view.list(Region, by=f"tenant={name}"))
-    usable = sorted((each for each in found if each.allows(name, uid) and not each.deleting), key=lambda each: each.id)
+    usable = [each for each in found if each.allows(name, uid) and not each.deleting]
+    usable.sort(key=lambda each: each.id)
     return tuple(each.facts for each in usable)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tenantry.kinds.operation.spec import MESSAGE_LIMIT, Operation
 from tenantry.model.changes import Change, loses_data
 from tenantry.model.decision import Decision, Standing
-from tenantry.model.resource import RECONCILE_REQUESTED, Resource, format_time
+from tenantry.model.resource import RECONCILE_REQUESTED, Resource, Status, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.runtime.operations.documents import DELETION
 
@@ -24,8 +23,7 @@ StandingOf = Callable[[Any, str, str], Standing]
 """Of a resource, an action and a subject. See ports.Kind."""
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """The Operations of an object and the pass over it, as they were when it began.
 
     deadline: how long a Transient failure is retried before the Operation is a FAILURE. cause: of this pass's change, `""`
@@ -64,8 +62,7 @@ class Superseded(NamedTuple):
     line: Line
 
 
-@dataclass(frozen=True)
-class OperationDecision:
+class OperationDecision(NamedTuple):
     """The writes that an object's Operations need now.
 
     cause: of the pass's change, `""` when nothing asked for it. superseded: at most one Operation of an object runs. held: the
@@ -95,7 +92,7 @@ def _beginning(known: Known, decision: Decision[Any], now: datetime) -> Operatio
     cause = cause_of(known, decision, now)
     if _failed_before(known, decision, cause):
         return OperationDecision(cause)
-    held, superseded = known.unfinished(cause), _superseded(known, cause, known.resource, None, now)
+    held, superseded = known.unfinished(cause), _superseded(known, cause, known.resource.status, None, now)
     if held is not None and held.status.status == "RUNNING":
         return OperationDecision(cause, superseded, held)
     started = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(now)}
@@ -108,8 +105,7 @@ def _settling(known: Known, decision: Decision[Any], verdict: Verdict, now: date
     if not decision.action and all(each.finished or _unseen(known, each, now) for each in known.operations):
         return OperationDecision()
     cause = cause_of(known, decision, now)
-    shown = known.resource.model_copy(update={"status": decision.status})
-    superseded = _superseded(known, cause, shown, verdict, now)
+    superseded = _superseded(known, cause, decision.status, verdict, now)
     if known.current is None and not _wanted(known, decision, verdict, cause):
         return OperationDecision(cause, superseded)
     held = known.current or known.unfinished(cause)
@@ -270,12 +266,13 @@ def _lines_of(verdict: Verdict, ends: bool) -> tuple[Line, ...]:
     return ()
 
 
-def _superseded(
-    known: Known, cause: str, resource: Resource[Any, Any], verdict: Verdict | None, now: datetime
-) -> tuple[Superseded, ...]:
-    """resource: with its status as it is now; verdict: how the pass ends, None while it goes on."""
+def _superseded(known: Known, cause: str, status: Status, verdict: Verdict | None, now: datetime) -> tuple[Superseded, ...]:
+    """status: the object's as it is now; verdict: how the pass ends, None while it goes on."""
     unfinished = [each for each in known.operations if not each.finished and each.spec.cause != cause]
     others = [each for each in unfinished if not _unseen(known, each, now) or _overtakes(known, cause, each)]
+    if not others:
+        return ()
+    resource = known.resource.model_copy(update={"status": status})
     ends = ((each, _outcome_of(each, known, resource, verdict)) for each in others)
     return tuple(Superseded(each, *end) for each, end in ends if end is not None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -68,6 +67,7 @@ class Record:
         self.subject = LogSubject(known.resource, attribution, work)
         self._work = work
         self._open: Document | None = None
+        self._steps: list[str] = []
         self._lines: list[str] = []
         self._begun: list[Change] = []
         """The steps that the log already shows."""
@@ -94,30 +94,37 @@ class Record:
         """Return True if a person cancelled this very change and nobody requested it since: it is not retried."""
         if is_requested(self._known.resource):
             return False
-        self._known = replace(self._known, cause=cause_of(self._known, decision, self._now()))
+        self._known = self._known._replace(cause=cause_of(self._known, decision, self._now()))
         return is_cancelled(self._known)
 
     def note(self, change: Change) -> None:
         """Record a step that is done."""
-        self._known = replace(self._known, steps=(*self._known.steps, str(change)))
+        step = str(change)
+        self._steps.append(step)
         if change in self._begun:
             self._begun.remove(change)
         else:
-            self._line(Line("INFO", str(change)))
+            self._line(Line("INFO", step))
 
     async def begin(self, decision: Decision[Any]) -> None:
         """Set RUNNING, before the first effect of a pass that may wait or touches data. Resumes an unfinished Operation."""
-        decided = decide_operation(self._known, decision, None, self._now())
+        decided = decide_operation(self._as_known(), decision, None, self._now())
         if decided.status is not None:
             self._begun = list(decision.changes)
         await self._carry_out(decided, decision)
 
     async def settle(self, decision: Decision[Any], verdict: Verdict) -> None:
         """End, keep or record the Operation, as the verdict asks."""
-        await self._carry_out(decide_operation(self._known, decision, verdict, self._now()), decision)
+        await self._carry_out(decide_operation(self._as_known(), decision, verdict, self._now()), decision)
+
+    def _as_known(self) -> Known:
+        """Return the known, with the Operation that the pass holds and its steps."""
+        current = None if self._open is None else Operation.model_validate(self._open)
+        return self._known._replace(current=current, steps=tuple(self._steps))
 
     async def _carry_out(self, decided: OperationDecision, decision: Decision[Any]) -> None:
-        self._known = replace(self._known, cause=decided.cause or self._known.cause)
+        if decided.cause:
+            self._known = self._known._replace(cause=decided.cause)
         for each in decided.superseded:
             await self._end(each)
         if self._open is None and decided.held is not None:
@@ -130,7 +137,6 @@ class Record:
     def _hold(self, document: Document | None) -> None:
         if document is not None:
             self._open = self.subject.operation = document
-            self._known = replace(self._known, current=Operation.model_validate(document))
 
     async def _end(self, superseded: Superseded) -> None:
         document = self._cache.document(superseded.operation.ref)
@@ -145,7 +151,7 @@ class Record:
         )
 
     async def _write(self, decided: OperationDecision, decision: Decision[Any]) -> None:
-        steps = decided.steps or self._known.steps
+        steps = decided.steps or tuple(self._steps)
         document = with_steps(self._open or self._fresh(decided.cause, decision), steps)
         self._trace(document)
         status = {**document["status"], **(decided.status or {})}

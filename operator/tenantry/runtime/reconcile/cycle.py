@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from tenantry.model.changes import Change, opens_first
 from tenantry.model.decision import Decision
@@ -36,8 +35,7 @@ log = structlog.get_logger(__name__)
 AnyKind = Kind[Any, Any]
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """The result of a pass: its verdict, its changes in order, and the objects it read. verdict None: there was nothing to
     do. due: objects whose condition Hot is to be written or removed."""
 
@@ -94,7 +92,7 @@ class Cycle:
             if work is not None and isinstance(ended.verdict, Stalled | Transient):
                 work.error = ended.verdict.reason
             idle = asked and is_idle(ended.verdict, ended.changes, wrote=one.wrote)
-            return replace(ended, due=self._due(resource, idle=idle))
+            return ended._replace(due=self._due(resource, idle=idle))
 
     def _due(self, resource: Resource[Any, Any], *, idle: bool) -> tuple[Ref, ...]:
         """Count the pass. Return the objects that it makes hot, and those that have cooled."""
@@ -132,12 +130,13 @@ class _Pass:
         )
 
     async def run(self) -> Ended:
-        with bound_contextvars(**{SUBJECT: self._record.subject}):
-            try:
-                self._record.resume()
-                return await self._run()
-            finally:
-                self._record.subject.ended = True
+        bound = bind_contextvars(**{SUBJECT: self._record.subject})
+        try:
+            self._record.resume()
+            return await self._run()
+        finally:
+            self._record.subject.ended = True
+            reset_contextvars(**bound)
 
     async def _run(self) -> Ended:
         verdict: Verdict
@@ -198,7 +197,7 @@ class _Pass:
                 return acted or Decision(self._resource.status, halt.verdict), halt.verdict
             decision = _named_as(self._kind.decide(observed, self._now()), acted)
             if not decision.changes or decision.changes == before:
-                return replace(decision, status=decision.done or decision.status), decision.verdict
+                return decision if decision.done is None else decision._replace(status=decision.done), decision.verdict
             if self._record.cancelled(decision):
                 return decision, Stalled("Cancelled", "cancelled by a person: edit it, or ask for a reconcile")
             halted = await self._carry_out(decision)
@@ -275,4 +274,4 @@ def _named_as(decision: Decision[Any], acted: Decision[Any] | None) -> Decision[
     """The rounds of one pass are one Operation: the first that acted names it."""
     if acted is None:
         return decision
-    return replace(decision, action=acted.action, subject=acted.subject, request=acted.request)
+    return decision._replace(action=acted.action, subject=acted.subject, request=acted.request)

@@ -69,19 +69,19 @@ class Following:
     """The readers of each object."""
 
     def __init__(self) -> None:
-        self._followed: dict[Ref, frozenset[Followed]] = {}
+        self._followed: dict[Ref, set[Followed]] = {}
         self._followers: dict[Followed, dict[Ref, None]] = {}
 
     def also(self, follower: Ref, followed: Followed) -> None:
         """Adds to what `follower` follows, while its pass runs."""
         if followed != follower:
-            self._followed[follower] = self._followed.get(follower, frozenset()) | {followed}
+            self._followed.setdefault(follower, set()).add(followed)
             self._followers.setdefault(followed, {})[follower] = None
 
     def follow(self, follower: Ref, followed: set[Followed]) -> None:
         """Replaces what `follower` follows."""
-        fresh = frozenset(followed - {follower})
-        stale = self._followed.get(follower, frozenset())
+        fresh = followed - {follower}
+        stale = self._followed.get(follower, set())
         for one in stale - fresh:
             followers = self._followers[one]
             followers.pop(follower, None)
