@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tenantry.console.http.pages import HEADERS
@@ -33,6 +34,25 @@ async def test_a_browser_is_sent_to_the_console_and_from_there_to_the_sign_in(wo
         signed = await browser.post(action, data={"username": "root", "password": PASSWORD}, headers=FORM)
         assert signed.headers["location"] == path
         browser.cookies.clear()
+
+
+@pytest.mark.parametrize("cookie", [True, False], ids=["a cookie of an ended session", "no cookie any more"])
+async def test_whoever_signs_in_in_between_is_back_on_the_page_that_was_open(world: ConsoleWorld, cookie: bool) -> None:
+    browser = await world("root")
+    shown, csrf = "/console/plan?edit=regions/here", csrf_of((await browser.get("/console/")).text)
+    held = httpx.Cookies(browser.cookies)
+    await browser.post("/console/sign-out", data={"csrf": csrf}, headers=FORM)
+    browser.cookies = held if cookie else httpx.Cookies()
+    news = {"Sec-Fetch-Mode": "cors", "Referer": f"{BASE}{shown}"}
+    answers = [
+        await browser.post("/console/plan", data={"csrf": csrf, "text": "a: b"}, headers=FORM | {"Referer": f"{BASE}{shown}"}),
+        await browser.get("/console/live", params={"of": "/plan", "once": "1"}, headers=news),
+    ]
+    for answer in answers:
+        again = await browser.get(answer.headers["location"])
+        action = next(str(attributes["action"]) for tag, attributes in Parsed(again.text).tags if tag == "form")
+        signed = await browser.post(action, data={"username": "root", "password": PASSWORD}, headers=FORM)
+        assert signed.headers["location"] == shown
 
 
 async def test_the_session_is_a_cookie_that_scripts_and_rest_do_not_read(world: ConsoleWorld) -> None:

@@ -56,8 +56,12 @@ class Sessions:
         return hmac.new(self._key, token.encode("latin-1", "replace"), hashlib.sha256).hexdigest()
 
     async def form(self, request: Request, limit: int = JSON_LIMIT) -> dict[str, str]:
-        """The fields of a form that a page of this session sent, a file in base64. limit: of bytes. Raises Forbidden, Invalid."""
+        """The fields of a form that a page of this session sent, a file in base64. limit: of bytes.
+
+        Raises Unauthorized without a session, Forbidden, Invalid.
+        """
         check_origin(request)
+        self.signed(request)
         raw = await read_bytes(request, limit)
         try:
             if request.headers.get("content-type", "").startswith("multipart/form-data"):

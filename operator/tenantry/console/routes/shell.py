@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -114,6 +114,7 @@ def refused(halt: Halt) -> tuple[str, int]:
 
 
 def _page_of(request: Request) -> str:
-    """The page that the browser shows, also when it has just sent a form of it."""
-    query = f"?{request.url.query}" if request.url.query else ""
-    return request.url.path + query if request.method == "GET" else f"{BASE}/"
+    """The page that the browser shows, also when that page has just sent a form or asked for its news."""
+    visited = request.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate"
+    shown = urlsplit(str(request.url) if visited else request.headers.get("referer", ""))
+    return f"{shown.path}?{shown.query}" if shown.query else shown.path
