@@ -280,8 +280,10 @@ TEXTS: Mapping[str, str] = {
     "refused": "Refused",
     "failed": "This did not work",
     "back": "Back to the fleet",
+    "explained": "What this means",
     "code_used": "This link was used already, or is older than 10 minutes. Start `tenantry up` again for a new one, or sign in "
     "with a password.",
+    "docs": "Documentation",
     "rest": "REST interface",
 }
 

@@ -46,8 +46,13 @@ def problem(status: int, message: str, headers: Mapping[str, str] | None = None,
     trace = trace_id()
     # A message may quote half of a surrogate pair that a caller sent, which is no character.
     body = {"error": message.encode(errors="backslashreplace").decode()} | ({"traceId": trace} if trace else {})
-    page = address_of(reason) if reason else address_of_status(status)
-    return Response(orjson.dumps(body), status, {"Link": f'<{page}>; rel="help"'} | dict(headers or {}), "application/json")
+    help_ = {"Link": f'<{explanation_of(status, reason)}>; rel="help"'}
+    return Response(orjson.dumps(body), status, help_ | dict(headers or {}), "application/json")
+
+
+def explanation_of(status: int, reason: str) -> str:
+    """Return the path of the page that explains a reason; without one, that of the status."""
+    return address_of(reason) if reason else address_of_status(status)
 
 
 def status_of(halt: Halt, conditional: bool) -> int:

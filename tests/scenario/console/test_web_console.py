@@ -13,6 +13,12 @@ from tenantry.console.reading.rights import PLURALS
 from tests.scenario.console.console_world import BASE, FORM, ConsoleWorld, Parsed, console_world, csrf_of, sign_in
 from tests.scenario.rest_world import PASSWORD, declare
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types htmx"
+)
+"""Nothing inline, nothing from elsewhere, and only htmx makes markup of text."""
+
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[ConsoleWorld]:
@@ -168,7 +174,18 @@ async def test_every_answer_has_the_headers_of_a_page(world: ConsoleWorld) -> No
         assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS, answer.url
         assert not [tag for tag, attributes in Parsed(answer.text).tags if "style" in attributes]
         assert not [1 for tag, attributes in Parsed(answer.text).tags if any(name.startswith("on") for name in attributes)]
-    assert "unsafe" not in HEADERS["Content-Security-Policy"]
+    assert HEADERS["Content-Security-Policy"] == POLICY
+
+
+async def test_an_error_links_to_its_explanation_and_each_page_to_the_documentation(world: ConsoleWorld) -> None:
+    browser = await world("root")
+    missing = await browser.get("/console/environments/none")
+    assert (missing.status_code, "/docs/reasons/#notfound" in Parsed(missing.text).links) == (404, True)
+    plan = await browser.get("/console/plan")
+    assert {"/docs/", "/docs/api/"} <= set(Parsed(plan.text).links)
+    refused = await browser.post("/console/plan", data={"csrf": csrf_of(plan.text), "text": ""}, headers=FORM)
+    assert (refused.status_code, "/docs/reasons/#http-400" in Parsed(refused.text).links) == (400, True)
+    assert "/docs/reasons/#http-400" not in Parsed(plan.text).links
 
 
 @pytest.mark.slow

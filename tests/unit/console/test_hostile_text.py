@@ -142,7 +142,8 @@ def test_markup_in_a_plan_and_in_a_refusal_stays_text() -> None:
     region = TYPES["Region"].model_validate(base_of("Region"))
     for plan in (ActionPlan((CANARIES[0], "two"), CANARIES[0]), ActionPlan(refusal=CANARIES[0])):
         form = {"name": CANARIES[0], "lines": f"{CANARIES[0]} before"}
-        parsed = Parsed(rendered("confirm.html", {**confirmation(region, "delete", plan, form, CANARIES[0]), "csrf": "token"}))
+        values = {**confirmation(region, "delete", plan, form, CANARIES[0]), "csrf": "token", "help": "/docs/"}
+        parsed = Parsed(rendered("confirm.html", values))
         assert {"script", "img"}.isdisjoint(tag for tag, _ in parsed.tags)
         sent = [attributes["value"] for _, attributes in parsed.tags if attributes.get("name") == "lines"]
         assert sent == ([f"{CANARIES[0]}\ntwo"] if plan.lines else [])

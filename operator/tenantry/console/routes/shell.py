@@ -22,7 +22,7 @@ from tenantry.console.routes.screens import HEALTH, Screen, Screens
 from tenantry.console.texts import TEXTS, kind_words
 from tenantry.model.resource import Document, ref_of
 from tenantry.model.verdicts import Halt, Unauthorized
-from tenantry.rest.problems import status_of
+from tenantry.rest.problems import explanation_of, reason_to_explain, status_of
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -41,7 +41,8 @@ class PageShell:
         status: int = 200,
     ) -> Response:  # fmt: skip
         """A page that does not follow the cache: a form, a plan. It gets the session's token and the time."""
-        shared = {"csrf": self.sessions.csrf(request), "now": self.context.facade.now()}
+        help_ = explanation_of(status, "") if status >= HTTPStatus.BAD_REQUEST else ""
+        shared = {"csrf": self.sessions.csrf(request), "now": self.context.facade.now(), "help": help_}
         screen = Screen(title, here, Fragment.of(rendered(template, {**values, **shared})))
         return self.whole(request, principal, screen, status, live=False)
 
@@ -103,7 +104,8 @@ class PageShell:
         """The page of an error: what REST would say."""
         status = status_of(halt, conditional=False)
         title = {404: TEXTS["not_found"], 403: TEXTS["refused"]}.get(status, TEXTS["failed"])
-        return self.plain(request, "error.html", status, title=title, code=status, message=halt.told)
+        help_ = explanation_of(status, reason_to_explain(halt))
+        return self.plain(request, "error.html", status, title=title, code=status, message=halt.told, help=help_)
 
 
 def refused(halt: Halt) -> tuple[str, int]:
