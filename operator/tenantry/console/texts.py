@@ -174,6 +174,7 @@ TEXTS: Mapping[str, str] = {
     "need_you": "need you",
     "on_their_way": "on their way",
     "who_must_act": "What needs you",
+    "operators_act": "The platform's operators must act.",
     "under_way": "Under way",
     "nobody_must_act": "Nothing needs you.",
     "recent": "Recent operations",

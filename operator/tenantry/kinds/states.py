@@ -61,13 +61,14 @@ FOR_OPERATORS = frozenset(
 
 
 class Standing(NamedTuple):
-    """The state of an object. word: for texts; since: RFC 3339, `""` if unknown."""
+    """The state of an object. word: for texts; since: RFC 3339, `""` if unknown; by: who must act, `User` or `Operator`."""
 
     state: str
     word: str
     reason: str = ""
     message: str = ""
     since: str = ""
+    by: str = ""
 
 
 def standing_of(document: Document) -> Standing:
@@ -80,7 +81,8 @@ def standing_of(document: Document) -> Standing:
     if state == DELETING and (blockers := blockers_of(document)):
         return Standing(state, state, blockers[0].get("reason", ""), blockers[0].get("resolve", ""), _deleted(document))
     since = _deleted(document) if state == DELETING else told.get("lastTransitionTime", "")
-    return Standing(state, state, told.get("reason", ""), told.get("message", ""), since)
+    by = responsible_for(document) if state == NEEDS_YOU else ""
+    return Standing(state, state, told.get("reason", ""), told.get("message", ""), since, by)
 
 
 def responsible_for(document: Document) -> str:

@@ -14,7 +14,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Action, Operation
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.source.spec import Source
-from tenantry.kinds.states import DELETING, NEEDS_YOU, READY, SUSPEND, WORKING, responsible_for, standing_of
+from tenantry.kinds.states import DELETING, NEEDS_YOU, READY, SUSPEND, WORKING, standing_of
 from tenantry.model.measures import LONG_BOUNDS_S, Times
 from tenantry.model.resource import DRIFTED, HOT, Document, Ref, parse_time
 from tenantry.runtime.cache import Cache, Seen
@@ -194,8 +194,7 @@ def _observed(document: Document) -> _Restless:
     status = document.get("status", {})
     if not status and "deletionTimestamp" not in document["metadata"]:
         return _NEW  # by one look: each object is new once
-    state = standing_of(document).state
-    by = responsible_for(document) if state == NEEDS_YOU else ""
+    state, *_, by = standing_of(document)
     true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
     seen = _Restless(state, by, _moment(document["metadata"].get("deletionTimestamp")), DRIFTED in true, hot=HOT in true)
     if document["kind"] == Environment.KIND:
