@@ -1,25 +1,23 @@
-"""C11: axe-core finds nothing on any page of the console, in both themes, at each width, of an example and of no objects."""
+"""C11: axe-core finds nothing on any page of the console, in both themes, at each width.
+
+The pages are those of an example, of no objects, of many with faults, and of what was refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page
+import yaml
 
+from tests.scenario.console.accessibility import WIDTHS, violations
 from tests.scenario.console.browser_place import place_in
+from tests.scenario.hosts import object_
 from tests.scenario.identity_provider import trusting
 from tests.screens.__main__ import EXAMPLE, READY_MS
 from tests.screens.pages import pages_of
 
-WIDTHS = (320, 768, 1440)
-RULES = {
-    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
-    "resultTypes": ["violations"],  # the nodes that pass are not described: that took most of the time
-}
 pytestmark = pytest.mark.slow
 
 
@@ -60,14 +58,44 @@ async def test_axe_finds_nothing_on_plans_that_are_shown_nor_where_a_text_is_ref
         assert found == []
 
 
-async def violations(page: Page, widths: Sequence[int] = WIDTHS) -> list[tuple[Any, ...]]:
-    """Return the findings of axe on the page, in both themes and at each of these widths."""
-    found = list[tuple[Any, ...]]()
-    for theme in ("light", "dark"):
-        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-        for width in widths:
-            await page.set_viewport_size({"width": width, "height": 900})
-            results = await Axe().run(page, options=RULES)
-            for one in results.response["violations"]:
-                found += [(theme, width, one["id"], node["html"][:160], node["any"][:1]) for node in one["nodes"]]
-    return found
+MANY = 250
+"""Environments: more than a page lists, and than a tree draws."""
+
+
+def source_of_many(folder: Path) -> Path:
+    """A tenant whose environments all wait for a Region that somebody must declare."""
+    folder.mkdir()
+    lost = (object_("Environment", "tenant-acme", f"env-{number}", region="nowhere") for number in range(MANY))
+    (folder / "all.yaml").write_text(yaml.safe_dump_all([object_("Tenant", "", "acme", displayName="Acme"), *lost]))
+    return folder
+
+
+async def test_axe_finds_nothing_on_pages_of_many_faults_nor_where_a_form_is_refused(tmp_path: Path) -> None:
+    async with place_in(tmp_path, source_of_many(tmp_path / "declared")) as place:
+        await place.enter()
+        page, console = place.page, f"{place.base}/console"
+        await page.get_by_role("heading", name=f"{MANY} need you").wait_for(timeout=READY_MS)
+        found = [("fleet", *each) for each in await violations(page)]
+        await page.goto(f"{console}/environments")
+        await page.click("text=Next page")
+        found += [("the second page of a list", *each) for each in await violations(page)]
+        await page.click("td.name a")
+        found += [("an environment with a fault", *each) for each in await violations(page)]
+        await page.click("main .above a:text('Acme')")
+        await page.get_by_text("more environments").wait_for()
+        found += [("a folded tree", *each) for each in await violations(page)]
+        await page.goto(f"{console}/tenants/new")
+        await page.click("text=Show the plan")
+        await page.locator("[aria-invalid]").first.wait_for()
+        found += [("a refused form", *each) for each in await violations(page)]
+        for field, value in (("name", "Globex"), ("slug", "globex")):
+            await page.fill(f"#{field}", value)
+        await page.click("text=Show the plan")
+        await page.click("button:text('Create')")
+        await page.get_by_role("heading", name="Globex").wait_for()
+        await page.click("a:text('Delete')")
+        await page.fill("#name", "another")
+        await page.click("button.danger")
+        await page.get_by_role("alert").wait_for()
+        found += [("a refused deletion", *each) for each in await violations(page)]
+        assert found == []
