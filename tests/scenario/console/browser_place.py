@@ -23,6 +23,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 PATIENCE_MS = 120_000
 """Milliseconds that a page or a part of it may take on a busy machine, where a test says nothing else."""
 
+REPORTING = """document.addEventListener("securitypolicyviolation", (event) =>
+    console.info(`Content Security Policy: ${event.effectiveDirective} ${event.blockedURI} ${event.sample}`));"""
+"""A script of the browser that says what the policy of a page forbade, in words that no version of a browser changes."""
+
 
 @dataclass
 class Place:
@@ -87,9 +91,8 @@ async def browsing(**options: object) -> AsyncIterator[playwright.Page]:
         try:
             context = await browser.new_context(**options)  # type: ignore[arg-type]
             context.set_default_timeout(PATIENCE_MS)
-            page = await context.new_page()
-            broken = watched(page)
-            yield page
+            broken = await watched(context)
+            yield await context.new_page()
             assert broken == [], "C10: a page of the console broke its policy, or asked another origin"
         finally:
             await browser.close()
@@ -99,8 +102,11 @@ def of_console(address: str) -> bool:
     return urlsplit(address).path.startswith("/console/")
 
 
-def watched(page: playwright.Page) -> list[str]:
-    """Return a list that gets each report of the policy, and each request of a page of the console to another origin."""
+async def watched(context: playwright.BrowserContext) -> list[str]:
+    """Return a list that gets each report of the policy, and each request of a page of the console to another origin.
+
+    It covers every tab and pop-up of the browser.
+    """
     broken: list[str] = []
 
     def asked(request: playwright.Request) -> None:
@@ -109,12 +115,13 @@ def watched(page: playwright.Page) -> list[str]:
         if urlsplit(request.url).netloc != urlsplit(request.frame.url).netloc:
             broken.append(f"{request.frame.url} asked {request.url}")
 
-    def told(message: playwright.ConsoleMessage) -> None:
-        if "Content Security Policy" in message.text and of_console(page.url):
-            broken.append(f"{page.url}: {message.text}")
+    def reported(message: playwright.ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text and message.page is not None and of_console(message.page.url):
+            broken.append(f"{message.page.url}: {message.text}")
 
-    page.on("request", asked)
-    page.on("console", told)
+    context.on("request", asked)
+    context.on("console", reported)
+    await context.add_init_script(REPORTING)
     return broken
 
 

@@ -10,7 +10,9 @@ import yaml
 from tests.scenario.console.browser_place import by_issuer, place_in
 from tests.scenario.hosts import object_
 from tests.scenario.identity_provider import provider_of, trusting
+from tests.screens.pages import pages_of
 
+ABSENT = {"not-found": 404, "no-page": 404}
 WIDTHS = (320, 390, 768, 1440, 1920)
 LIVE_MS = 60_000
 STEAL = """async (url) => {
@@ -113,15 +115,51 @@ async def test_every_page_reads_without_scripts_and_fits_every_width(tmp_path: P
         place.declare("A title of " + "many words " * 8)
         await place.enter()
         page = place.page
-        addresses = await page.locator("nav a").evaluate_all("links => links.map(link => link.href)")
-        assert len(addresses) > 8
-        for address in addresses:
+        pages = await pages_of(page, place.base)
+        assert {"environments-one", "tenants-one", "operations-one", "environments-reconcile", "plan", "health"} <= set(pages)
+        for name, address in pages.items():
             answer = await page.goto(address)
-            assert answer is not None and answer.status == 200
+            assert answer is not None and answer.status == ABSENT.get(name, 200), address
+            assert await page.inner_text("h1") != "", address
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 800})
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, (address, width)
-        assert place.faults == []
+        assert [fault for fault in place.faults if "404" not in fault] == []
+
+
+async def test_a_person_without_scripts_searches_filters_unfolds_and_plans(tmp_path: Path) -> None:
+    async with place_in(tmp_path, java_script_enabled=False) as place:
+        place.declare("Development")
+        await place.enter()
+        page = place.page
+        await page.fill("#q", "develop")
+        await page.click("button:text('Search')")
+        assert await page.locator("td.name a:text('Development')").count() == 2, "the Region and the Environment"
+        await page.goto(f"{place.base}/console/environments")
+        await page.fill("#q", "nothing-has-this-name")
+        await page.click("button:text('Apply')")
+        await page.get_by_text("Nothing matches").wait_for()
+        await page.click("a:text('Clear')")
+        await page.click("td.name a")
+        await page.click("summary:text('YAML')")
+        assert "kind: Environment" in await page.inner_text("#yaml-text")
+        await page.goto(f"{place.base}/console/tenants/new")
+        for field, value in (("name", "Globex"), ("slug", "globex")):
+            await page.fill(f"#{field}", value)
+        await page.click("button:text('Show the plan')")
+        assert "+ Tenant/globex" in await page.inner_text("main")
+        await page.click("button:text('Create')")
+        assert await page.inner_text("h1") == "Globex"
+
+
+async def test_a_page_that_breaks_its_policy_in_any_tab_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="C10"):
+        async with place_in(tmp_path) as place:
+            await place.enter()
+            tab = await place.page.context.new_page()
+            await tab.goto(f"{place.base}/console/regions")
+            async with tab.expect_console_message(lambda message: "style-src-attr" in message.text):
+                await tab.evaluate("document.querySelector('main').setAttribute('style', 'color: red')")
 
 
 async def test_the_content_of_an_app_does_not_share_the_origin_of_the_console(tmp_path: Path) -> None:
