@@ -113,13 +113,19 @@ async def test_a_sign_out_ends_the_session_on_the_server(world: ConsoleWorld) ->
     assert (await browser.get("/api/v1/environments", headers={"Authorization": f"Bearer {token}"})).status_code == 401
 
 
-async def test_a_session_ends_with_its_user(world: ConsoleWorld) -> None:
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [("DELETE", None), ("PUT", {"type": "ADMIN"}), ("PUT", {"password": "another long password"})],
+    ids=["deleted", "another role", "another password"],
+)
+async def test_a_session_ends_when_its_user_is_deleted_or_changed(world: ConsoleWorld, method: str, body: dict[str, str]) -> None:
     await world.rest.tenant("acme")
     browser = await world("acme-viewer")
     assert (await browser.get("/console/")).status_code == 200
     users = (await world.rest("root", "GET", "/users")).json()
     id_ = next(user["id"] for user in users if "acme-viewer" in user.values())
-    assert (await world.rest("root", "DELETE", f"/users/{id_}", headers={"Prefer": "wait=60"})).status_code == 200
+    done = await world.rest("root", method, f"/users/{id_}", json=body, headers={"Prefer": "wait=60"})
+    assert done.status_code == 200, done.text
     assert (await browser.get("/console/")).status_code == 303
 
 
