@@ -19,9 +19,16 @@ LIVE_MS = 90_000
 @asynccontextmanager
 async def signed_in(platform: Platform, kube: Kube, path: str) -> AsyncIterator[Page]:
     """A browser with a page of the console, as the bootstrap SUPERUSER."""
+    async with of_release(platform.api_url.replace("127.0.0.1", "localhost"), kube, path) as page:
+        yield page
+
+
+@asynccontextmanager
+async def of_release(base: str, kube: Kube, path: str) -> AsyncIterator[Page]:
+    """The same at the address of a release's api."""
     password = base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
     async with browsing() as page:
-        await sign_in(page, f"{console(platform)}{path}", password)
+        await sign_in(page, f"{base}/console/{path}", password)
         yield page
 
 

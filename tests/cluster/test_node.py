@@ -1,7 +1,8 @@
-"""The whole way on a node of its own: image, chart, examples/02, packages by REST, an upgrade, a pod's death, and the way out."""
+"""The whole way on a node of its own: image, chart, examples/02, packages, the console, an upgrade, a pod's death, the end."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.charting import CHART, NAMESPACE
+from tests.cluster.node_console import look_around
 from tests.cluster.running import Kube, condition, token, until
 from tests.scenario.cli import COMMAND, environment, tenantry
 from tests.support.node import READY_S, ROOT, VALUES, Node, engine_of, kube, node, told
@@ -69,6 +71,7 @@ def test_the_chart_installs_and_the_music_company_comes_goes_and_leaves_nothing(
             assert pushed.returncode == 0, pushed.stderr
         until(lambda: all_ready(kube), "all ready:", READY_S, lambda: told(kube))
 
+        asyncio.run(look_around(url, kube))
         _upgrade(kube)
         _lose_a_pod(kube)
         _bring_back(node, kube, tmp_path)
