@@ -24,6 +24,13 @@ SWAPS = 1_000
 OPENS_S, ENDS_S = 1.0, 5.0
 """The gates of the design."""
 LIVE_MS = 90_000
+TITLE = "Development"
+HIDE = """() => {
+    Object.defineProperty(document, "hidden", {get: () => true, configurable: true});
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+SHOW = "() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }"
+"""What a browser does when a person leaves a tab, and comes back."""
 SWAPPING = """async ([address, count]) => {
   for (let n = 0; n < count; n++) {
     await htmx.ajax("GET", address, {target: "#page", swap: "innerMorph"});
@@ -40,6 +47,7 @@ async def test_many_tabs_the_keyboard_and_the_end(tmp_path: Path) -> None:
         await place.page.get_by_role("heading", name="Everything is Ready").wait_for(timeout=LIVE_MS)
         await opens_a_page_beside_many(place)
         await keeps_the_focus(place)
+        await pauses_while_hidden(place)
         await works_by_keyboard(place)
         assert place.faults == []
         await ends_its_streams(place)
@@ -47,13 +55,18 @@ async def test_many_tabs_the_keyboard_and_the_end(tmp_path: Path) -> None:
 
 def source_in(folder: Path) -> Path:
     folder.mkdir()
+    declare(folder, TITLE)
+    return folder
+
+
+def declare(folder: Path, title: str) -> None:
+    """Write the source anew. title: of its environment."""
     declared = [
         object_("Region", "", "here"),
         object_("Tenant", "", "acme", displayName="Acme"),
-        object_("Environment", "tenant-acme", "dev", region="here", displayName="Development"),
+        object_("Environment", "tenant-acme", "dev", region="here", displayName=title),
     ]
     (folder / "all.yaml").write_text(yaml.safe_dump_all(declared))
-    return folder
 
 
 async def opens_a_page_beside_many(place: Place) -> None:
@@ -82,6 +95,21 @@ async def keeps_the_focus(place: Place) -> None:
     assert await page.evaluate(SWAPPING, [address, SWAPS]) == SWAPS
     kept = "(q => [q.value, q.selectionStart, q.selectionEnd])(document.getElementById('q'))"
     assert await page.evaluate(kept) == ["deve", 1, 3]
+
+
+async def pauses_while_hidden(place: Place) -> None:
+    """The stream of a hidden tab ends, and begins again with what has changed in between."""
+    page, title = place.page, "Changed while nobody looked"
+    async with page.expect_request("**/console/live?*"):
+        await page.goto(f"{place.base}/console/environments")
+    async with page.expect_event("requestfailed", lambda request: "/console/live?" in request.url, timeout=LIVE_MS):
+        await page.evaluate(HIDE)
+    declare(place.source, title)
+    async with page.expect_request("**/console/live?*", timeout=LIVE_MS):
+        await page.evaluate(SHOW)
+    await page.get_by_role("link", name=title).wait_for(timeout=LIVE_MS)
+    declare(place.source, TITLE)
+    await page.get_by_role("link", name=TITLE).wait_for(timeout=LIVE_MS)
 
 
 async def tab_to(place: Place, words: str) -> None:
