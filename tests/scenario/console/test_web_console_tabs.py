@@ -30,7 +30,7 @@ HIDE = """() => {
     document.dispatchEvent(new Event("visibilitychange"));
 }"""
 SHOW = "() => { delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); }"
-"""What a browser does when a person leaves a tab, and comes back."""
+"""Scripts that do as a browser does when a person leaves a tab, and comes back."""
 SWAPPING = """async ([address, count]) => {
   for (let n = 0; n < count; n++) {
     await htmx.ajax("GET", address, {target: "#page", swap: "innerMorph"});
