@@ -58,8 +58,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters["explained"] = explained
-    made.filters |= {"ago": ago, "commands": commands, "state_text": state_text, "rfc3339": format_time, "figure": figure}
+    made.filters |= {each.__name__: each for each in (ago, commands, explained, figure, state_text)} | {"rfc3339": format_time}
     made.globals |= {"t": Words(TEXTS), "states": STATES, "base": BASE, "release": release_label()}
     made.globals["kinds"] = {name: kind_words(name) for name in TYPES}
     made.globals["plural_of"] = {name: type_.PLURAL for name, type_ in TYPES.items()}

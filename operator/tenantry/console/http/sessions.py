@@ -56,10 +56,7 @@ class Sessions:
         return hmac.new(self._key, token.encode("latin-1", "replace"), hashlib.sha256).hexdigest()
 
     async def form(self, request: Request, limit: int = JSON_LIMIT) -> dict[str, str]:
-        """The fields of a form that a page of this session sent, a file in base64. limit: of bytes.
-
-        Raises Unauthorized without a session, Forbidden, Invalid.
-        """
+        """The fields of a form of this session, a file in base64. limit: of bytes. Raises Unauthorized, Forbidden, Invalid."""
         check_origin(request)
         self.signed(request)
         raw = await read_bytes(request, limit)

@@ -47,7 +47,7 @@ class PageFeed:
         self.rights = rights
         self._path = path
         self._query = query
-        self._dirty = asyncio.Event()
+        self.dirty = asyncio.Event()
         self._shown = asyncio.Event()
         self.fragment = Fragment("", "")
         self.readers = 0
@@ -56,23 +56,19 @@ class PageFeed:
     def seen(self, one: Seen) -> None:
         """Take note of a change of the cache."""
         if concerns(self.rights, one):
-            self._dirty.set()
-
-    def aged(self) -> None:
-        """Take note that the data is old, or new again."""
-        self._dirty.set()
+            self.dirty.set()
 
     async def run(self) -> None:
         """Render at the beginning and after each change, until cancelled."""
         while True:
-            self._dirty.clear()
+            self.dirty.clear()
             fragment = await render(self._screens, self.rights, self._path, self._query)
             if fragment.digest != self.fragment.digest:
                 self.fragment = fragment
                 self._shown.set()
                 self._shown = asyncio.Event()
             await asyncio.sleep(PAUSE_S)
-            await self._dirty.wait()
+            await self.dirty.wait()
 
     def end(self, task: asyncio.Task[None]) -> None:
         """Let the readers go if rendering failed; their browsers come again."""
@@ -130,7 +126,7 @@ class Feeds:
 
     def _aged(self) -> None:
         for feed, _ in self._feeds.values():
-            feed.aged()
+            feed.dirty.set()
 
     def _seen(self, one: Seen) -> None:
         if one.ref.kind in TYPES:

@@ -41,8 +41,7 @@ class PageShell:
         status: int = 200,
     ) -> Response:  # fmt: skip
         """A page that does not follow the cache: a form, a plan. It gets the session's token and the time."""
-        help_ = explanation_of(status, "") if status >= HTTPStatus.BAD_REQUEST else ""
-        shared = {"csrf": self.sessions.csrf(request), "now": self.context.facade.now(), "help": help_}
+        shared = {"csrf": self.sessions.csrf(request), "now": self.context.facade.now(), "help": explanation_of(status, "")}
         screen = Screen(title, here, Fragment.of(rendered(template, {**values, **shared})))
         return self.whole(request, principal, screen, status, live=False)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from typing import Any, NamedTuple, cast
 
 import yaml
 
 from tenantry.api.auth.tenant_lookup import Owners
+from tenantry.api.reading.relations import needed_by, needs
 from tenantry.console.reading.rights import TYPES
-from tenantry.console.reading.summary import Summary, by_age, summary_of
+from tenantry.console.reading.summary import Summary, by_age, by_urgency, summary_of
 from tenantry.console.texts import TEXTS
 from tenantry.console.views.actions import redeclaring_refusal, refusals, verbs
 from tenantry.console.views.environments import app_versions, people
 from tenantry.console.views.logs import LogWindow
 from tenantry.console.views.rows import Reading
-from tenantry.console.views.trees import cause_of, tree_of
+from tenantry.console.views.trees import DRAWN, cause_of, tree_of
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
@@ -58,6 +60,8 @@ def object_view(reading: Reading, resource: Resource[Any, Any]) -> dict[str, Any
         "blockers": _blockers(reading, resource),
         "tree": tree_of(reading, resource),
         "cause": _cause(reading, row),
+        "needs": _rows(reading, needs(resource, reading.cache.names)),
+        "needed_by": _rows(reading, needed_by(resource, reading.cache.names)),
         "rows_shown": reading.rights.writes and resource.KIND == App.KIND,
         "editable": reading.rights.writes and resource.KIND in (OF_TENANTS if not reading.rights.superuser else KINDS),
         "apps": app_versions(reading, resource) if isinstance(resource, Environment) else (),
@@ -130,6 +134,13 @@ def _above(reading: Reading, resource: Resource[Any, Any]) -> list[Summary]:
     return [row for row in rows if row is not None]
 
 
+def _rows(reading: Reading, refs: Iterable[Ref]) -> list[Summary]:
+    """The objects of these that the caller sees, the worst first."""
+    found = (row for row in map(reading.summaries.row, refs) if row and reading.rights.group(row.ref.kind) in (None, row.group))
+    seen = ((row, reading.cache.resource(row.ref)) for row in nsmallest(DRAWN, found, key=by_urgency))
+    return [row for row, held in seen if held is not None and reading.rights.sees(held)]
+
+
 def _facts(resource: Resource[Any, Any], document: dict[str, Any], row: Summary, id_: str) -> list[tuple[str, str]]:
     """Names and values, without those that are empty."""
     spec, status = document.get("spec", {}), document.get("status", {})
@@ -137,7 +148,6 @@ def _facts(resource: Resource[Any, Any], document: dict[str, Any], row: Summary,
         ("name", resource.metadata.name),
         ("namespace", resource.metadata.namespace),
         ("slug", status.get("slug") or spec.get("slug", "")),
-        ("region", spec.get("region", "")),
         ("role", spec.get("role", "")),
         ("app", spec.get("app", "")),
         ("version", row.version),
