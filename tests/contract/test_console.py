@@ -42,6 +42,7 @@ from tenantry.model.verdicts import (
 )
 from tenantry.packages.build import build
 from tenantry.packages.check import inspect
+from tenantry.rest.release import VERSION
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.planning.planned import Planned
 from tenantry.runtime.reconcile.writing_store import WritingStore
@@ -284,6 +285,41 @@ async def test_a_watch_ends_when_the_platform_does(local: LocalConsole, tmp_path
         with pytest.raises(Failure, match="the running platform has ended"):
             await asyncio.wait_for(anext(events), DEADLINE_S)
         await remote.close()
+
+
+@pytest.fixture
+async def socket_client(local: LocalConsole, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the control socket that says of itself what a test wants it to."""
+    async with serving(control_app(local, tmp_path, asyncio.Event()), controlling(tmp_path)):
+        transport = httpx.AsyncHTTPTransport(uds=str(control_path(tmp_path)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://tenantry") as client:
+            yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "release"),
+    [("/apply", {"Tenantry-Release": "0.0.9"}), ("/apply", {"Tenantry-Release": "9.0.0"}), ("/apply", {}), ("/objects", {})],
+)
+async def test_a_command_of_another_release_is_refused_before_it_changes_anything(
+    socket_client: httpx.AsyncClient, local: LocalConsole, path: str, release: dict[str, str]
+) -> None:
+    answer = await socket_client.post(path, json=[tenant("acme")], headers=release)
+    halt = halt_from_json(answer.json())
+    assert (answer.status_code, type(halt), halt.verdict.reason) == (409, Halt, "ReleaseDiffers")
+    assert f"of release {VERSION}; use the command of that release" in halt.verdict.message
+    assert list(await local.list("Tenant")) == []
+
+
+@pytest.mark.parametrize(("status", "headers"), [(404, {}), (200, {}), (200, {"Tenantry-Release": "9.0.0"})])
+async def test_a_platform_of_another_release_is_named_as_one(status: int, headers: dict[str, str]) -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, headers=headers, content=b"[]"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://tenantry") as client:
+        remote = RemoteConsole(client)
+        with pytest.raises(Halt, match=f"the command is of release {VERSION}, but the running platform of release") as listed:
+            await remote.list("Tenant")
+        with pytest.raises(Halt) as watched:
+            await anext(remote.watch("Tenant"))
+    assert listed.value.verdict == watched.value.verdict
 
 
 async def test_writers_at_once_lose_nothing(console: Console) -> None:

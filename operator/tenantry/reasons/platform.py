@@ -10,6 +10,10 @@ MACHINE: Explanations = {
         "The disk is full, or cannot be written. Tenantry tries again.", "Free space, or mount it writable"
     ),
     "FileError": Explanation("A file that the command names cannot be read or written.", "Check the path and its permissions"),
+    "ReleaseDiffers": Explanation(
+        "The command and the running platform are of different releases. Nothing was changed.",
+        "Use the command of the platform's release, or end `up` and start it with the release of the command",
+    ),
     "StateFolder": Explanation(
         "The folder of the engines cannot be written. Tenantry tries again.", "Check the disk of the state folder"
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenantry.model.documents import Document
+from tenantry.rest.release import VERSION
 
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import SourceReport
@@ -43,7 +44,8 @@ class ControlReads:
     async def list(self, kind: str) -> Sequence[Document]:
         """Raises Unanswered."""
         body = json.dumps([kind])
-        head = f"POST /list HTTP/1.1\r\nHost: tenantry\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        ours = f"Host: tenantry\r\nConnection: close\r\nTenantry-Release: {VERSION}"
+        head = f"POST /list HTTP/1.1\r\n{ours}\r\nContent-Length: {len(body)}\r\n\r\n"
         status, answer = self._exchanged(f"{head}{body}".encode())
         if status != b"200":
             raise Unanswered

@@ -13,12 +13,13 @@ import httpx
 import orjson
 
 from tenantry.cli.output.failing import Failure
-from tenantry.hosts.console.codec import HALTED, UPLOAD, encoded, halt_from_json, result_of
+from tenantry.hosts.console.codec import HALTED, RELEASE, UPLOAD, encoded, halt_from_json, other_release, result_of
 from tenantry.hosts.console.protocol import STRICT, About, Approved, Console, KeptReport, PlanReport, SourceReport
 from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.model.facts import Applied, BackupFacts, PackageFacts, Trust
 from tenantry.model.resource import Document, Ref
 from tenantry.ports import Event
+from tenantry.rest.release import VERSION
 
 TIMEOUT = httpx.Timeout(300.0, connect=5.0)
 WATCHING = httpx.Timeout(None, connect=5.0)
@@ -39,7 +40,8 @@ class RemoteConsole:
     def at(cls, socket: Path) -> RemoteConsole:
         """The console behind a socket. Nothing is sent yet."""
         transport = httpx.AsyncHTTPTransport(uds=str(socket))
-        return cls(httpx.AsyncClient(transport=transport, base_url="http://tenantry", timeout=TIMEOUT, trust_env=False))
+        headers, base = {RELEASE: VERSION}, "http://tenantry"
+        return cls(httpx.AsyncClient(transport=transport, base_url=base, headers=headers, timeout=TIMEOUT, trust_env=False))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -59,6 +61,7 @@ class RemoteConsole:
     async def watch(self, kind: str) -> AsyncIterator[Event]:
         with _told():
             async with self._client.stream("GET", f"/watch/{kind}", timeout=WATCHING) as response:
+                _refuse_other_release(response)
                 async for line in response.aiter_lines():
                     event = orjson.loads(line)
                     if "halt" in event:
@@ -125,11 +128,18 @@ class RemoteConsole:
     async def _request(self, method: str, path: str, **options: Any) -> bytes:
         with _told():
             response = await self._client.request(method, path, **options)
+        _refuse_other_release(response)
         if response.status_code == HALTED:
             raise halt_from_json(response.json())
         if response.is_error:
             raise Failure(f"the running platform answered {response.status_code} to {method} {path}; its log says why")
         return response.content
+
+
+def _refuse_other_release(response: httpx.Response) -> None:
+    """Raise Halt unless the platform has our release. Its own refusal says the same."""
+    if (theirs := response.headers.get(RELEASE, "")) != VERSION:
+        raise other_release(VERSION, theirs)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ from tenantry.model.verdicts import (
 
 HALTED = 409
 """The status of every answer that is a Halt."""
+RELEASE = "tenantry-release"
+"""The header of requests and answers with the release of their sender. Release 0.1 sends none."""
 UPLOAD = "put_package"
 """The one call whose argument is a file: its bytes are sent as they are."""
 CALLS: dict[str, Callable[..., Any]] = {
@@ -54,6 +56,13 @@ def _types_of(method: Callable[..., Any]) -> tuple[tuple[TypeAdapter[Any], ...],
     hints = get_type_hints(method)
     result = TypeAdapter(hints.pop("return"))
     return tuple(TypeAdapter(each) for each in hints.values()), result
+
+
+def other_release(command: str, platform: str) -> Halt:
+    """Return the refusal of a call between two releases. Empty for a release that is not known."""
+    named = (each or "unknown" for each in (command, platform))
+    sentence = "the command is of release {}, but the running platform of release {}".format(*named)
+    return Halt(Stalled("ReleaseDiffers", f"{sentence}; use the command of that release, or start `up` again with this one"))
 
 
 def encoded(value: Any) -> bytes:

@@ -9,14 +9,19 @@ from uuid import uuid4
 
 import orjson
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tenantry.hosts.console.codec import CALLS, HALTED, UPLOAD, arguments_of, encoded, halt_to_json
+from tenantry.hosts.console.codec import CALLS, HALTED, RELEASE, UPLOAD, arguments_of, encoded, halt_to_json, other_release
 from tenantry.hosts.console.protocol import Console
-from tenantry.model.verdicts import Halt, NotFound, Transient
+from tenantry.model.verdicts import Halt, Transient
 from tenantry.ports import Event
+from tenantry.rest.release import VERSION
 
 
 def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Starlette:
@@ -31,6 +36,7 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
             Route("/watch/{kind}", routes.watch),
             Route("/{call}", routes.call, methods=["POST"]),
         ],
+        middleware=[Middleware(_OfOneRelease)],
         exception_handlers={Halt: _on_halt},
     )
 
@@ -38,6 +44,23 @@ def control_app(console: Console, incoming: Path, ending: asyncio.Event) -> Star
 async def _on_halt(request: Request, error: Exception) -> Response:
     assert isinstance(error, Halt)
     return _json(halt_to_json(error), HALTED)
+
+
+class _OfOneRelease:
+    """Refuses a request of another release before anything reads it, and names the release in each answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[RELEASE] = VERSION
+            await send(message)
+
+        theirs = Headers(scope=scope).get(RELEASE, "") if scope["type"] == "http" else VERSION
+        refused = None if theirs == VERSION else _json(halt_to_json(other_release(theirs, VERSION)), HALTED)
+        await (refused or self._app)(scope, receive, named)
 
 
 class _Routes:
@@ -50,7 +73,7 @@ class _Routes:
         """Answer any call of Console that takes and returns JSON."""
         name = request.path_params["call"]
         if name not in CALLS:
-            raise NotFound(f"the running platform does not know the call {name}; it has another release")
+            raise HTTPException(404)
         arguments = arguments_of(CALLS[name], await request.body())
         try:
             return _json(await getattr(self._console, name)(*arguments))
