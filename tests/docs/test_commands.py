@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import typer
@@ -59,3 +60,30 @@ def test_a_command_is_one_that_tenantry_knows(page: str, words: str) -> None:
 def test_one_that_it_does_not_know_is_found(words: str) -> None:
     with pytest.raises(TyperException):
         parse(words)
+
+
+def below(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield each command that the help shows, with its words."""
+    for name, each in getattr(command, "commands", {}).items():
+        if not each.hidden:
+            yield " ".join((*path, name)), each
+            yield from below(each, (*path, name))
+
+
+REFERENCE = (ROOT / "docs" / "cli.md").read_text("utf-8")
+"""The page that describes the command line."""
+
+
+@pytest.mark.parametrize(("words", "command"), [*below(GROUP)], ids=lambda each: each if isinstance(each, str) else "")
+def test_the_reference_names_every_command_with_its_options(words: str, command: Any) -> None:
+    assert re.search(rf"`(tenantry )?{words}\b", REFERENCE), f"describe `{words}` in docs/cli.md"
+    lacking = [
+        each.opts
+        for each in command.params
+        if each.param_type_name == "option" and not any(map(named, each.opts)) and not each.hidden
+    ]
+    assert lacking == [], f"name the options of `{words}` in docs/cli.md"
+
+
+def named(option: str) -> bool:
+    return re.search(rf"`[^`]*(?<![\w-]){option}(?![\w-])[^`]*`", REFERENCE) is not None
