@@ -41,17 +41,19 @@ ERRORS = (400, 401, 403, 404, 500)
 class EngineMe(AnswerBody):
     """The signed-in user of an engine."""
 
-    sub: str = Field(description="The id of the user.")
-    username: str = Field(description="The username.")
+    sub: str = Field(description="The id of the user.", examples=["c8a1b6de-7a0f-4b3e-9f39-2c1d5f0a8e11"])
+    username: str = Field(description="The username.", examples=["mia"])
     role: Literal["ADMIN", "USER"] = Field(description="ADMIN administers the engine. USER reads and writes rows.")
 
 
 class SignInProvider(AnswerBody):
     """An identity provider that signs in, and where."""
 
-    id: str = Field(description="The id of the provider.")
-    name: str = Field(description="The name that people read.")
-    url: str = Field(description="The address that begins the sign-in.")
+    id: str = Field(description="The id of the provider.", examples=["c8a1b6de-7a0f-4b3e-9f39-2c1d5f0a8e11"])
+    name: str = Field(description="The name that people read.", examples=["Company sign-in"])
+    url: str = Field(
+        description="The address that begins the sign-in.", examples=["https://crm.example.com/api/v1/auth/login/c8a1b6de"]
+    )
 
 
 class ProviderList(AnswerBody):

@@ -108,6 +108,18 @@ def test_every_body_has_a_name(document: Mapping[str, Any]) -> None:
     assert unnamed == []
 
 
+def shows_its_form(field: Mapping[str, Any]) -> bool:
+    """Return True if a reader sees how a value of the field is written; parts of a choice may show it."""
+    if field.get("type") != "string" and "anyOf" not in field:
+        return True
+    said = {"enum", "const", "format", "example", "examples", "$ref"} & set(field)
+    return bool(said) or any(shows_its_form(each) for each in field.get("anyOf", ()) if each != {"type": "null"})
+
+
+def test_every_text_has_an_example_or_a_form(document: Mapping[str, Any]) -> None:
+    assert [at for at, field in properties(document) if not shows_its_form(field)] == []
+
+
 async def test_the_facade_uses_the_names_of_the_interface(tmp_path: Path) -> None:
     async with world_in(tmp_path) as world:
         schemas = (await world("", "GET", "/openapi.json")).json()["components"]["schemas"]

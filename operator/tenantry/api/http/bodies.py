@@ -48,6 +48,7 @@ Username = Annotated[
 ]
 UserPassword = Annotated[str, Field(min_length=1, description="8 to 1,024 characters.", examples=["correct horse battery"])]
 TENANT_ID = "The id of the tenant. A SUPERUSER has none."
+A_TENANT = "c8a1b6de-7a0f-4b3e-9f39-2c1d5f0a8e11"
 
 
 class Answer(AnswerBody):
@@ -298,7 +299,7 @@ class CreateUserRequest(Body):
 
     username: Username
     password: UserPassword
-    tenant_id: str = Field("", alias="tenantId", description=TENANT_ID)
+    tenant_id: str = Field("", alias="tenantId", description=TENANT_ID, examples=[A_TENANT])
     type: RoleName
 
 
@@ -306,5 +307,5 @@ class EditUserRequest(EditBody):
     """Changes of a user."""
 
     password: UserPassword | None = None
-    tenant_id: str | None = Field(None, alias="tenantId", description=TENANT_ID)
+    tenant_id: str | None = Field(None, alias="tenantId", description=TENANT_ID, examples=[A_TENANT])
     type: RoleName | None = None

@@ -24,7 +24,7 @@ PASSWORD_GRANT = {
                 "required": ["username", "password"],
                 "properties": {
                     "grant_type": {"type": "string", "enum": ["password"], "description": "May be absent."},
-                    "username": {"type": "string", "description": "The username."},
+                    "username": {"type": "string", "description": "The username.", "examples": ["mia@acme.example"]},
                     "password": {"type": "string", "format": "password", "description": "The password."},
                 },
             }
@@ -53,8 +53,10 @@ class Bearer:
 class TokenResponse(AnswerBody):
     """The answer to a password grant. expires_in in seconds."""
 
-    access_token: str = Field(description="The token, for the header `Authorization: Bearer`.")
-    token_type: str = Field("Bearer", description="Always Bearer.")
+    access_token: str = Field(
+        description="The token, for the header `Authorization: Bearer`.", examples=["eyJhbGciOiJFZERTQSJ9.e30.c2ln"]
+    )
+    token_type: str = Field("Bearer", description="Always Bearer.", examples=["Bearer"])
     expires_in: int = Field(int(TOKEN_TTL.total_seconds()), description="Seconds for which it is valid.")
 
 

@@ -39,7 +39,7 @@ AutoProvision = Annotated[bool, Field(description="True if a first sign-in makes
 IsActive = Annotated[bool, Field(description="True if people may sign in through it.", examples=[True])]
 Username = Annotated[str, Field(min_length=1, description="The username, unique in the engine.", examples=["mia"])]
 ClearPassword = Annotated[str, Field(min_length=1, description="8 to 1,024 characters.", examples=["correct horse battery"])]
-Fingerprint = Annotated[str, Field(description="The operator's mark of the secret, kept and shown as it is.")]
+Fingerprint = Annotated[str, Field(description="The operator's mark of the secret, kept and shown as it is.", examples=["5f2c"])]
 
 
 class AppListResponse(AnswerBody):
@@ -106,7 +106,9 @@ class ErrorResponse(AnswerBody):
     """The answer to a refusal or a failure. traceId: of its trace, if the platform records traces."""
 
     error: str = Field(description="What is wrong, and where: `field: reason`.", examples=["slug: must not be empty"])
-    traceId: str | None = Field(None, description="The trace of the request.")  # noqa: N815 - as REST shows it
+    traceId: str | None = Field(  # noqa: N815 - as REST shows it
+        None, description="The trace of the request.", examples=["4bf92f3577b34da6a3ce929d0e0e4736"]
+    )
 
 
 class Grant(Body):
@@ -169,8 +171,12 @@ def _given(body: Body) -> dict[str, Any]:
 class PasswordFields(Body):
     """The extension's password: clear text or an argon2id hash, and the operator's own mark of it."""
 
-    password: str | None = Field(None, description="8 to 1,024 characters.")
-    password_hash: str | None = Field(None, description="The argon2id hash, in the PHC string format.")
+    password: str | None = Field(None, description="8 to 1,024 characters.", examples=["correct horse battery"])
+    password_hash: str | None = Field(
+        None,
+        description="The argon2id hash, in the PHC string format.",
+        examples=["$argon2id$v=19$m=65536,t=3,p=4$c2FsdA$aGFzaA"],
+    )
     fingerprint: Fingerprint = ""
 
     def secret(self) -> Password | None:
@@ -198,7 +204,7 @@ class ExtendedIdentityEdit(PasswordFields, EditBody):
 class ListedStep(Body):
     """A migration step from an earlier answer to the caller."""
 
-    text: str = Field(description="The step in words.")
+    text: str = Field(description="The step in words.", examples=["adds column Customer.Phone"])
     loses_data: bool = Field(description="True if it can destroy data.")
     rows: int = Field(description="The rows that it concerns.")
     impossible: bool = Field(description="True if rows forbid it.")
@@ -224,7 +230,7 @@ class ExtendedIdp(Body):
     auto_provision: AutoProvision = False
     is_active: IsActive = True
     default_roles: dict[str, str] = Field(default_factory=dict, max_length=100, description="The role of a new user in each app.")
-    roles_claim: str = Field("", max_length=128, description="The claim that holds roles, empty for none.")
+    roles_claim: str = Field("", max_length=128, description="The claim that holds roles, empty for none.", examples=["roles"])
     client_secret: ClientSecret | None = None
     fingerprint: Fingerprint = ""
 
