@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 GUIDES = [
     "docs/tutorials/second-tenant.md",
-    *(f"docs/guides/{name}.md" for name in ("promote", "roll-back", "undelete", "upgrade", "not-ready")),
+    *(f"docs/guides/{name}.md" for name in ("promote", "roll-back", "undelete", "restore", "upgrade", "not-ready")),
 ]
 """Pages whose blocks a test runs in order, from an empty folder."""
 GUIDE_TAGS = ("sh", "sh up", "text stop", "sh fails", "text output")
