@@ -110,10 +110,12 @@ async def watched(context: playwright.BrowserContext) -> list[str]:
     broken: list[str] = []
 
     def asked(request: playwright.Request) -> None:
-        if request.is_navigation_request() or not of_console(request.frame.url):
+        if request.is_navigation_request():  # it may be older than its frame
             return
-        if urlsplit(request.url).netloc != urlsplit(request.frame.url).netloc:
-            broken.append(f"{request.frame.url} asked {request.url}")
+        worker = request.service_worker
+        asking = worker.url if worker is not None else request.frame.url
+        if of_console(asking) and urlsplit(request.url).netloc != urlsplit(asking).netloc:
+            broken.append(f"{asking} asked {request.url}")
 
     def reported(message: playwright.ConsoleMessage) -> None:
         if "Content Security Policy" in message.text and message.page is not None and of_console(message.page.url):
