@@ -24,6 +24,7 @@ from typing import Any
 from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
 from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
+from tenantry.model.verdicts import Halt, Transient
 from tests.cluster.binaries import find
 from tests.cluster.charting import CHART, NAMESPACE, run
 from tests.cluster.control_plane import ControlPlane, control_plane
@@ -151,17 +152,17 @@ def object_(kind: str, name: str, namespace: str = "", **spec: Any) -> Object:
 async def play(client: Client) -> None:
     """Makes every StatefulSet look as if its pod ran, until it is cancelled."""
     path = path_of("apps/v1", "StatefulSet")
-    found = await client.request("GET", path, query={"limit": "1"})
-    query = {
-        "watch": "1",
-        "allowWatchBookmarks": "true",
-        "labelSelector": ENGINES,
-        "resourceVersion": found["metadata"]["resourceVersion"],
-    }
+    query = {"watch": "1", "allowWatchBookmarks": "true", "labelSelector": ENGINES}
     async with asyncio.TaskGroup() as starting:
-        async for change in client.stream(path, query):
-            if change["type"] == "ADDED":
-                starting.create_task(started(client, change["object"]))
+        while True:
+            # Without a version a watch begins with all that is there: one that a quiet time has ended goes on.
+            try:
+                async for change in client.stream(path, query):
+                    if change["type"] == "ADDED" and not change["object"].get("status", {}).get("readyReplicas"):
+                        starting.create_task(started(client, change["object"]))
+            except Halt as halt:
+                if not isinstance(halt.verdict, Transient):
+                    raise
 
 
 async def started(client: Client, workload: Object) -> None:
