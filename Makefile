@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# The stamps of an installation carry the content of what it is made from, so a checkout of other locks installs anew.
+# The stamps of an installation carry the content of what it is made from, so a checkout of other locks installs again.
 READY := $(VENV)/.ready-$(shell cat pyproject.toml requirements-build.lock requirements-dev.lock | cksum | tr ' ' '-')
 RUNS := $(VENV)/.runs-$(shell cat pyproject.toml requirements-build.lock requirements.lock | cksum | tr ' ' '-')
 # An environment with the tools of development has what running needs.
@@ -18,7 +18,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashe
 TESTS ?= tests
 PYTEST = $(BIN)/pytest $(if $(REPORT),--report-log=$(REPORT))
 
-# Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile all anew.
+# Some machines forbid Python to keep what it compiles. Tests start hundreds of processes, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE =
 # Of `make shake` and `make bench-guard`.
 export TIER SEED RECORD WHY ROWS

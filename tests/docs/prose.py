@@ -1,4 +1,4 @@
-"""Rules of plain English that a program can check, for Markdown pages and for docstrings."""
+"""Rules of plain English that a program can check, for Markdown pages, docstrings, messages and comments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ITEM = re.compile(r"^ *([-*+]|\d+\.) +")
 LINK = re.compile(r"\]\([^)]*\)")
 CODE = re.compile(r"`[^`]*`")
 UNBREAKABLE = re.compile(r"\]\([^)]*\)|`[^`]{60,}`")
+COMMENT = re.compile(r"^ *# ?(.*)")
 END = re.compile(r"(?<=[.!?])[)\"']*\s+")
 
 
@@ -63,8 +64,31 @@ def in_messages(tree: ast.Module) -> list[Finding]:
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)) if " " in text and id(node) not in documentation and text != HASHED:
-                found += [Finding(node.lineno, f"not {word[0]!r}", text.strip()) for word in DIALECT.finditer(text)]
+                found += _dialect(node.lineno, text)
     return found
+
+
+def in_comments(text: str) -> list[Finding]:
+    """Return the comments of a manifest, template or Makefile, by line, that break a rule. Lines in a row are one comment."""
+    found: list[Finding] = []
+    start, comment = 0, ""
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        match COMMENT.match(line):
+            case re.Match() as written if written[1].strip():
+                start, comment = (start, f"{comment}\n{written[1]}") if comment else (number, written[1])
+            case _ if comment:
+                found += [*_in_sentences(start, comment), *_dialect(start, comment)]
+                comment = ""
+    return found
+
+
+def in_notes(text: str) -> list[Finding]:
+    """Return the words of a plain text that break a rule: its commands are no sentences."""
+    return [found for number, line in enumerate(text.splitlines(), 1) for found in _dialect(number, line)]
+
+
+def _dialect(line: int, text: str) -> Iterator[Finding]:
+    return (Finding(line, f"not {word[0]!r}", text.strip()) for word in DIALECT.finditer(text))
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -77,9 +101,15 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def pages(root: Path) -> list[Path]:
     return [
-        *(root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+        *(root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "SUPPORT.md", "CHANGELOG.md")),
+        root / "examples" / "README.md",
         *sorted((root / "docs").rglob("*.md")),
     ]
+
+
+def commented(root: Path) -> list[Path]:
+    """Files of other languages that people read: the chart, the examples and the Makefile."""
+    return [root / "Makefile", *sorted((root / "charts").rglob("*.yaml")), *sorted((root / "examples").rglob("*.yaml"))]
 
 
 def _prose_lines(page: str) -> Iterator[tuple[int, str]]:

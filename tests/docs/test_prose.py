@@ -1,4 +1,4 @@
-"""Pages and docstrings are plain English, as far as a program can say."""
+"""Pages, docstrings, messages and comments of manifests are plain English, as far as a program can say."""
 
 from __future__ import annotations
 
@@ -98,3 +98,27 @@ def test_a_message_says_what_an_engineer_would_say(module: str, words: list[str]
 def test_every_message_is_plain_english() -> None:
     found = {path: prose.in_messages(tree_of(path)) for path in MODULES}
     assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for path in found for each in found[path]] == []
+
+
+@pytest.mark.parametrize(
+    ("manifest", "rules"),
+    [
+        ("# Only the api may.\nkind: App  # alone", []),
+        ("kind: App\n  # The api alone may.", [(2, "not 'alone'")]),
+        ("#\n# It\n# tells why.", [(2, "shows or says, not tells"), (2, "not 'tells'")]),
+        (f"# {LONG[:60]}\n# {LONG[60:120]}\n# {LONG[120:]}", [(1, "41 words in a sentence")]),
+        (f"# {LONG[:60]}\nkind: App\n# {LONG[60:]}", []),
+    ],
+)
+def test_a_comment_of_a_manifest_is_checked_by_paragraph(manifest: str, rules: list[tuple[int, str]]) -> None:
+    assert [(found.line, found.rule) for found in prose.in_comments(manifest)] == rules
+
+
+@pytest.mark.parametrize("path", prose.commented(ROOT), ids=lambda path: str(path.relative_to(ROOT)))
+def test_comments_of_a_file_are_plain_english(path: Path) -> None:
+    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in prose.in_comments(text_of(path))] == []
+
+
+def test_the_notes_of_the_chart_are_plain_english() -> None:
+    assert prose.in_notes(text_of(ROOT / "charts/tenantry/templates/NOTES.txt")) == []
+    assert prose.in_notes("Run\nit alone") == [prose.Finding(2, "not 'alone'", "it alone")]
