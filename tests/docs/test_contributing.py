@@ -88,6 +88,23 @@ def test_a_decision_has_its_date_and_the_form_of_the_others(page: Path) -> None:
     assert {"Context", "Decision", "Consequence"} == set(parts)
 
 
+REPLACED = re.compile(r"Replaced\s+by\s+\[[^\]]+\]\(([^)#]+)")
+REPLACES = re.compile(r"This\s+replaces\s[^.]*?\]\(([^)#]+)\)")
+
+
+def links(pattern: re.Pattern[str]) -> set[tuple[str, str]]:
+    """The pages of decisions whose text links another in these words, each with that other."""
+    pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+    return {(page.name, linked) for page in pages for linked in pattern.findall(page.read_text("utf-8"))}
+
+
+def test_a_decision_and_the_one_that_it_replaces_link_each_other() -> None:
+    older, newer = links(REPLACED), links(REPLACES)
+    assert {(before, after) for before, after in older} == {(before, after) for after, before in newer}
+    assert all(before <= after for before, after in older)
+    assert ("2026-11-21-git.md", "2026-11-23-provenance.md") in older
+
+
 def test_titles_of_commits_are_short_and_imperative() -> None:
     command = ["git", "log", "--no-merges", f"--since={RULED_SINCE}", "--format=%h %s"]
     logged = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
