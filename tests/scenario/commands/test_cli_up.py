@@ -8,12 +8,13 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
 
 import httpx
 import pytest
 import yaml
 
-from tests.scenario.cli import Running, called, serving, tenantry, until
+from tests.scenario.cli import COMMAND, PATIENCE_S, Running, called, environment, serving, tenantry, until
 from tests.scenario.platforms import PLATFORM, declare
 
 NOBODY = "http://127.0.0.1:1"
@@ -178,6 +179,23 @@ def test_a_list_takes_the_start_of_a_kind_and_labels(running: Running, folder: P
     assert called("get", "env", "-l", "!tenantry.dev/source", "-o", "name", cwd=folder).stdout == ""
     ambiguous = called("get", "identit", cwd=folder)
     assert (ambiguous.stderr, ambiguous.returncode) == ("'identit' may be identity or identityprovider; write more of it\n", 2)
+
+
+@pytest.mark.slow
+def test_a_watch_prints_what_changes_after_the_list(running: Running, folder: Path) -> None:
+    (folder / "seen.yaml").write_text("apiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {name: seen}\n")
+    printed = folder / "watched"
+    command = [*COMMAND, "get", "regions", "-w"]
+    with printed.open("w") as out, Popen(command, cwd=folder, env=environment(), stdout=out) as watching:
+        try:
+            until(lambda: printed.read_text().splitlines()[1:])
+            assert [line.split()[0] for line in printed.read_text().splitlines()] == ["NAME", "eu"]
+            assert called("apply", "-f", "seen.yaml", cwd=folder).returncode == 0
+            until(lambda: re.search(r"^seen +True", printed.read_text(), re.MULTILINE), printed.read_text)
+        finally:
+            watching.send_signal(signal.SIGINT)
+        assert watching.wait(PATIENCE_S) in (0, 130)
+    assert called("delete", "region/seen", cwd=folder).returncode == 0
 
 
 @pytest.mark.slow
