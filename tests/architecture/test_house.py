@@ -26,6 +26,16 @@ PURE = frozenset(
 """The modules that a decision may import besides our own values."""
 SAME_IN_EVERY_FOLDER = {"Observed": "each kind's decide.py decides by what its observe.py observed"}
 """Names of classes that several modules define, with the reason."""
+RETIRED = {
+    "seat": "PassPorts",
+    "desk": "WriteContext",
+    "shelf": "PackageFolder",
+    "steering": "reconcile_controls, reconcile_commands",
+    "patience": "slow_clients",
+}
+"""Metaphors that were names once, with what the field calls it."""
+IN_ORDER = 5
+"""Arguments of a call in bootstrap that need no name."""
 # The path of somebody's folder, as it gets into a file by accident; a container's own /tmp or /var is none.
 MACHINE_PATH = re.compile(r"(?<![\w.$~}])/(?:work|home|Users|root)/[\w.]")
 REGISTRY = re.compile(r"https?://[\w.-]*(?:pypi|proxy\.golang|artifactory|nexus|jfrog)[\w.-]*", re.IGNORECASE)
@@ -101,6 +111,36 @@ def test_functions_are_short() -> None:
 def test_names_are_guessed_in_one_place() -> None:
     guessing = {named(module) for module in MODULES if "get_close_matches" in module.read_text("utf-8")}
     assert guessing == {"model/wording.py"}, "use did_you_mean or nearest of model/wording.py"
+
+
+def test_no_metaphor_is_a_name() -> None:
+    assert [found for one in MODULES for found in _retired(one)] == []
+
+
+def _retired(module: Path) -> Iterator[str]:
+    names = {module.stem} | {name for node in ast.walk(tree_of(module)) for name in _names_of(node)}
+    for name in sorted(names):
+        word = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        yield from (f"{named(module)}: {name}: say {better}" for old, better in RETIRED.items() if old in word.split("_"))
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+            yield node.name
+        case ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+
+
+def test_bootstrap_names_what_it_passes() -> None:
+    """It composes with dozens of parts: a reader must see which part goes where. The arguments of a thread have no names."""
+    in_order = {
+        f"{named(one)}:{node.lineno}: {ast.unparse(node.func)}": len(node.args)
+        for one in sorted((PACKAGE / "bootstrap").rglob("*.py"))
+        for node in ast.walk(tree_of(one))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) != "asyncio.to_thread"
+    }
+    assert {call: n for call, n in in_order.items() if n > IN_ORDER} == {}
 
 
 def test_nothing_waits_by_wait_for() -> None:

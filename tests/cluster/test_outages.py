@@ -179,7 +179,7 @@ async def world(plane: Cluster, tmp_path: Path) -> AsyncIterator[tuple[World, Co
         both.inside = lambda namespace: []  # type: ignore[attr-defined]
         platform = await Platform.open(tmp_path / "state", URL, both)  # type: ignore[arg-type]
         made = Counts()
-        platform.runtime._cycle._seat = CountingPassPorts(platform.ports, made)  # type: ignore[arg-type]
+        platform.runtime._cycle._ports = CountingPassPorts(platform.ports, made)  # type: ignore[arg-type]
         platform.host = Standalone(both, platform.state.cache, platform.runtime, FOLLOWED, RESYNC_S)
         with suppress(AlreadyExists):  # on one machine the store makes it
             await both.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}})

@@ -107,7 +107,7 @@ class Mortal:
 
 
 @dataclass(frozen=True)
-class MortalSeat:
+class MortalPorts:
     """runtime.cycle.PassPorts whose hands can die."""
 
     real: Any
@@ -130,7 +130,7 @@ async def run(state: Path, source: Path, doom: Doom | None = None, *, approve: b
     doom = doom or Doom()
     store = await SqliteStore.open(state, Admission())
     platform = await Platform.open(state, URL, store=MortalStore(store, doom))  # type: ignore[arg-type]
-    platform.runtime._cycle._seat = MortalSeat(platform.ports, doom)
+    platform.runtime._cycle._ports = MortalPorts(platform.ports, doom)
     platform.attach(source, "default")
     work = asyncio.create_task(_converge(platform, approve))
     death = asyncio.create_task(doom.died.wait())

@@ -50,7 +50,7 @@ def _feed(cluster: Cluster, chance: random.Random) -> FaultyFeed:
 
 def _share(first: Watched, second: Watched, made: Counter[str]) -> None:
     """Engines are outside of both."""
-    second.platform.runtime._cycle._seat = CountingPassPorts(sharing(second.platform.ports, first), made)
+    second.platform.runtime._cycle._ports = CountingPassPorts(sharing(second.platform.ports, first), made)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, Document, Ref
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Hands, World
 from tenantry.runtime.reconcile.following import TrackedView
-from tests.crash.campaign import URL, Doom, MortalSeat, MortalStore, copy_of, portrait
+from tests.crash.campaign import URL, Doom, MortalPorts, MortalStore, copy_of, portrait
 from tests.crash.faulty_feed import FaultyFeed
 from tests.support.waiting import eventually
 
@@ -97,7 +97,7 @@ class Cluster:
         feed = feed or FaultyFeed(self.store)
         doom = doom or Doom()
         platform = await Platform.open(self.state, URL, MortalStore(self.store, doom))  # type: ignore[arg-type]
-        platform.runtime._cycle._seat = CountingPassPorts(MortalSeat(through(platform.ports), doom), self.made)
+        platform.runtime._cycle._ports = CountingPassPorts(MortalPorts(through(platform.ports), doom), self.made)
         platform.host = Standalone(feed, platform.state.cache, platform.runtime, FOLLOWED, RESYNC_S)
         try:
             await platform.start()

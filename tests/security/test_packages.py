@@ -68,9 +68,9 @@ def test_of_a_package_with_bytes_changed_nothing_lands_outside_its_folder(tmp_pa
 
 def _unpacked_soundly(folder: Path, path: Path) -> None:
     facts = inspect(path, LIMITS)
-    shelf = PackageFolder(folder)
-    shelf.put(path, facts.sha256)
-    shelf.unpack(facts.sha256)
+    package_files = PackageFolder(folder)
+    package_files.put(path, facts.sha256)
+    package_files.unpack(facts.sha256)
     files = [each for each in folder.rglob("*") if not each.is_dir()]
     assert all(each.is_file() and not each.is_symlink() for each in files)
     assert sum(each.stat().st_size for each in files) <= LIMITS.inflated + LIMITS.size

@@ -135,7 +135,7 @@ class FacadeContext:
             return
 
         async def edit(what_if: WhatIf, settle: Settle) -> Remarks:
-            packages = what_if.seat.hands(Ref("", "", "")).packages
+            packages = what_if.ports.hands(Ref("", "", "")).packages
             await write(WriteContext(what_if.store, what_if.cache, packages, self.writes.sources, Turns(what_if.cache, 0)))
             return Remarks()
 

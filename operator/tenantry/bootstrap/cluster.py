@@ -157,7 +157,9 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         stack.push_async_callback(engines.aclose)
         check = TenantQuotas(cache, quotas_of(settings)).check_archive
         volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
-        own = _deployer(settings, clusters, declared, secrets, signing, volumes, acts=acts)
+        own = _deployer(
+            settings, clusters=clusters, declared=declared, secrets=secrets, signing=signing, volumes=volumes, acts=acts
+        )
         pools = Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))
         stack.push_async_callback(pools.aclose)
         deployer = PlacedDeployer(own, pools, declared, secrets, partial(declared_of, cache))
@@ -209,12 +211,12 @@ def _engines(
 
 def _deployer(
     settings: Settings,
+    *,
     clusters: Clusters,
     declared: DeclaredObjects,
     secrets: StoreSecrets,
     signing: SigningKeys,
     volumes: KeptVolumes,
-    *,
     acts: bool,
 ) -> KubernetesDeployer:
     return KubernetesDeployer(

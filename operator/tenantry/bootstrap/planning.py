@@ -71,7 +71,7 @@ class Overlays:
             fetcher=NoFetches(),
             sources=PlannedSources(self.ports.sources.owned),
         )
-        return WhatIf(cache=cache, store=store, lists=memory, seat=ports, holding=holding(ports.engines))
+        return WhatIf(cache=cache, store=store, lists=memory, ports=ports, holding=holding(ports.engines))
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -33,7 +33,7 @@ def runtime_of(settings: Settings, cache: Cache, ports: Ports) -> Runtime:
     cycle = Cycle(
         kinds=KINDS,
         cache=cache,
-        seat=ports,
+        ports=ports,
         now=now,
         deadline=settings.operations.deadline,
         resync_s=settings.resync.total_seconds(),

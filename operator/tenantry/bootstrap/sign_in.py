@@ -23,7 +23,14 @@ def _issuer(one: IssuerSettings) -> TrustedIssuer:
     if one.client_id:
         name = one.name or urlsplit(one.issuer).netloc
         client = ConsoleClient(name, one.client_id, one.scopes, partial(_secret, one.client_secret))
-    return TrustedIssuer(one.issuer, one.audience, one.role_claim, one.tenant_claim, client, one.parties)
+    return TrustedIssuer(
+        url=one.issuer,
+        audience=one.audience,
+        role_claim=one.role_claim,
+        tenant_claim=one.tenant_claim,
+        client=client,
+        parties=one.parties,
+    )
 
 
 def _secret(file: Path | None) -> str:

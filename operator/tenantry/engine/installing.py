@@ -40,9 +40,9 @@ MIGRATION_S = 1800.0
 class Installs:
     """Changes of the tables of apps. The caller sees to it that they come one after the other."""
 
-    def __init__(self, database: Database, shelf: PackageFolder, transactions: Transactions, quota: EngineQuota) -> None:
+    def __init__(self, database: Database, package_files: PackageFolder, transactions: Transactions, quota: EngineQuota) -> None:
         self._database = database
-        self._shelf = shelf
+        self._package_files = package_files
         self._transactions = transactions
         self._quota = quota
 
@@ -104,7 +104,7 @@ class Installs:
             indexes.build(connection, wanted, deadline.end - time.monotonic())
 
     def _manifest(self, stored: StoredVersion) -> Manifest:
-        with open_checked(self._shelf.path(stored.sha256)) as package:
+        with open_checked(self._package_files.path(stored.sha256)) as package:
             return package.manifest
 
     def _drop(self, app: str, deadline: Deadline) -> None:
@@ -122,8 +122,8 @@ class Installs:
         self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None, deadline: Deadline
     ) -> str:
         app, version = stored.app, stored.version
-        self._shelf.unpack(stored.sha256)
-        with open_checked(self._shelf.path(stored.sha256)) as package:
+        self._package_files.unpack(stored.sha256)
+        with open_checked(self._package_files.path(stored.sha256)) as package:
             seeds = {table: partial(package.lines, name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection, deadline.over(connection):
                 forget(connection, app)  # its triggers name columns of before

@@ -81,7 +81,7 @@ class Ownership:
     def __init__(self, data: Path, given: str) -> None:
         self._file = data / ID_FILE
         self._key = data / KEY_FILE
-        self._shelf = PackageFolder(data)
+        self._package_files = PackageFolder(data)
         self._given = given
 
     def claim(self, connection: sa.Connection) -> str:
@@ -125,7 +125,7 @@ class Ownership:
 
     def _knows(self, connection: sa.Connection) -> bool:
         stored = records.versions(connection)
-        return all(self._shelf.path(one.sha256).exists() for one in stored) if stored else self._key.exists()
+        return all(self._package_files.path(one.sha256).exists() for one in stored) if stored else self._key.exists()
 
     def _read(self) -> tuple[str, bool]:
         try:

@@ -77,7 +77,7 @@ class Engine:
         quota: EngineQuota | None = None,
     ) -> None:
         self._database = database
-        self._shelf = PackageFolder(data)
+        self._package_files = PackageFolder(data)
         self._sealing = Sealing(data)
         self._limits = limits
         quota = quota or EngineQuota()
@@ -85,7 +85,7 @@ class Engine:
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
         self._transactions = Transactions(self._database, lane, Ownership(data, owner))
-        self._installs = Installs(database, self._shelf, self._transactions, quota)
+        self._installs = Installs(database, self._package_files, self._transactions, quota)
         self.live = Live(self._transactions, lane)
         dialect, exposures = "postgresql" if database.on_server else "sqlite", Exposures(self._stored_manifest)
         self.rows: EngineRows = RowAccess(self._transactions, dialect, exposures, quota, self.live)
@@ -192,16 +192,16 @@ class Engine:
 
     async def download(self, app: str, version: str) -> Download:
         stored = await version_of(self._transactions, app, version)
-        return await self._lane.run(lambda: self._shelf.download(stored.sha256, f"{app}-{version}.tapp"))
+        return await self._lane.run(lambda: self._package_files.download(stored.sha256, f"{app}-{version}.tapp"))
 
     async def symbols(self, app: str, version: str) -> Download:
         stored = await version_of(self._transactions, app, version)
-        return await self._lane.run(lambda: self._shelf.symbols(stored.sha256, f"{app}-{version}.sym"))
+        return await self._lane.run(lambda: self._package_files.symbols(stored.sha256, f"{app}-{version}.sym"))
 
     async def content(self, app: str) -> Path | None:
         """The folder of the static files of an installed app, or None."""
         installed = await self._transactions.read(records.installed, dict[str, tuple[str, str]])
-        return self._shelf.content(installed[app][1]) if app in installed else None
+        return self._package_files.content(installed[app][1]) if app in installed else None
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
         found = await self._transactions.read(
@@ -327,7 +327,7 @@ class Engine:
         with self._database.writing() as connection, deadline.over(connection):
             stored = {one.sha256 for one in records.versions(connection)}
             installed = {sha256 for _, sha256 in records.installed(connection).values()}
-            self._shelf.keep_only(stored, installed)
+            self._package_files.keep_only(stored, installed)
 
     async def _tidy(self) -> None:
         await self._transactions.run(self._sweep, WRITE_S)
@@ -345,7 +345,7 @@ class Engine:
         return known
 
     def _read_manifest(self, sha256: str) -> Manifest:
-        with open_checked(self._shelf.path(sha256)) as package:
+        with open_checked(self._package_files.path(sha256)) as package:
             return package.manifest
 
     def _manifest_of(self, path: Path) -> Manifest:
@@ -357,7 +357,7 @@ class Engine:
         return inspect(package, self._limits_of(digests[0]), digests)
 
     def _limits_of(self, sha256: str) -> PackageLimits:
-        return replace(self._limits, stored=self._shelf.path(sha256).exists())
+        return replace(self._limits, stored=self._package_files.path(sha256).exists())
 
     async def _store(self, package: Path) -> PackageFacts:
         facts = await self._lane.run(lambda: self._inspect(package))
@@ -368,7 +368,7 @@ class Engine:
             if present and present[0].sha256 != facts.sha256:
                 raise _refused("file", f"{facts.app} {facts.version} is already stored, with other bytes")
             # Inside the transaction: a sweep, which waits for its end, must not take the file for a leftover.
-            self._shelf.put(package, facts.sha256)
+            self._package_files.put(package, facts.sha256)
             if not present:
                 records.add_version(connection, stored)
 

@@ -58,7 +58,7 @@ UNPLANNED = {
     # A plan as an answer.
     "facade_context.py:make",
     # A page of the console asks: its plans have a suite of their own.
-    "cloud/declarations.py", "platform/steering.py", "platform/backups.py", "engine/publishing.py:facts",
+    "cloud/declarations.py", "platform/reconcile_controls.py", "platform/backups.py", "engine/publishing.py:facts",
     "auth/one_time_codes.py",
     # A namespace that lost its tenant a moment ago.
     "engine/admin.py:of",

@@ -104,7 +104,7 @@ class TypedDeclarations:
             raise Forbidden("your tenant has no namespace yet")
 
     async def _edit(self, what_if: WhatIf, settle: Settle, *, principal: SignedInUser, tree: Tree) -> Remarks:
-        packages = what_if.seat.hands(Ref("", "", "")).packages
+        packages = what_if.ports.hands(Ref("", "", "")).packages
         writes = WriteContext(what_if.store, what_if.cache, packages, self._context.writes.sources, Turns(what_if.cache, 0))
         problems: list[str] = []
         waiting: list[Wait] = []

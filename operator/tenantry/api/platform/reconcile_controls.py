@@ -26,7 +26,7 @@ from tenantry.runtime.reconcile.revising import revise
 RECONCILE, SUSPEND, RESUME, APPROVE = "reconcile", "suspend", "resume", "approve"
 
 
-class Steering:
+class ReconcileControls:
     """The writes, as endpoints."""
 
     def __init__(self, context: FacadeContext) -> None:

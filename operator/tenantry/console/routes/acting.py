@@ -15,7 +15,7 @@ from tenantry.api.cloud.operations import Operations
 from tenantry.api.cloud.tenants import Tenants
 from tenantry.api.cloud.users import Users
 from tenantry.api.platform.backups import EnvironmentBackups
-from tenantry.api.platform.steering import Steering
+from tenantry.api.platform.reconcile_controls import ReconcileControls
 from tenantry.console.http.pages import redirect
 from tenantry.console.http.sessions import BASE
 from tenantry.console.reading.rights import PLURALS, Rights, find
@@ -45,7 +45,7 @@ class Acting:
             (User.KIND, DELETE): ("DELETE", Users(context).delete),
             (Operation.KIND, CANCEL): ("POST", Operations(context).cancel),
         }
-        self._steering, self._backups = Steering(context), EnvironmentBackups(context)
+        self._controls, self._backups = ReconcileControls(context), EnvironmentBackups(context)
 
     async def plan(self, request: Request) -> Response:
         """Show what the action would do, or why the server would refuse it."""
@@ -89,7 +89,7 @@ class Acting:
         return self._shell.still(request, principal, title, type(found).PLURAL, "confirm.html", values, status)
 
     def _call(self, found: Found, verb: str) -> Call:
-        steered: tuple[str, Endpoint] = ("PUT", partial(self._steering.change, found=found, verb=verb))
+        steered: tuple[str, Endpoint] = ("PUT", partial(self._controls.change, found=found, verb=verb))
         if verb == BACK_UP:
             steered = ("POST", partial(self._backups.write, found=cast(Environment, found)))
         method, endpoint = self._endpoints.get((found.KIND, verb), steered)

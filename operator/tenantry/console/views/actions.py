@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tenantry.api.platform.backups import backup_refusal
-from tenantry.api.platform.steering import APPROVE, RECONCILE, RESUME, SUSPEND
+from tenantry.api.platform.reconcile_controls import APPROVE, RECONCILE, RESUME, SUSPEND
 from tenantry.api.writing.writes import declared_elsewhere
 from tenantry.console.reading.rights import Rights
 from tenantry.console.views.rows import Reading
@@ -41,11 +41,11 @@ def verbs(resource: Resource[Any, Any]) -> tuple[str, ...]:
     approve = (APPROVE,) if isinstance(resource, Source) and resource.status.approval else ()
     if resource.deleting:
         return (*approve, RECONCILE)
-    steering = (RESUME,) if resource.suspended else (RECONCILE, SUSPEND)
+    controls = (RESUME,) if resource.suspended else (RECONCILE, SUSPEND)
     inside = (PUBLISH, BACK_UP) if isinstance(resource, Environment) else ()
     edit = (EDIT,) if isinstance(resource, Environment | Tenant) else ()
     delete = (DELETE,) if isinstance(resource, Environment | Tenant | User) else ()
-    return (*approve, *steering, *inside, *edit, *delete)
+    return (*approve, *controls, *inside, *edit, *delete)
 
 
 def refusal(rights: Rights, kind: str) -> str:

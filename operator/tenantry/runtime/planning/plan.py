@@ -32,7 +32,7 @@ class WhatIf:
     cache: Cache
     store: WritingStore
     lists: Lists
-    seat: PassPorts
+    ports: PassPorts
     holding: Holding
 
 
@@ -93,7 +93,7 @@ async def _planned(
     covers: Callable[[Ref], bool],
 ) -> Notes:
     notes = Notes()
-    cycle = Cycle(kinds, what_if.cache, what_if.seat, now)
+    cycle = Cycle(kinds, what_if.cache, what_if.ports, now)
     runtime = Runtime(kinds, what_if.cache, cycle, time=time, now=now, workers=1, told=notes.told, timers=False)
 
     async def settle() -> None:

@@ -62,7 +62,7 @@ class Cycle:
         self,
         kinds: Mapping[str, AnyKind],
         cache: Cache,
-        seat: PassPorts,
+        ports: PassPorts,
         now: Callable[[], datetime],
         deadline: timedelta = DEADLINE,
         resync_s: float = RESYNC_S,
@@ -70,7 +70,7 @@ class Cycle:
         """resync_s: how often the host reconciles each object without a change."""
         self._kinds = kinds
         self._cache = cache
-        self._seat = seat
+        self._ports = ports
         self._now = now
         self._deadline = deadline
         self.hot = HotObjects(now, resync_s)
@@ -110,8 +110,8 @@ class _Pass:
         self._now = cycle._now
         self._confirmed = self._cache.confirmed
         self._resource = resource
-        self._world = cycle._seat.world(view)
-        self._hands = cycle._seat.hands(resource.ref)
+        self._world = cycle._ports.world(view)
+        self._hands = cycle._ports.hands(resource.ref)
         self._hot = cycle.hot
         self._done: list[Change] = []
         self.wrote = False
