@@ -60,7 +60,7 @@ HASHED = "nobody's password"
 def in_messages(tree: ast.Module) -> list[Finding]:
     """Return the texts of a module that people may read and that are not plain: errors, conditions, helps, descriptions."""
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = []
+    found: list[Finding] = []
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)) if " " in text and id(node) not in documentation and text != HASHED:
