@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -153,15 +153,13 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         master, signing = await _keys(store)
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        engines = _engines(settings, signing, secrets, scratch, declared)
-        stack.push_async_callback(engines.aclose)
+        engines = await stack.enter_async_context(aclosing(_engines(settings, signing, secrets, scratch, declared)))
         check = TenantQuotas(cache, quotas_of(settings)).check_archive
         volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
         own = _deployer(
             settings, clusters=clusters, declared=declared, secrets=secrets, signing=signing, volumes=volumes, acts=acts
         )
-        pools = Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))
-        stack.push_async_callback(pools.aclose)
+        pools = await stack.enter_async_context(aclosing(Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))))
         deployer = PlacedDeployer(own, pools, declared, secrets, partial(declared_of, cache))
         feed = KubernetesFeed(client, only_in={} if acts else {"Secret": SYSTEM_NAMESPACE})
         yield Connected(

@@ -32,9 +32,9 @@ class Prepared(Response):
         self.raw_headers = headers
 
 
-def list_answer(request: Request, fragments: BodyCache, scope: Scope) -> Response:
+def list_answer(request: Request, body_cache: BodyCache, scope: Scope) -> Response:
     """The list of a scope, or the page of it that is asked for. Raises Invalid."""
-    return listing_answer(request, fragments.listing(scope), newest_first=fragments.newest_first)
+    return listing_answer(request, body_cache.listing(scope), newest_first=body_cache.newest_first)
 
 
 def listing_answer(request: Request, listing: CachedList, *, newest_first: bool = False) -> Response:
