@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ EVENTS_KEPT = 1024
 """Changes of each kind that a watcher may lag behind."""
 MAX_BYTES = 1_500_000
 """Of one object; about what a Kubernetes API server takes."""
+UID_BYTES, UIDS_AT_ONCE = 16, 256
 
 
 def system_clock() -> datetime:
@@ -78,6 +80,23 @@ class ObjectRows(Protocol):
         """Return the objects of a namespace."""
 
 
+class Uids:
+    """Random uids. Not thread-safe.
+
+    The system is asked for many at once: each time, a thread gives the interpreter away, and waits until it has it again.
+    """
+
+    def __init__(self) -> None:
+        self._random = memoryview(b"")
+
+    def take(self) -> str:
+        """Return one that nobody has."""
+        if not self._random:
+            self._random = memoryview(os.urandom(UID_BYTES * UIDS_AT_ONCE))
+        taken, self._random = self._random[:UID_BYTES], self._random[UID_BYTES:]
+        return str(uuid.UUID(bytes=bytes(taken), version=4))
+
+
 class Ledger:
     """Carries out batches of writes on rows, numbering them. Not thread-safe: one writer owns it."""
 
@@ -88,6 +107,7 @@ class Ledger:
         self._admission = admission
         self._clock = clock
         self._now = ""
+        self._uids = Uids()
         self._namespaces: dict[str, Document | None] = {}
 
     def begin(self, version: int) -> None:
@@ -103,7 +123,7 @@ class Ledger:
             check_write(caller, request, self._read(tenant_of(caller)))
         uid, namespace = "", None
         if isinstance(request, Create):
-            uid, namespace = str(uuid.uuid4()), self._namespace(request.ref.namespace)
+            uid, namespace = self._uids.take(), self._namespace(request.ref.namespace)
         stamp = Stamp(self._now, uid, str(self.version + 1))
         outcome = carry_out(request, self._read(request.ref), namespace, self._admission, stamp)
         return outcome.document, self._store(request.ref, outcome)
