@@ -12,5 +12,6 @@ GUIDES = [
     *(f"docs/guides/{name}.md" for name in ("promote", "roll-back", "undelete", "restore", "upgrade", "not-ready")),
 ]
 """Pages whose blocks a test runs in order, from an empty folder."""
-GUIDE_TAGS = ("sh", "sh up", "text stop", "sh fails", "text output")
-"""sh up: a second shell, until `text stop`. sh fails: the last command exits with 1. text output: of the block above."""
+GUIDE_TAGS = ("sh", "sh up", "text stop", "sh server", "sh fails", "text output")
+"""sh up: a second shell, until `text stop`. sh server: a third shell, with a server at port 9400, until the end. sh fails: the
+last command exits with 1. text output: of the block above."""

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
 
-from tests.docs.guides import BLOCK, GUIDES, ROOT
+from tests.docs.guides import BLOCK, GUIDE_TAGS, GUIDES, ROOT
+from tests.support.ports import free_port
 
 BIN = Path(sys.executable).parent
 PAGE_S = 1200
 """The longest that a page may take, on a machine with other work."""
-ADDRESS = "127.0.0.1:8080"
+PLATFORM, SERVER = "8080", "9400"
+"""The ports that pages name: of the platform, and of a server beside it. Each run takes free ones."""
 VARYING = {
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}": "UUID",
     r"op-[0-9a-f]{24}": "OPERATION",
     r"idn-[0-9a-f]{16}": "IDENTITY",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?": "TIME",
-    r"@[0-9a-f]{12}\b": "@DIGEST",
+    r"\b[0-9a-f]{12}\b": "DIGEST",
     r"ed25519:\S+": "KEY",
     r"\b\d+(\.\d+)?(B|KiB|MiB)\b": "SIZE",
     r"\b\d+[smhd](\d+s)?\b": "AGE",
@@ -41,8 +43,14 @@ start() {
   for ((second = 0; second < 300; second++)); do grep -q '^  http://' up.log && return; kill -0 $up; sleep 1; done
   return 1
 }
+serve() {
+  bash -c "$1" > server.log 2>&1 &
+  server=$!
+  for ((second = 0; second < 60; second++)); do curl -s -o /dev/null "127.0.0.1:$2" && return; kill -0 $server; sleep 1; done
+  return 1
+}
 stop() { kill -INT -- "-$up" 2> /dev/null || kill -INT $up; wait $up 2> /dev/null || true; }
-trap 'kill -- -$up 2> /dev/null || true' EXIT
+trap 'for job in $(jobs -p); do kill -- "-$job" 2> /dev/null || true; done' EXIT
 up=
 set -m
 """
@@ -61,7 +69,7 @@ def steps(page: str) -> list[Step]:
     for _, tag, text in BLOCK.findall(page):
         if tag == "text output":
             found[-1] = found[-1]._replace(shown=dedent(text))
-        elif tag in ("sh", "sh fails", "sh up", "text stop"):
+        elif tag in GUIDE_TAGS:
             found.append(Step(tag, dedent(text), None))
     return found
 
@@ -74,6 +82,8 @@ def script(page: list[Step]) -> str:
         match step.tag:
             case "sh up":
                 parts.append(f"start {quoted(step.text)}")
+            case "sh server":
+                parts.append(f"serve {quoted(step.text)} {SERVER}")
             case "text stop":
                 parts.append("stop")
             case "sh fails":
@@ -87,6 +97,12 @@ def quoted(text: str) -> str:
     return "'" + text.strip().replace("'", "'\\''") + "'"
 
 
+def replaced(text: str, words: Mapping[str, str]) -> str:
+    for word, other in words.items():
+        text = re.sub(rf"\b{word}\b", other, text)
+    return text
+
+
 def plain(text: str) -> str:
     for pattern, word in VARYING.items():
         text = re.sub(pattern, word, text)
@@ -97,6 +113,7 @@ def plain(text: str) -> str:
     ("shown", "seen", "same"),
     [
         ("op-0123456789abcdef01234567  8s", "op-1123456789abcdef01234567   41s", True),
+        ("bakery.yaml:16  4f0c2b9d1e77", "bakery.yaml:16  0123456789ab", True),
         ("app/dev.notes is Ready", "app/dev.notes is not Ready", False),
         ("1 to change", "2 to change", False),
     ],
@@ -108,16 +125,16 @@ def test_only_what_varies_is_left_out_of_a_comparison(shown: str, seen: str, sam
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_works_as_it_is_written(name: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        here = f"127.0.0.1:{free.getsockname()[1]}"
+    ports = {port: str(free_port()) for port in (PLATFORM, SERVER)}
     page = steps((ROOT / name).read_text("utf-8"))
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "TENANTRY_LISTEN": here}
+    listen = {"TENANTRY_LISTEN": f"127.0.0.1:{ports[PLATFORM]}"}
+    environment = os.environ | listen | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"}
     with (tmp_path / "told").open("w+") as out:
         folder = tmp_path / "empty"
         folder.mkdir()
-        command = ["bash", "-c", script(page).replace(ADDRESS, here)]
+        command = ["bash", "-c", replaced(script(page), ports)]
         done = subprocess.run(command, cwd=folder, env=environment, stdout=out, stderr=out, timeout=PAGE_S, check=False)
-    told = (tmp_path / "told").read_text().replace(here, ADDRESS)
+    told = replaced((tmp_path / "told").read_text(), {free: port for port, free in ports.items()})
     assert done.returncode == 0, told
     seen = dict(re.findall(r"^===== (\d+)\n(.*?)(?=^===== |\Z)", told, re.MULTILINE | re.DOTALL))
     for number, step in enumerate(page):
