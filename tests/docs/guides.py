@@ -10,7 +10,7 @@ BLOCK = re.compile(r"^( *)```(.*)\n((?:.*\n)*?)\1```$", re.MULTILINE)
 GUIDES = [
     "docs/tutorials/second-tenant.md",
     *(f"docs/guides/{name}.md" for name in ("promote", "roll-back", "undelete", "restore", "upgrade", "not-ready")),
-    *(f"docs/guides/{name}.md" for name in ("source", "adopt")),
+    *(f"docs/guides/{name}.md" for name in ("source", "adopt", "oidc")),
 ]
 """Pages whose blocks a test runs in order, from an empty folder."""
 GUIDE_TAGS = ("sh", "sh up", "text stop", "sh server", "sh fails", "text output")
