@@ -10,6 +10,9 @@ from tenantry.model.verdicts import Invalid, Problem, Stalled
 from tenantry.model.wording import worded
 
 PACKAGES, DATABASE, ARCHIVES, REQUESTS = "packageStorage", "databaseStorage", "archiveStorage", "requestsPerSecond"
+QUOTAS = (PACKAGES, DATABASE, ARCHIVES, REQUESTS)
+SHARED = (PACKAGES, ARCHIVES)
+"""The quotas of a tenant as a whole: those of which it uses a share."""
 STORAGE_PATTERN = worded(r"^[1-9][0-9]*(Ki|Mi|Gi|Ti)$", "must be a size in Ki, Mi, Gi or Ti, such as 10Gi")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _MORE = "ask the platform's administrators for more"

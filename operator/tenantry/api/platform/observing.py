@@ -17,6 +17,7 @@ from tenantry.adapters.metrics.requests import RequestNumbers
 from tenantry.api.facade import Facade
 from tenantry.api.facade_context import FacadeContext
 from tenantry.kinds import crds
+from tenantry.model.quotas import QUOTAS, SHARED
 from tenantry.rest.apps.later import OK, STARTING
 from tenantry.rest.bodies import json_response
 from tenantry.runtime.cache import Cache
@@ -37,7 +38,10 @@ class Resources(Collector):
 
 
 class QuotaUse(Collector):
-    """The greatest share of a limit that is used, and counts of refusals, by quota alone."""
+    """The greatest share of a limit that is used, and counts of refusals, by quota alone.
+
+    Each quota has its series from the start: Prometheus sees no increase in a counter that begins with 1.
+    """
 
     def __init__(self, quotas: TenantQuotas) -> None:
         self._quotas = quotas
@@ -46,10 +50,10 @@ class QuotaUse(Collector):
         used = GaugeMetricFamily(
             "tenantry_quota_used_ratio", "The greatest share of its limit that a tenant used when last counted.", labels=["quota"]
         )
-        for quota, share in self._quotas.shares():
+        for quota, share in (dict.fromkeys(SHARED, 0.0) | dict(self._quotas.shares())).items():
             used.add_metric([quota], share)
         refused = CounterMetricFamily("tenantry_quota_refused", "Requests refused at the limit of a tenant.", labels=["quota"])
-        for quota, count in sorted(self._quotas.refused.items()):
+        for quota, count in (dict.fromkeys(QUOTAS, 0) | self._quotas.refused).items():
             refused.add_metric([quota], count)
         yield used
         yield refused
