@@ -31,7 +31,7 @@ def _rate(metric: str, by: str) -> str:
 
 def _most(metric: str, by: str) -> str:
     """Of the operator's replicas, each of which counts everything."""
-    return f"max by ({by}) ({metric}) or vector(0)"
+    return f"max by ({by}) ({metric})"
 
 
 CONTROL_PLANE = (
@@ -54,8 +54,8 @@ CONTROL_PLANE = (
 )
 FLEET = (
     Panel("Objects by state", "sum by (state) (max by (kind, state, by) (tenantry_ready))", "{{state}}"),
-    Panel("Objects that need an operator", 'sum(max by (kind) (tenantry_ready{state="needs-you",by="Operator"})) or vector(0)'),
-    Panel("Objects that need a user", 'sum(max by (kind) (tenantry_ready{state="needs-you",by="User"})) or vector(0)'),
+    Panel("Objects that need an operator", 'sum(max by (kind) (tenantry_ready{state="needs-you",by="Operator"}))'),
+    Panel("Objects that need a user", 'sum(max by (kind) (tenantry_ready{state="needs-you",by="User"}))'),
     Panel("Engines that do not run", _most("tenantry_engines_not_running", "status"), "{{status}}"),
     Panel("Declared to Ready, p50", _quantile(0.5, "tenantry_declared_to_ready_seconds", "kind"), "{{kind}}", "s"),
     Panel("Declared to Ready, p99", _quantile(0.99, "tenantry_declared_to_ready_seconds", "kind"), "{{kind}}", "s"),
@@ -69,10 +69,8 @@ FLEET = (
     Panel("Objects that differ from their declaration", "max by (policy) (tenantry_drift)", "{{policy}}"),
     Panel("Source that was read longest ago", "max(tenantry_source_age_seconds)", unit="s"),
     Panel("Deletions that wait for an approval", "max(tenantry_source_held_back)"),
-    Panel("Greatest share of a quota", "max by (quota) (tenantry_quota_used_ratio) or vector(0)", "{{quota}}", "percentunit"),
-    Panel(
-        "Requests refused at a quota, per second", f"{_rate('tenantry_quota_refused_total', 'quota')} or vector(0)", "{{quota}}"
-    ),
+    Panel("Greatest share of a quota", _most("tenantry_quota_used_ratio", "quota"), "{{quota}}", "percentunit"),
+    Panel("Requests refused at a quota, per second", _rate("tenantry_quota_refused_total", "quota"), "{{quota}}"),
 )
 _OBJECTS = 'tenantry_resource_info{exported_namespace=~"$namespace"'
 """The series of kube-state-metrics: one for each object."""
@@ -87,10 +85,8 @@ TENANT = (
     Panel("Objects that are suspended", f'count({_OBJECTS},suspended="True"}}) or vector(0)'),
     Panel("Objects that differ from their declaration", f'count({_OBJECTS},drifted="True"}}) or vector(0)'),
     Panel("Apps by version", f'count by (app, version) ({_OBJECTS},customresource_kind="App"}})', "{{app}} {{version}}"),
-    Panel("Greatest share of a quota", "max by (quota) (tenantry_quota_used_ratio) or vector(0)", "{{quota}}", "percentunit"),
-    Panel(
-        "Requests refused at a quota, per second", f"{_rate('tenantry_quota_refused_total', 'quota')} or vector(0)", "{{quota}}"
-    ),
+    Panel("Greatest share of a quota", _most("tenantry_quota_used_ratio", "quota"), "{{quota}}", "percentunit"),
+    Panel("Requests refused at a quota, per second", _rate("tenantry_quota_refused_total", "quota"), "{{quota}}"),
 )
 ENGINE = (
     Panel("Requests per second, by work", _rate("tenantry_engine_requests_total", "operation"), "{{operation}}"),
