@@ -79,6 +79,7 @@ class Platform:
         self._folder = folder
         self.proxy = proxy
         self.api_url = f"http://127.0.0.1:{free_port()}"
+        self.api_log = folder / "api.log"
         self.api_metrics = f"http://127.0.0.1:{free_port()}/metrics"
         self._started = 0
         self.pids: dict[str, int] = {}
@@ -89,7 +90,7 @@ class Platform:
         return Platform(self.kube, self._kubeconfigs, folder, self.proxy)
 
     @contextmanager
-    def operator(self, name: str = "", **settings: str) -> Iterator[Operator]:
+    def operator(self, name: str = "", *, log_format: str = "text", **settings: str) -> Iterator[Operator]:
         """Runs from its start, which may not be its lead yet, to the end of the block."""
         self._started += 1
         name = name or f"operator-{self._started}"
@@ -98,13 +99,13 @@ class Platform:
         metrics = f"127.0.0.1:{free_port()}"
         own = {"HEALTH": health, "METRICS": metrics, "POD": name}
         variables = {f"TENANTRY_CLUSTER__{key}": value for key, value in own.items()}
-        with self._process("operator", log, **variables, **settings) as process:
+        with self._process("operator", log, "--log-format", log_format, **variables, **settings) as process:
             yield Operator(process, name, f"http://{health}/healthz", log, self.kube, f"http://{metrics}/metrics")
 
     @contextmanager
-    def leader(self, **settings: str) -> Iterator[Operator]:
+    def leader(self, *, log_format: str = "text", **settings: str) -> Iterator[Operator]:
         """An operator that leads."""
-        with self.operator(**settings) as operator:
+        with self.operator(log_format=log_format, **settings) as operator:
             until(lambda: operator.leads, "a leader:", explained=operator.told)
             yield operator
 
@@ -113,7 +114,7 @@ class Platform:
         """The facade's URL, once it answers."""
         blobs = self._folder / "blobs"
         blobs.mkdir(exist_ok=True)
-        log, listen = self._folder / "api.log", self.api_url.removeprefix("http://")
+        log, listen = self.api_log, self.api_url.removeprefix("http://")
         metrics = self.api_metrics.removeprefix("http://").removesuffix("/metrics")
         own = {"TENANTRY_CLUSTER__BLOBS": f"file://{blobs}", "TENANTRY_CLUSTER__METRICS": metrics}
         with self._process("api", log, "--listen", listen, **own, **settings):

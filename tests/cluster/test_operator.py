@@ -123,6 +123,21 @@ def test_the_metrics_of_each_operator_show_whether_it_leads_and_what_it_does(pla
         assert 'rest_client_requests_total{code="200",method="GET"}' in first.exposed()
 
 
+def test_the_metrics_of_the_api_are_its_own_and_those_of_its_client(platform: Platform) -> None:
+    with urllib.request.urlopen(f"{platform.api_url}/readyz", timeout=30):
+        pass
+    with urllib.request.urlopen(platform.api_metrics, timeout=30) as answer:
+        told = answer.read().decode()
+    for line in (
+        'rest_client_requests_total{code="200",method="GET"}',
+        'tenantry_resources{kind="Tenant"}',
+        "process_cpu_seconds",
+    ):
+        assert line in told
+    assert re.search(r'^tenantry_requests_total\{code="200",method="GET",route="/readyz"\} ', told, re.MULTILINE)
+    assert "controller_runtime_" not in told, "the api has no passes"
+
+
 def test_an_end_by_sigterm_hands_over_at_once(platform: Platform, kube: Kube) -> None:
     """The lease is let go at the end: the other operator need not wait until it expires."""
     with platform.leader() as first, platform.operator() as second:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.charting import NAMESPACE
-from tests.cluster.running import Kube, Platform, object_, token
+from tests.cluster.control_plane import Cluster
+from tests.cluster.running import Kube, Operator, Platform, object_, token, until
+from tests.scenario.cli import tenantry
 from tests.support.pushing import push
 from tests.support.trace_collector import Seen, TraceCollector, collecting, of_trace, orphans
 
@@ -63,6 +65,33 @@ def test_a_kubectl_write_and_a_request_are_traced_to_the_engine_across_a_sigkill
         assert _refused(platform)["traceId"]
 
 
+def test_a_line_of_the_operator_leads_to_its_operation_and_back_and_no_process_shows_a_secret(
+    platform: Platform, kube: Kube, own: Cluster, home: str, collector: TraceCollector, tmp_path: Path
+) -> None:
+    trace, canary = secrets.token_hex(16), f"canary-{secrets.token_hex(8)}-A1"
+    with platform.leader(log_format="json") as operator:
+        kube.ready(f"tenant/{home.removeprefix('tenant-')}")
+        kube.apply(object_("Environment", "dev", home, region="home", deletionPolicy="Delete"))
+        kube.ready("environment/dev", home)
+        _identity(platform, kube, kube.get("environment", "dev", home)["metadata"]["uid"], trace, canary)
+        spans = collector.until(lambda spans: "operation APPLY_IDENTITY" in of_trace(spans, trace))
+        [span] = of_trace(spans, trace)["operation APPLY_IDENTITY"]
+        line = until(lambda: _ready_line(operator), "a line about the identity")
+        about = {name: span.attributes[f"tenantry.{name}"] for name in ("namespace", "name", "uid", "tenant", "operation")}
+        assert {name: line.get(name) for name in (*about, "trace_id")} == {**about, "trace_id": trace}
+        log = ("--kubeconfig", str(own.kubeconfig), "logs", line["operation"])
+        told = tenantry(*log, cwd=tmp_path, TENANTRY_SERVER=platform.api_url)
+        assert told.stdout.splitlines()[0].endswith(f"INFO trace {trace}"), told.stderr
+        written = b"".join((*collector.raw, operator.log.read_bytes(), platform.api_log.read_bytes()))
+    assert (canary.encode() in written, bytes.fromhex(trace) in written, trace.encode() in written) == (False, True, True)
+
+
+def _ready_line(operator: Operator) -> dict[str, str]:
+    """Return the line that says that an identity is Ready, once it is written."""
+    lines = (json.loads(each) for each in operator.told().splitlines(keepends=True) if each.endswith("\n"))
+    return next((each for each in lines if (each["event"], each.get("kind")) == ("ready", "Identity")), {})
+
+
 def _whole(spans: list[Seen], trace: str, *names: str) -> bool:
     """Return True if those spans are there, and every span's parent."""
     return set(names) <= of_trace(spans, trace).keys() and not orphans(spans, trace, OUTER)
@@ -72,8 +101,8 @@ def _services(found: dict[str, list[Seen]]) -> set[str]:
     return {each.service for spans in found.values() for each in spans}
 
 
-def _identity(platform: Platform, kube: Kube, uid: str, trace: str) -> None:
-    body = {"username": "bob", "password": "correct horse battery"}
+def _identity(platform: Platform, kube: Kube, uid: str, trace: str, password: str = "correct horse battery") -> None:
+    body = {"username": "bob", "password": password}
     headers = {
         "Authorization": f"Bearer {token(platform.api_url, kube)}",
         "Content-Type": "application/json",
