@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from tenantry.rest.docs.site import serve_site
 from tests.docs import site
+from tests.support.prometheus import ALERTS
 
 LIMIT = 5_000_000
 """Bytes of all files."""
@@ -73,6 +74,13 @@ def test_every_link_leads_to_a_file_and_an_anchor(built: Path) -> None:
             if not target.exists() or (anchor and not anchor.startswith("__") and anchor not in anchors.get(target, ())):
                 dead.append(f"{page.relative_to(built)}: {link}")
     assert dead == []
+
+
+@pytest.mark.slow
+def test_the_runbook_of_each_alert_is_at_its_address(built: Path) -> None:
+    rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+    anchors = {f"RUNBOOKS#{each}" for each in re.findall(r'<h2 id="([^"]+)"', (built / "healthy" / "index.html").read_text())}
+    assert {rule["annotations"]["runbook_url"] for rule in rules} - anchors == set()
 
 
 def test_every_block_is_shown_as_one(built: Path) -> None:
