@@ -20,6 +20,7 @@ from tenantry.rest.release import VERSION
 from tenantry.settings import Settings
 from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
 from tests.cluster.fixtures import POLICIES
+from tests.docs import dashboards
 from tests.scenario.tools import lacking
 from tests.support.built_programs import MissingProgram
 
@@ -342,6 +343,14 @@ def test_kube_state_metrics_may_list_what_its_configuration_names_and_no_secrets
     assert (rule["apiGroups"], rule["verbs"]) == (["tenantry.dev"], ["list", "watch"])
     assert set(rule["resources"]) == {KINDS[kind].type.PLURAL for kind in read}
     assert ("ClusterRole", "tenantry-state-metrics") not in kinds()
+
+
+def test_dashboards_are_whole_with_the_labels_that_a_sidecar_seeks_and_only_where_wanted() -> None:
+    wanted = {"metrics": {"dashboards": {"enabled": True, "labels": {"grafana_dashboard": "1"}}}}
+    found = named("ConfigMap", "tenantry-dashboards", wanted)
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert found["data"] == {f"tenantry-{name}.json": dashboards.board(name) for name in dashboards.BOARDS}
+    assert ("ConfigMap", "tenantry-dashboards") not in kinds()
 
 
 TOGGLES = {
