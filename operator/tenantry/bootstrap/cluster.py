@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import httpx
@@ -23,6 +23,7 @@ from tenantry.adapters.kubernetes.client.credentials import find_credentials
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.wire import endpoint, received
 from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
+from tenantry.adapters.kubernetes.engines.inventory import held_engines
 from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes
 from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
 from tenantry.adapters.kubernetes.engines.pods import CA_KEY, EnginePods, parse_engine_pods
@@ -46,6 +47,7 @@ from tenantry.bootstrap.pass_ports import Ports, quotas_of
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
 from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
+from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.metrics_endpoint import metrics_served
 from tenantry.hosts.recorder import Recorder
 from tenantry.hosts.supervision import Supervisor, Works, supervised
@@ -88,6 +90,11 @@ class Connected:
     volumes: KeptVolumes
     quotas: Quotas
     default_pool: bool
+
+    @cached_property
+    def left_engines(self) -> LeftEngines:
+        """Return the count of this cluster's engines without an Environment."""
+        return LeftEngines(partial(held_engines, self.clusters.own), self.cache)
 
     @property
     def tenant_secrets(self) -> TenantSecrets:
@@ -316,6 +323,7 @@ def _run_all(supervisor: Supervisor, works: Works, connected: Connected, runtime
         supervisor.run(work, name)
     supervisor.run(connected.guard, "guard")
     supervisor.run(connected.let_go, "volumes")
+    supervisor.run(connected.left_engines.run, "left engines")
     supervisor.run(partial(follow_engines, connected.deployer.losses, runtime), "losses in pools")
 
 
@@ -333,7 +341,7 @@ def _numbers(connected: Connected, runtime: Runtime, lease: Lease) -> CollectorR
     """Return what the operator shows to Prometheus."""
     client = ClientCollector(connected.clusters.own.requests)
     leader = LeaderCollector(lease.name, lambda: lease.held)
-    return registry_of((*collectors_of(runtime, fleet_of(connected.cache)), client, leader))
+    return registry_of((*collectors_of(runtime, fleet_of(connected.cache)), connected.left_engines, client, leader))
 
 
 def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHost:

@@ -42,6 +42,7 @@ from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engin
 from tenantry.bootstrap.source_writing import SourceBranches
 from tenantry.bootstrap.sources import Readable, SourceSettings, open_source
 from tenantry.console.http.origins import Sandboxed
+from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.standalone import Standalone
 from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.kinds.registry import FINALIZED, FOLLOWED
@@ -117,6 +118,10 @@ class Platform:
         """Return the engines of this machine, by their records and folders."""
         return await asyncio.to_thread(self.state.folders.inventory)
 
+    @cached_property
+    def _left_engines(self) -> LeftEngines:
+        return LeftEngines(self.held_engines, self.state.cache)
+
     @property
     def facade(self) -> Facade:
         """Return the dependencies of the REST facade."""
@@ -150,7 +155,7 @@ class Platform:
             gate=self.hosting.gate,
             ready=self._ready,
             requests=self.requests,
-            collectors=collectors_of(self.runtime, self.measures.fleet),
+            collectors=(*collectors_of(self.runtime, self.measures.fleet), self._left_engines),
             measures=self.measures,
             archives=self.backups,
             engine_wait=self.settings.engine.wait,
@@ -304,6 +309,7 @@ class Platform:
         self.host.run(partial(retention.run, RETENTION_S), "retention")
         self.host.run(partial(self.backups.run, BACKUPS_S), "backups")
         self.host.run(partial(follow_engines, self.ports.deployer, self.runtime), "engines")
+        self.host.run(self._left_engines.run, "left engines")
         self.host.run(self._watch_state, STATE)
         self._started = True
         await ensure_first_user(self.state.writing, await asyncio.to_thread(password_file, self.state.folder))
