@@ -20,9 +20,9 @@ ABSENT = {
         "typer", "watchfiles", "yarl", *CONSOLES,
     ),
     "up": (
-        "aiohttp", "alembic", "cel", "click", "fastapi", "jinja2", "kopf", "kubernetes", "multiprocessing.reduction", "obstore",
-        "psycopg", "ruamel", "sqlalchemy", "tenantry.api.app", "tenantry.console.app", "tenantry.engine.server", "watchfiles",
-        *CONSOLES,
+        "aiohttp", "alembic", "cel", "click", "fastapi", "httpx", "jinja2", "kopf", "kubernetes", "multiprocessing.reduction",
+        "obstore", "prometheus_client", "psycopg", "ruamel", "sqlalchemy", "tenantry.api.app", "tenantry.bootstrap.planning",
+        "tenantry.console.app", "tenantry.engine.server", "typer", "watchfiles", *CONSOLES,
     ),
     "operator": ("alembic", "cel", "jinja2", "obstore", "psycopg", "sqlalchemy", "tenantry.api", "tenantry.console", *CONSOLES),
     "api": ("alembic", "cel", "psycopg", "sqlalchemy", *CONSOLES),
@@ -60,7 +60,7 @@ UP = """
 import asyncio, json, sys
 from pathlib import Path
 from tenantry.cli.processes.lean_imports import import_without_consoles
-import_without_consoles("structlog", "httpx")
+import_without_consoles()
 import tenantry.cli.processes.running
 from tenantry.bootstrap.embedded import Platform
 
@@ -88,7 +88,7 @@ asyncio.run(answered())
 CLUSTER = """
 import json, sys
 from tenantry.cli.processes.lean_imports import import_without_consoles
-import_without_consoles("structlog", "httpx")
+import_without_consoles()
 import tenantry.cli.processes.PROCESS_process
 print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]))
 """
@@ -109,6 +109,6 @@ def test_a_process_answers_before_it_imports_what_it_may_never_need(process: str
 def test_each_process_is_looked_at_as_its_command_imports_it() -> None:
     """The commands hide the libraries for terminals before anything else is imported, as the programs above do."""
     cli = Path("operator/tenantry/cli")
-    files = ("commands/platform/up", "processes/engine_start", "commands/platform/cluster")
+    files = ("processes/up_start", "processes/engine_start", "commands/platform/cluster")
     hidden = {name: (cli / f"{name}.py").read_text().count("import_without_consoles(") for name in files}
     assert hidden == dict(zip(files, (1, 1, 2), strict=True))

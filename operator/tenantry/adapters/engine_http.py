@@ -8,14 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
-from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import httpx
-
-from tenantry.adapters.engine_calls import LARGEST_FILE, EngineRowViews, Inspect, OwnEngine, PlainEngine
-from tenantry.adapters.engine_wire import TIMEOUT, LongRequestTurns, Wire
-from tenantry.adapters.guarded import GuardedTransport
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
@@ -23,11 +18,17 @@ from tenantry.ports import EngineAdmin, Secrets
 from tenantry.rest.auth.tokens import TokenSigner
 from tenantry.rest.outbound import Rules, checked_url
 
+if TYPE_CHECKING:
+    import httpx
+
+    from tenantry.adapters.engine_calls import EngineRowViews, Inspect, PlainEngine
+    from tenantry.adapters.engine_wire import LongRequestTurns, Wire
+
 TOKEN_TTL = timedelta(minutes=5)
 URL_FIELD = "spec.engine.external.url"
 
 
-TransportFor = Callable[[str], httpx.AsyncBaseTransport | None]
+TransportFor = Callable[[str], "httpx.AsyncBaseTransport | None"]
 """The transport to the URL of an engine of ours; None for the network."""
 AddressOf = Callable[[EngineEndpoint], str]
 """The address by which this process reaches one of our engines; people may use another one."""
@@ -38,7 +39,7 @@ RulesFor = Callable[[EngineEndpoint], Rules]
 class HttpEngines:
     """ports.Engines over httpx. `scratch` is a folder for downloads; it exists. largest: bytes of a download.
 
-    An engine of others is reached through `guard` alone, wherever its URL leads.
+    An engine of others is reached through `guard` alone, wherever its URL leads; None: a GuardedTransport.
     """
 
     def __init__(
@@ -50,8 +51,8 @@ class HttpEngines:
         transport_for: TransportFor = lambda url: None,
         address_of: AddressOf = lambda endpoint: endpoint.url,
         rules_for: RulesFor = lambda endpoint: Rules(),
-        guard: Callable[[Rules], httpx.AsyncBaseTransport] = GuardedTransport,
-        largest: int = LARGEST_FILE,
+        guard: Callable[[Rules], httpx.AsyncBaseTransport] | None = None,
+        largest: int = 1 << 30,
     ) -> None:
         self._signer = signer
         self._secrets = secrets
@@ -65,19 +66,23 @@ class HttpEngines:
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._guarded: dict[Rules, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
-        self._turns: defaultdict[str, LongRequestTurns] = defaultdict(LongRequestTurns)
+        self._turns: dict[str, LongRequestTurns] = {}
         self._marks: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:
         """The engine there: ours, or with an admin Secret that of another."""
         if endpoint.admin_secret is not None:
             return self._foreign(endpoint, endpoint.admin_secret)
+        from tenantry.adapters.engine_calls import OwnEngine
+
         return OwnEngine(self._own(endpoint), self._inspect, self._scratch, self._largest)
 
     def rows(self, endpoint: EngineEndpoint) -> EngineRowViews:
         """The rows of the engine there. Raises Invalid for an engine of others: its interface shows the platform none."""
         if endpoint.admin_secret is not None:
             raise Invalid((Problem("", "the console does not show the rows of an engine that others run"),))
+        from tenantry.adapters.engine_calls import EngineRowViews
+
         return EngineRowViews(self._own(endpoint))
 
     def seeing(self, secrets: Secrets, rules_for: RulesFor) -> HttpEngines:
@@ -92,6 +97,10 @@ class HttpEngines:
             await client.aclose()
 
     def _foreign(self, endpoint: EngineEndpoint, secret: Ref) -> PlainEngine:
+        from tenantry.adapters.engine_calls import PlainEngine
+        from tenantry.adapters.engine_wire import TIMEOUT, LongRequestTurns, Wire
+        from tenantry.adapters.guarded import GuardedTransport, plain_client
+
         rules = self._rules_for(endpoint)
 
         async def basic() -> str:
@@ -100,12 +109,15 @@ class HttpEngines:
 
         client = self._guarded.get(rules)
         if client is None:
-            client = self._guarded[rules] = _client(self._guard(rules))
+            client = self._guarded[rules] = plain_client((self._guard or GuardedTransport)(rules), TIMEOUT)
         base = f"{endpoint.url.rstrip('/')}/api/v1"
-        wire = Wire(client, base, basic, turns=self._turns[secret.namespace])
+        turns = self._turns.setdefault(secret.namespace, LongRequestTurns())
+        wire = Wire(client, base, basic, turns=turns)
         return PlainEngine(wire, self._inspect, self._scratch, self._largest, self._marks[endpoint.environment_id])
 
     def _own(self, endpoint: EngineEndpoint) -> Wire:
+        from tenantry.adapters.engine_wire import Wire
+
         url = self._address_of(endpoint)
 
         async def token() -> str:
@@ -114,10 +126,13 @@ class HttpEngines:
         return Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
 
     def _client(self, url: str) -> httpx.AsyncClient:
+        from tenantry.adapters.engine_wire import TIMEOUT
+        from tenantry.adapters.guarded import plain_client
+
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = _client(transport)
+            client = self._clients[transport] = plain_client(transport, TIMEOUT)
         return client
 
     def _token(self, environment_id: str) -> str:
@@ -139,13 +154,6 @@ class HttpEngines:
 def basic_authorization(password: str) -> str:
     """The header's value by which `admin` enters an engine of others."""
     return f"Basic {base64.b64encode(f'admin:{password}'.encode()).decode()}"
-
-
-def _client(transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
-    """Follows no redirect, keeps no cookie, knows no proxy."""
-    client = httpx.AsyncClient(transport=transport, timeout=TIMEOUT, trust_env=False)
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    return client
 
 
 def _check_base(url: str, rules: Rules) -> None:

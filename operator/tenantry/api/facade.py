@@ -10,12 +10,11 @@ from typing import Any, Protocol
 
 from prometheus_client.registry import Collector
 
-from tenantry.adapters.metrics.requests import RequestNumbers
 from tenantry.api.auth.trusted_issuers import Trusted
 from tenantry.api.webhooks import Webhook
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller, EngineEndpoint, PackageFacts, ViewedRows, ViewedTable
-from tenantry.model.measures import LoopMeasures
+from tenantry.model.measures import FacadeMeasures, LoopMeasures
 from tenantry.model.tree import Tree
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.auth.tokens import Claims
@@ -104,7 +103,7 @@ class Facade:
     webhook: Webhook | None = None
     ready: Callable[[], bool] = lambda: True
     interrupted: Callable[[], datetime | None] = lambda: None
-    requests: RequestNumbers = field(default_factory=RequestNumbers)
+    requests: FacadeMeasures = field(default_factory=FacadeMeasures)
     collectors: tuple[Collector, ...] = ()
     measures: PlatformMeasures | None = None
     loop: Callable[[], Awaitable[LoopMeasures | None]] | None = None

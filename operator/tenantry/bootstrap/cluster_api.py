@@ -29,10 +29,11 @@ from tenantry.bootstrap.cluster import Connected, connect
 from tenantry.bootstrap.foreign import planned_engines
 from tenantry.bootstrap.packages import Checking, StoredPackages
 from tenantry.bootstrap.pass_ports import Ports
-from tenantry.bootstrap.planning import Overlays, budget_of
+from tenantry.bootstrap.planning import Overlays
 from tenantry.bootstrap.reconciling import fleet_of
 from tenantry.bootstrap.sign_in import trusted
 from tenantry.bootstrap.source_writing import SourceBranches, SourceWriting
+from tenantry.bootstrap.sources import budget_of
 from tenantry.console.app import add_console
 from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.hosts.metrics_endpoint import metrics_served

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.hosting import LocalHosting
-from tenantry.adapters.metrics.requests import RequestNumbers
 from tenantry.adapters.sources.documents import read_text
 from tenantry.adapters.sources.git.applied import AppliedCommit, AppliedCommitInMemory
 from tenantry.adapters.sources.git.url import GitUrl
@@ -35,12 +35,9 @@ from tenantry.bootstrap.embedded_parts import (
     ports_of,
 )
 from tenantry.bootstrap.fetching import Fetching
-from tenantry.bootstrap.foreign import planned_engines
 from tenantry.bootstrap.pass_ports import Ports
-from tenantry.bootstrap.planning import Overlays, budget_of
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
-from tenantry.bootstrap.source_writing import SourceBranches
-from tenantry.bootstrap.sources import Readable, SourceSettings, open_source
+from tenantry.bootstrap.sources import Readable, SourceSettings, budget_of, open_source
 from tenantry.console.http.origins import Sandboxed
 from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.standalone import Standalone
@@ -49,6 +46,7 @@ from tenantry.kinds.registry import FINALIZED, FOLLOWED
 from tenantry.kinds.source.spec import Source
 from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Caller
+from tenantry.model.measures import FacadeMeasures
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.syncing import owner_of
 from tenantry.model.tree import Tree
@@ -62,9 +60,6 @@ from tenantry.runtime.following.current_order import nothing_to_read
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.runtime.following.turns import turn_of
 from tenantry.runtime.health import PlatformMeasures
-from tenantry.runtime.planning.plan import Edit
-from tenantry.runtime.planning.planned import Planned
-from tenantry.runtime.planning.planner import PlannedPackages, Planner
 from tenantry.runtime.reconcile.loop import Runtime
 from tenantry.runtime.sources.applied import StoredRevision
 from tenantry.runtime.sources.holding import holding
@@ -79,6 +74,9 @@ if TYPE_CHECKING:
 
     from tenantry.api.facade import Facade
     from tenantry.api.webhooks import Webhook
+    from tenantry.runtime.planning.plan import Edit
+    from tenantry.runtime.planning.planned import Planned
+    from tenantry.runtime.planning.planner import PlannedPackages, Planner
 
 L = TypeVar("L")
 RETENTION_S = 60.0
@@ -89,6 +87,9 @@ STATE_S = 5.0
 """Seconds between two of its looks."""
 BACKUPS_S = 3600.0
 """The same for archives of removed environments."""
+FACADE = ("tenantry.api.app", "tenantry.console.app", "tenantry.bootstrap.source_writing")
+ENGINE_CLIENT = ("tenantry.adapters.engine_calls", "tenantry.adapters.guarded")
+"""Modules that are imported in a thread once it answers: those of the facade, and those that ask engines."""
 
 
 @dataclass
@@ -109,7 +110,7 @@ class Platform:
     source: SourceFeed | None = None
     write_back: WriteBack | None = None
     webhook: Webhook | None = None
-    requests: RequestNumbers = field(default_factory=RequestNumbers)
+    requests: FacadeMeasures = field(default_factory=FacadeMeasures)
     codes: OneTimeCodes = field(default_factory=lambda: OneTimeCodes(now))
     _started: bool = False
     _whole: bool = True
@@ -127,6 +128,7 @@ class Platform:
         """Return the dependencies of the REST facade."""
         from tenantry.api.facade import Facade
         from tenantry.bootstrap.sign_in import trusted
+        from tenantry.bootstrap.source_writing import SourceBranches
 
         secrets = StoreSecrets(self.state.writing, self.state.cache.document, self.state.fingerprint_key)
         return Facade(
@@ -268,7 +270,7 @@ class Platform:
     @cached_property
     def later_facade(self) -> LaterApp:
         """The application of the facade, which is made when it is first needed."""
-        return LaterApp(("tenantry.api.app", "tenantry.console.app"), self._make_facade, self._ready, self.requests.count)
+        return LaterApp(FACADE, self._make_facade, self._ready, self.requests.count)
 
     def _make_facade(self) -> ASGIApp:
         from tenantry.api.app import create_app
@@ -302,6 +304,8 @@ class Platform:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
         # It answers by now, and every write compiles them if this does not: in a thread, for they take 0.2 s.
         await asyncio.to_thread(self.state.admission.compile)
+        for module in ENGINE_CLIENT:
+            await asyncio.to_thread(import_module, module)
         self._whole = False  # until what is stored has been read
         await self.host.start()
         self._whole = True
@@ -353,6 +357,10 @@ class Platform:
 
     @property
     def _planner(self) -> Planner:
+        from tenantry.bootstrap.foreign import planned_engines
+        from tenantry.bootstrap.planning import Overlays
+        from tenantry.runtime.planning.planner import Planner
+
         state = self.state
         overlays = Overlays(
             ports=self.ports,

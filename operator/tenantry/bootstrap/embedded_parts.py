@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-
-import httpx
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
@@ -43,6 +41,8 @@ from tenantry.runtime.reconcile.writing_store import WritingStore
 from tenantry.settings import Settings
 
 if TYPE_CHECKING:
+    import httpx
+
     from tenantry.engine.quota import EngineQuota
 
 ISSUER = "tenantry"
@@ -223,5 +223,11 @@ def ports_of(opened: OpenedState, *, deployer: LocalDeployer, engines: HttpEngin
 
 def in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.AsyncBaseTransport | None]:
     """Return the way to engines of this process: without a socket, by the same HTTP."""
-    transport = httpx.ASGITransport(app=hosting)
-    return lambda url: transport if url.startswith(f"{base_url}/e/") else None
+
+    @cache
+    def transport() -> httpx.AsyncBaseTransport:
+        from httpx import ASGITransport
+
+        return ASGITransport(app=hosting)
+
+    return lambda url: transport() if url.startswith(f"{base_url}/e/") else None

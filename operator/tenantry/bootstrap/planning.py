@@ -24,8 +24,6 @@ from tenantry.runtime.planning.plan import WhatIf
 from tenantry.runtime.planning.planner import Bodies, PlannedPackages, Scene
 from tenantry.runtime.reconcile.writing_store import WritingStore
 from tenantry.runtime.sources.holding import holding
-from tenantry.runtime.sources.pruning import Budget
-from tenantry.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,3 @@ class Overlays:
             sources=PlannedSources(self.ports.sources.owned),
         )
         return WhatIf(cache=cache, store=store, lists=memory, ports=ports, holding=holding(ports.engines))
-
-
-def budget_of(settings: Settings) -> Budget:
-    """Return the budget of one sync's pruning."""
-    return Budget(settings.prune.objects, settings.prune.share)

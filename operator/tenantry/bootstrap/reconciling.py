@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from prometheus_client.registry import Collector
-
-from tenantry.adapters.metrics.loop import LoopCollector
 from tenantry.bootstrap.pass_ports import Ports, kept
-from tenantry.hosts.fleet_metrics import FleetCollector
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS
@@ -26,6 +22,9 @@ from tenantry.runtime.reconcile.cycle import Cycle
 from tenantry.runtime.reconcile.loop import Runtime
 from tenantry.runtime.reconcile.writing_store import WritingStore
 from tenantry.settings import Settings
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 
 def runtime_of(settings: Settings, cache: Cache, ports: Ports) -> Runtime:
@@ -48,6 +47,9 @@ def fleet_of(cache: Cache) -> Fleet:
 
 def collectors_of(runtime: Runtime, fleet: Fleet) -> tuple[Collector, ...]:
     """Return the numbers of the loop, and of the objects that it keeps, for Prometheus."""
+    from tenantry.adapters.metrics.loop import LoopCollector
+    from tenantry.hosts.fleet_metrics import FleetCollector
+
     return LoopCollector(runtime.measures, tuple(KINDS)), FleetCollector(fleet)
 
 

@@ -27,6 +27,7 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.ports import Declarations
 from tenantry.runtime.clock import now
+from tenantry.runtime.sources.pruning import Budget
 from tenantry.settings import GitRepositorySettings, Settings, variable
 
 if TYPE_CHECKING:
@@ -141,3 +142,8 @@ def _git(settings: SourceSettings, url: GitUrl) -> GitSettings:
     limits = GitLimits(git.timeout.total_seconds(), git.size, git.depth)
     secret = git.credentials.read_text() if git.credentials is not None and url.scheme == "https" else ""
     return GitSettings(git.interval.total_seconds(), limits, settings.sops, git.verify, enter=RemoteAccess(url, secret).enter)
+
+
+def budget_of(settings: Settings) -> Budget:
+    """Return the budget of one sync's pruning."""
+    return Budget(settings.prune.objects, settings.prune.share)

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tenantry.cli.arguments.choosing import CLUSTER, ClusterChoice
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import CLUSTER, ClusterChoice
 from tenantry.cli.clients.listing import listed
 
 GROUPS = {

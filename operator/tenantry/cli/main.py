@@ -23,8 +23,9 @@ def main() -> None:
     gc.set_threshold(COLLECTED)
     escape_unknown_characters()
     try:
-        if answered(sys.argv[1:]):
-            sys.exit(0)
+        code = answered(sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
         from tenantry.cli.command_line import app
 
         app(prog_name="tenantry")

@@ -28,6 +28,12 @@ EngineOperation = Literal["read", "write", "listen", "sign-in", "admin", "conten
 ENGINE_OPERATIONS: tuple[EngineOperation, ...] = ("read", "write", "listen", "sign-in", "admin", "content", "other")
 
 
+FACADE_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Of what the facade answers."""
+METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
+"""The methods that are counted by their name."""
+
+
 class Times:
     """A histogram of seconds."""
 
@@ -156,3 +162,20 @@ class RequestMeasures:
         """Count one request."""
         self.times[operation].add(seconds)
         self.answers[operation, status] += 1
+
+
+class FacadeMeasures:
+    """The requests that the facade of this process has answered."""
+
+    def __init__(self) -> None:
+        self.times: defaultdict[str, Times] = defaultdict(lambda: Times(FACADE_BOUNDS_S))
+        """Seconds until the answer began, by method."""
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        """Their number, by method, route and HTTP status."""
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answer. route: the path with its parameters' names; seconds: until the answer began."""
+        # A method is the client's own text: any other than these would be a label of its own.
+        known = method if method in METHODS else "other"
+        self.times[known].add(seconds)
+        self.answers[known, route, status] += 1

@@ -21,6 +21,11 @@ ROOT = typer.main.get_command(app)
         (["get", "apps", "-o", "json", "-A"], Asked("get", ["apps"], {"output": "json", "everywhere": "-A"})),
         (["get", "apps", "--selector=team=crm"], Asked("get", ["apps"], {"labels": "team=crm"})),
         (["engine", "--data", "d", "--log-format=json"], Asked("engine", [], {"data": "d", "log_format": "json"})),
+        (["up", "platform"], Asked("up", ["platform"])),
+        (
+            ["up", "platform", "--yes", "-q", "--listen", "[::]:80"],
+            Asked("up", ["platform"], {"yes": "--yes", "quiet": "-q", "listen": "[::]:80"}),
+        ),
     ],
 )
 def test_a_plain_call_is_read(arguments: list[str], asked: Asked) -> None:
@@ -48,6 +53,10 @@ def test_a_plain_call_is_read(arguments: list[str], asked: Asked) -> None:
         ["--context", "x", "get", "apps"],
         ["delete", "app/x"],
         ["engine", "--help"],
+        ["up"],
+        ["up", "platform", "--help"],
+        ["up", "platform", "other"],
+        ["up", "platform", "-qy"],
         ["engine", "backup", "--data", "d", "-o", "f"],
         ["engine", "--data", "d", "backup", "-o", "f"],
     ],

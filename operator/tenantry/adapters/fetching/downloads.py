@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from http.cookiejar import DefaultCookiePolicy
+from typing import TYPE_CHECKING, NamedTuple
 
-import httpx
-
-from tenantry.adapters.guarded import GuardedTransport
 from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
 from tenantry.rest.outbound import AddressRefused, Rules, checked_url
 
+if TYPE_CHECKING:
+    import httpx
+
 REDIRECTS = 5
-TIMEOUT = httpx.Timeout(30.0, connect=10.0)
-"""Of a single wait; who asks bounds the whole."""
+TIMEOUT_S, CONNECT_S = 30.0, 10.0
+"""Of a single wait, and of a connection; who asks bounds the whole."""
 CHUNK = 1 << 20
 _REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 _TOLD = 200
+
+
+class Blob(NamedTuple):
+    """The URL of a file, and the headers that its request needs."""
+
+    url: str
+    headers: dict[str, str]
 
 
 def failed(message: str) -> Halt:
@@ -31,9 +38,9 @@ def refused(message: str) -> Halt:
 
 
 class Downloads:
-    """Asks what the rules let it. `guard`: what connects; tests have their own."""
+    """Asks what the rules let it. `guard`: what connects; None: a GuardedTransport. Tests have their own."""
 
-    def __init__(self, rules: Rules, guard: Callable[[Rules], httpx.AsyncBaseTransport] = GuardedTransport) -> None:
+    def __init__(self, rules: Rules, guard: Callable[[Rules], httpx.AsyncBaseTransport] | None = None) -> None:
         self.rules = rules
         self._guard = guard
 
@@ -44,9 +51,13 @@ class Downloads:
 
         Raises a Stalled Halt (FetchRefused) or a Transient one (FetchFailed), also for errors inside the block.
         """
-        host = ""
+        import httpx
+
+        from tenantry.adapters.guarded import GuardedTransport, plain_client
+
+        host, timeout = "", httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
         # A client of its own for each: what one tenant declares shares no connection with another's.
-        async with _client(self._guard(self.rules)) as client:
+        async with plain_client((self._guard or GuardedTransport)(self.rules), timeout) as client:
             try:
                 host = self._checked(url, field)
                 response = await self._follow(
@@ -71,7 +82,9 @@ class Downloads:
             raise refused(invalid.verdict.message) from invalid
 
     async def _follow(self, client: httpx.AsyncClient, url: str, headers: dict[str, str]) -> httpx.Response:
-        at = httpx.URL(url)
+        from httpx import URL
+
+        at = URL(url)
         for _ in range(REDIRECTS + 1):
             response = await client.send(client.build_request("GET", at, headers=headers), stream=True)
             if response.status_code not in _REDIRECTIONS:
@@ -104,9 +117,3 @@ async def _plain(response: httpx.Response) -> httpx.Response:
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
-
-
-def _client(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
-    client = httpx.AsyncClient(transport=transport, timeout=TIMEOUT, trust_env=False)
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    return client

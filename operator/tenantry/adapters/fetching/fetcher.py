@@ -9,13 +9,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-import httpx
-
-from tenantry.adapters.fetching.downloads import CHUNK, Downloads, failed
-from tenantry.adapters.fetching.registry import SCHEME, Blob, find_package
+from tenantry.adapters.fetching.downloads import CHUNK, Blob, Downloads, failed
 from tenantry.adapters.fetching.room import Room
 from tenantry.model.quotas import QuotaReached
 from tenantry.model.resource import Ref
@@ -23,7 +21,12 @@ from tenantry.model.verdicts import Halt, Invalid, Stalled
 from tenantry.ports import Packages
 from tenantry.rest.disk import write_whole, writing_to_disk
 
+if TYPE_CHECKING:
+    import httpx
+
 FIELD = "spec.source.url"
+OCI = "oci://"
+"""The scheme of a package in a registry."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class PackageFetcher:
     async def _download(self, wanted: _Wanted, part: _Part) -> None:
         blob = await self._blob(wanted)
         async with self._downloads.open(blob.url, FIELD, blob.headers) as answer:
-            if answer.status_code != httpx.codes.OK:
+            if answer.status_code != HTTPStatus.OK:
                 raise failed(f"{answer.url.host} answers {answer.status_code}")
             found = await self._take(answer, part)
         if found == wanted.sha256:
@@ -129,9 +132,11 @@ class PackageFetcher:
         raise Halt(Stalled("PackageDiffers", told))
 
     async def _blob(self, wanted: _Wanted) -> Blob:
-        if not wanted.location.startswith(SCHEME):
+        if not wanted.location.startswith(OCI):
             return Blob(wanted.location, {})
-        return await find_package(self._downloads, wanted.location.removeprefix(SCHEME), wanted.sha256)
+        from tenantry.adapters.fetching.registry import find_package
+
+        return await find_package(self._downloads, wanted.location.removeprefix(OCI), wanted.sha256)
 
     async def _take(self, answer: httpx.Response, part: _Part) -> str:
         """Writes the body to the file. Returns its sha256."""

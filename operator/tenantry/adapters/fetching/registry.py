@@ -1,4 +1,7 @@
-"""Packages in OCI registries: the distribution specification, as far as an anonymous pull of one file goes."""
+"""Packages in OCI registries: the distribution specification, as far as an anonymous pull of one file goes.
+
+Imported for the first package of a registry.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,13 @@ import hashlib
 import json
 import re
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 
-from tenantry.adapters.fetching.downloads import Downloads, body_of, failed
+from tenantry.adapters.fetching.downloads import Blob, Downloads, body_of, failed
 from tenantry.model.verdicts import Halt, Stalled
 
-SCHEME = "oci://"
 FIELD = "spec.source.oci"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 PACKAGE = "application/vnd.tenantry.package.v1+zip"
@@ -22,13 +24,6 @@ LARGEST_MANIFEST = 4 << 20
 LARGEST_TOKEN = 64 * 1024
 _REFERENCE = re.compile(r"(?P<registry>[^/]+)/(?P<repository>[^:@]+)(?::(?P<tag>.+)|@(?P<digest>.+))")
 _PARAMETER = re.compile(r'([a-z]+)="([^"]*)"')
-
-
-class Blob(NamedTuple):
-    """The URL of the file, and the headers that its request needs."""
-
-    url: str
-    headers: dict[str, str]
 
 
 async def find_package(downloads: Downloads, reference: str, sha256: str) -> Blob:

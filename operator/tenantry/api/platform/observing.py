@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tenantry.adapters.metrics.registry import registry_of
-from tenantry.adapters.metrics.requests import RequestNumbers
+from tenantry.adapters.metrics.requests import RequestCollector
 from tenantry.api.facade import Facade
 from tenantry.api.facade_context import FacadeContext
 from tenantry.kinds import crds
+from tenantry.model.measures import FacadeMeasures
 from tenantry.model.quotas import QUOTAS, SHARED
 from tenantry.rest.apps.later import OK, STARTING
 from tenantry.rest.bodies import json_response
@@ -61,7 +62,7 @@ class QuotaUse(Collector):
 
 def numbers_of(facade: Facade) -> CollectorRegistry:
     """Return all numbers of a process that serves the facade, for an address that its users do not reach."""
-    return registry_of((Resources(facade.cache), QuotaUse(facade.quotas), facade.requests, *facade.collectors))
+    return registry_of((Resources(facade.cache), QuotaUse(facade.quotas), RequestCollector(facade.requests), *facade.collectors))
 
 
 class Observing:
@@ -84,7 +85,7 @@ class Observing:
 class Counting:
     """Counts requests by method, route and code."""
 
-    def __init__(self, app: ASGIApp, requests: RequestNumbers) -> None:
+    def __init__(self, app: ASGIApp, requests: FacadeMeasures) -> None:
         self._app = app
         self._requests = requests
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tenantry.cli.output.failing import Failure, say
 
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import Console
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy rows without asking.")]
 LOSES = "-/+"
 """The sign of a planned step that loses data."""
 
@@ -28,6 +25,8 @@ def confirm(lines: Iterable[str]) -> None:
     losing = [line for line in lines if line.startswith(f"{LOSES} ")]
     if not losing:
         return
+    import typer
+
     for line in losing:
         say(line)
     if not typer.confirm(f"{'This step destroys' if len(losing) == 1 else 'These steps destroy'} rows. Go on?", err=True):

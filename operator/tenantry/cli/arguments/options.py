@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +16,8 @@ if TYPE_CHECKING:
     from tenantry.model.facts import Trust
 
 State = Annotated[Path, typer.Option("--state", envvar="TENANTRY_STATE", help="The platform's state folder.")]
-STATE = Path(".tenantry")
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy rows without asking.")]
+SourceName = Annotated[str, typer.Option("--source-name", help="The name of the source, which marks its objects.")]
 Namespace = Annotated[
     str,
     typer.Option(
@@ -65,18 +64,6 @@ TrustKeys = Annotated[
 Unprotected = Annotated[
     bool, typer.Option("--unprotected", help="Take a backup though nobody trusted signed it, or a release that signed nothing.")
 ]
-
-
-@dataclass(frozen=True)
-class ClusterChoice:
-    """The cluster that client commands speak to. None: the kubeconfig, or its context, that kubectl would use."""
-
-    kubeconfig: Path | None
-    context: str | None
-
-
-CLUSTER: ContextVar[ClusterChoice | None] = ContextVar("CLUSTER", default=None)
-"""The cluster that the command line names, None for a state folder."""
 
 
 def duration(text: str) -> timedelta:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
-SourceName = Annotated[str, typer.Option("--source-name", help="The name of the source, which marks its objects.")]
 DEFAULT_SOURCE = "default"
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
 

@@ -23,8 +23,8 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.adapters.sources.git.url import is_git_url
+from tenantry.cli.arguments.choosing import ClusterChoice
 from tenantry.cli.arguments.configuration import load
-from tenantry.cli.arguments.options import ClusterChoice
 from tenantry.cli.clients.planning_over_rest import plan_over_rest
 from tenantry.cli.clients.pushing import push_over_rest
 from tenantry.cli.clients.reading import applied_within, read_through

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tenantry.adapters.store.sqlite import DATABASE_FILE
 from tenantry.adapters.store.state_folder import StateInUse
-from tenantry.cli.arguments.options import CLUSTER, ClusterChoice
+from tenantry.cli.arguments.choosing import CLUSTER, ClusterChoice
 from tenantry.cli.clients.remote import RemoteConsole
 from tenantry.cli.clients.sockets import answers, control_path
 from tenantry.cli.output.failing import Failure

@@ -22,7 +22,7 @@ def listed(ctx: typer.Context, kind: str) -> Sequence[Document]:
 
 
 async def _listed(ctx: typer.Context, kind: str) -> Sequence[Document]:
-    from tenantry.cli.arguments.options import STATE, ClusterChoice
+    from tenantry.cli.arguments.choosing import STATE, ClusterChoice
 
     above = ctx.find_root().params
     if above.get("context") or above.get("kubeconfig"):

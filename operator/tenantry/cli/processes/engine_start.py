@@ -13,7 +13,7 @@ LISTEN = "127.0.0.1:8081"
 
 def run_engine(data: Path, listen: str, database: str | None, log_format: LogFormat) -> None:
     """Serve the engine of that folder until a signal comes. Raises Failure, Halt, OSError."""
-    import_without_consoles("structlog")
+    import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
     from tenantry.cli.processes.engine_process import serve_engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,11 @@ from types import ModuleType
 from typing import Any
 
 CONSOLES = ("click", "colorama", "greenlet", "pygments", "rich")
-"""Libraries for terminals, and greenlet: structlog and httpx take them where they find them, 0.1 s and 10 MiB."""
+"""Libraries for terminals, and greenlet: structlog takes them where it finds them, 0.1 s and 10 MiB."""
+HTTPX = "httpx._main"
+"""The command line of httpx. It imports the same libraries, whenever httpx itself is imported."""
+NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
+"""The variable that keeps pydantic from looking for plugins: it reads the metadata of all installed packages, for 10 ms."""
 UVICORN = "uvicorn.main"
 """The command line of uvicorn. It imports click, multiprocessing and a reloader, 20 ms and 2 MiB."""
 
@@ -26,23 +31,24 @@ class _WithoutCommands(ModuleType):
         return import_module("uvicorn.server").Server
 
 
-def import_without_consoles(*libraries: str) -> None:
-    """Import structlog or httpx as if the libraries for terminals were not installed, and uvicorn without its command line.
+def import_without_consoles() -> None:
+    """Import structlog as if the libraries for terminals were not installed; uvicorn and httpx come without their command lines.
 
-    Before anything else imports them. They offer that: structlog then formats tracebacks as Python does, and httpx has no
-    command line.
+    Before anything else imports them. They offer that: structlog then formats tracebacks as Python does. Models of pydantic
+    have no plugins.
     """
+    os.environ.setdefault(*NO_PLUGINS)
     sys.modules.setdefault(UVICORN, _WithoutCommands(UVICORN))
+    sys.modules.setdefault(HTTPX, None)  # type: ignore[arg-type]  # Python's own way to say: not to be found
     with _hidden(*CONSOLES):
-        for library in libraries:
-            import_module(library)
+        import_module("structlog")
 
 
 @contextmanager
 def _hidden(*names: str) -> Iterator[None]:
     """Imports of these modules fail in the block. Another thread must not import them at the same time."""
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]  # Python's own way to say: not to be found
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tenantry.adapters.sources.git.url import source_of
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap.embedded import Platform
-from tenantry.cli.arguments.options import STATE
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.clients.opening import console_of
 from tenantry.cli.clients.sockets import control_path, controlling, listening, url_of
 from tenantry.cli.output.documents import LogFormat, write

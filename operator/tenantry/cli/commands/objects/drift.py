@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, State
+from tenantry.cli.arguments.options import State
 from tenantry.cli.output.failing import NOT_DONE
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import (
-    STATE,
     Condition,
     Everywhere,
     KindArgument,

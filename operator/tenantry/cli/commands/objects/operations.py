@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenantry.cli.arguments import completing
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, Namespace, Output, State, Watch
+from tenantry.cli.arguments.options import Namespace, Output, State, Watch
 from tenantry.cli.output.documents import OutputFormat, print_documents, write
 from tenantry.cli.output.failing import Failure
 from tenantry.cli.output.tables import Layout, TextTable, print_row, print_table

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, Name, Namespace, Object, State
+from tenantry.cli.arguments.options import Name, Namespace, Object, State
 from tenantry.cli.output.documents import name_of, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from tenantry.cli.arguments import completing
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, State
+from tenantry.cli.arguments.options import State
 
 
 def register(app: typer.Typer) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.confirming import asks, confirm
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, Server, State, Token
-from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, SourceName, located
+from tenantry.cli.arguments.options import Server, SourceName, State, Token
+from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, located
 from tenantry.cli.output.changes import passed_over_line, write_change
 from tenantry.cli.output.documents import to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, NOT_DONE, Failure, say, sentence_of

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.arguments.confirming import Yes, asks, confirm_planned
+from tenantry.cli.arguments.choosing import STATE
+from tenantry.cli.arguments.confirming import asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, Namespace, State
+from tenantry.cli.arguments.options import Namespace, State, Yes
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE, existing
 from tenantry.cli.output.changes import passed_over_line
 from tenantry.cli.output.documents import write

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import CLUSTER
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.kinds import aged
-from tenantry.cli.arguments.options import CLUSTER
 from tenantry.cli.output.check_results import CheckResult
 from tenantry.cli.output.documents import write
 from tenantry.cli.output.failing import NOT_DONE, Failure

@@ -23,7 +23,7 @@ def operator(log_format: Log = LogFormat.TEXT) -> None:
 
     from tenantry.cli.processes.lean_imports import import_without_consoles
 
-    import_without_consoles("structlog", "httpx")
+    import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
     from tenantry.cli.processes.operator_process import operate
@@ -43,7 +43,7 @@ def api(
 
     from tenantry.cli.processes.lean_imports import import_without_consoles
 
-    import_without_consoles("structlog", "httpx")
+    import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
     from tenantry.cli.processes.api_process import serve_api

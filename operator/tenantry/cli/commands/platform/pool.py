@@ -32,7 +32,7 @@ def pool(
 
     from tenantry.cli.processes.lean_imports import import_without_consoles
 
-    import_without_consoles("structlog", "httpx")
+    import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
     from tenantry.cli.processes.pools.pool_process import serve_pool

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenantry.cli.arguments.options import CLUSTER
+from tenantry.cli.arguments.choosing import CLUSTER
 from tenantry.cli.output.check_results import CheckResult
 
 if TYPE_CHECKING:
-    from tenantry.cli.arguments.options import ClusterChoice
+    from tenantry.cli.arguments.choosing import ClusterChoice
     from tenantry.hosts.console.protocol import Console
     from tenantry.kinds.region.spec import RolloutRules
     from tenantry.model.resource import Document

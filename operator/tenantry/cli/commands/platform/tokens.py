@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, State, duration
+from tenantry.cli.arguments.options import State, duration
 from tenantry.cli.output.documents import write
 
 ADMIN = "admin"

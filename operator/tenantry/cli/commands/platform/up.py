@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tenantry.cli.arguments.confirming import Yes, asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import Log
-from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, SourceName
+from tenantry.cli.arguments.options import Log, SourceName, Yes
+from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP
 from tenantry.cli.output.documents import LogFormat
+from tenantry.cli.processes.up_start import UpCall, run_up
 
 
 def register(app: typer.Typer) -> None:
@@ -48,18 +48,4 @@ def up(
     log_format: Log = LogFormat.TEXT,
 ) -> None:
     """Runs the platform that SOURCE declares, and follows its edits, until SIGINT or SIGTERM."""
-    from tenantry.cli.processes.lean_imports import import_without_consoles
-
-    import_without_consoles("structlog", "httpx")
-    from tenantry.adapters.store.sqlite import DATABASE_FILE
-    from tenantry.cli.arguments.configuration import load
-    from tenantry.cli.arguments.sources import located
-    from tenantry.cli.clients.connect import with_console
-    from tenantry.cli.processes.running import Run, run
-
-    given = {"listen": listen, "metrics": metrics, "state": state, "public_url": public_url}
-    settings = load(**{key: value for key, value in given.items() if value is not None})
-    where = located(source)
-    if asks(yes) and (settings.state / DATABASE_FILE).exists():
-        with_console(settings.state, lambda console: confirm_planned(console, where, source_name))
-    raise typer.Exit(run(Run(where, source_name, settings, once, quiet, log_format)))
+    raise typer.Exit(run_up(UpCall(source, listen, metrics, state, public_url, source_name, once, yes, quiet, log_format)))

@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tenantry.cli.arguments import completing
+from tenantry.cli.arguments.choosing import CLUSTER, STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import (
-    CLUSTER,
-    STATE,
-    EncryptTo,
-    Identity,
-    Namespace,
-    Output,
-    State,
-    TrustKeys,
-    Unprotected,
-    trust_of,
-)
+from tenantry.cli.arguments.options import EncryptTo, Identity, Namespace, Output, State, TrustKeys, Unprotected, trust_of
 from tenantry.cli.output.documents import OutputFormat, to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 from tenantry.cli.output.tables import TextTable, print_table

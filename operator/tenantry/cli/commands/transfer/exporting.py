@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from tenantry.cli.arguments import completing
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, State
+from tenantry.cli.arguments.options import State
 from tenantry.cli.output.documents import to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 

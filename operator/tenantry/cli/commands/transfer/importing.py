@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, State
+from tenantry.cli.arguments.options import State
 from tenantry.cli.commands.platform.secrets import value_of_input
 from tenantry.cli.commands.transfer.exporting import Exported, add_tenant, checked, put, with_bytes
 from tenantry.cli.output.failing import BAD_INPUT, Failure

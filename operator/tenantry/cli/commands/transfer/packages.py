@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import STATE, Output, Server, State, Token
+from tenantry.cli.arguments.options import Output, Server, State, Token
 from tenantry.cli.output.documents import OutputFormat, to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
