@@ -100,7 +100,8 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
     rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastReads(f"{API}/data/", requests)
 
     def now(scope: Scope) -> ReadyAnswer | None:
-        return fast.answer(scope, scope["path"].removeprefix(scope.get("root_path", "")), served_of(Request(scope)))
+        path, served = scope["path"].removeprefix(scope.get("root_path", "")), served_of(Request(scope))
+        return fast.answer(scope, path, served) if fast.may_answer(scope, path, served) else None
 
     tables = (
         RouteTable(engine_routes(administrator, uploads), "engine", API, ERRORS),

@@ -77,7 +77,11 @@ def default_of_key(table: Table) -> dict[str, Any]:
 
 
 def _whole(value: Any, kind: str) -> int:
-    number = int(value) if isinstance(value, str) and kind == "bigint" else _exactly(int, value)
+    return in_range(int(value) if isinstance(value, str) and kind == "bigint" else _exactly(int, value), kind)
+
+
+def in_range(number: int, kind: str) -> int:
+    """Return the number. Raises ValueError if a column of that type does not hold it."""
     if not -LARGEST[kind] - 1 <= number <= LARGEST[kind]:
         raise ValueError(f"{number} is out of range")
     return number

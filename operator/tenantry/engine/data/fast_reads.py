@@ -44,9 +44,7 @@ class FastReads:
         self._plans: OrderedDict[tuple[Statements, bool, bytes], ReadPlan] = OrderedDict()
 
     def answer(self, scope: Scope, path: str, engine: Remembering) -> ReadyAnswer | None:
-        """Return the answer to a GET of rows; None leaves it to the endpoint. path: below the root of the engine."""
-        if not self.may_answer(scope, path, engine):
-            return None
+        """Return the answer to a request that `may_answer`; None leaves it to the endpoint. path: below the engine's root."""
         began = perf_counter()
         scope[_TRIED] = True
         names = path[len(self._start) :].split("/")

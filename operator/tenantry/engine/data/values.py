@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
 from tenantry.packages.manifest import Column
-from tenantry.packages.values import DEEPEST, form_of, value_of
+from tenantry.packages.values import DEEPEST, form_of, in_range, value_of
 from tenantry.rest.bodies import invalid
 from tenantry.rest.fairness.json_steps import encode_json
 
@@ -110,7 +110,7 @@ def _compared(column: Column, text: str) -> Any:
         case "integer" | "bigint":
             if not _WHOLE.fullmatch(text):
                 raise ValueError("no whole number")
-            return value_of(column, int(text))
+            return in_range(int(text), column.type)
         case "decimal":
             number = Decimal(text) if len(text) <= _LONGEST_NUMBER else Decimal("NaN")
             if not number.is_finite() or abs(number.adjusted()) > _LONGEST_NUMBER:

@@ -116,7 +116,7 @@ class KeptPool(Pool):
         """Return an idle connection, whose driver alone is used until `put_back`. None if there is none."""
         while (kept := _IDLE.take(self)) is not None:
             record, seen = kept
-            if seen == self._look() and _is_usable(record.driver_connection):
+            if seen == self._look() and _is_usable(record.dbapi_connection):
                 return kept
             record.close()
         return None

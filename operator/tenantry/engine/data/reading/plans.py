@@ -21,6 +21,7 @@ from tenantry.engine.data.reading.selection import parse_select
 from tenantry.engine.data.values import json_readers, row_of
 from tenantry.engine.sql.driver import ShortRead
 from tenantry.engine.sql.short_reads import LARGEST_PAGE, NotShort, NotWritten
+from tenantry.engine.sql.spelled import Reader as Binder
 from tenantry.engine.sql.spelled import Spelled
 from tenantry.rest.answers import ReadyAnswer
 from tenantry.rest.bodies import names_tag
@@ -59,6 +60,7 @@ class RowPlan:
 
     def __init__(self, exposed: Exposed, asked: str, dialect: Dialect) -> None:
         self._spelled = _at_hand(exposed, (dialect.name, BY_KEY))
+        self._binders = _binders(self._spelled, exposed)
         self._names = tuple(exposed.columns)
         self._converters = json_readers(
             tuple(exposed.columns.values()), self._spelled.readers_by([None] * len(self._names), dialect)
@@ -69,8 +71,7 @@ class RowPlan:
     def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
         """Return the answer, as ReadPlan."""
         key = Reader(read, exposed).key_values(key_of(scope, exposed))
-        values = {f"key_{number}": value for number, value in enumerate(key)}
-        row = read.first(self._spelled.sql, self._spelled.listed(values))
+        row = read.first(self._spelled.sql, [binder(key[place]) if binder else key[place] for place, binder in self._binders])
         if row is None:
             raise NotShort
         whole = row_of(self._names, row, self._converters)
@@ -81,6 +82,12 @@ class RowPlan:
         if self._shown is not None:
             body = orjson.dumps({name: whole[name] for name in self._shown})
         return ReadyAnswer(200, [(b"etag", tag.encode()), _length(body), _JSON], body)
+
+
+def _binders(spelled: Spelled, exposed: Exposed) -> list[tuple[int, Binder | None]]:
+    """The place of the key's part that each parameter has, and what makes it the driver's. The statement has no others."""
+    places = {f"key_{number}": number for number in range(len(exposed.key))}
+    return [(places[name], spelled.binders[name]) for name in spelled.order or ()]
 
 
 class PagePlan:
