@@ -33,3 +33,14 @@ AnswerNow = Callable[[Scope], ReadyAnswer | None]
 
 def not_now(_: Scope) -> None:
     """Leave every request to the application."""
+
+
+PART_NOW = "tenantry.part"
+"""In the scope of a request whose connection takes parts of an answer without end at once: a PartNow."""
+PartNow = Callable[[bytes], bool]
+"""Sends a part, as `as_part` writes it, if nothing has to be waited for. False: it was not sent."""
+
+
+def as_part(data: bytes) -> bytes:
+    """Return data as a part of an answer whose length is unknown, by HTTP/1.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from starlette.types import Scope
@@ -9,7 +10,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from tenantry.cli.processes.http.slow_clients import Patient
-from tenantry.rest.answers import AnswerNow, ReadyAnswer
+from tenantry.rest.answers import PART_NOW, AnswerNow, ReadyAnswer
 
 _Begun = tuple[RequestResponseCycle, ASGI3Application]
 
@@ -40,13 +41,17 @@ class AnswersAtOnce(Patient):
             self._is_first = False
             self._begun = cycle, app
         else:
-            super()._start_asgi_task(cycle, app)
+            self._start_task(cycle, app)
+
+    def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        cast(Scope, cycle.scope)[PART_NOW] = partial(_sent_now, cycle)
+        super()._start_asgi_task(cycle, app)
 
     def _go_on(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         waits = cycle.more_body or self.flow.write_paused or self.transport.is_closing()
         answer = None if waits else self._now(cast(Scope, cycle.scope))
         if answer is None:
-            super()._start_asgi_task(cycle, app)
+            self._start_task(cycle, app)
         else:
             self._send(cycle, answer)
 
@@ -59,3 +64,12 @@ class AnswersAtOnce(Patient):
         self._writer.write_whole(b"".join(parts))
         cycle.response_started = cycle.response_complete = True
         cycle.on_response()
+
+
+def _sent_now(cycle: RequestResponseCycle, part: bytes) -> bool:
+    """Send a part of an answer, as PartNow: a thousand listeners would need a step of a task each."""
+    begun = cycle.response_started and cycle.chunked_encoding and not cycle.response_complete
+    if not begun or cycle.flow.write_paused or cycle.disconnected or cycle.transport.is_closing():
+        return False
+    cycle.transport.write(part)
+    return True

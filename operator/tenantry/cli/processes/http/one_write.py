@@ -7,10 +7,12 @@ from typing import Any
 
 LONGEST = 32 << 10
 """Bytes that are copied to be sent together; more are sent by themselves."""
+_HEAD = b"HTTP/1.1 "
+"""The beginning of the head of an answer. Nothing else waits for what follows, such as the parts of a stream."""
 
 
 class OneWrite:
-    """A transport that sends together what is written in one step of the event loop."""
+    """A transport that sends the head of an answer with what follows it in the same step of the event loop."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -30,7 +32,7 @@ class OneWrite:
             else:
                 self._transport.write(held)
             self._transport.write(data)
-        elif len(data) <= LONGEST:
+        elif data[: len(_HEAD)] == _HEAD and len(data) <= LONGEST:
             self._held = data
             self._loop.call_soon(self._send)
         else:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from tenantry.engine.data.live.log import Epoch, id_of
 from tenantry.engine.data.live.rendering import RowEvent, heartbeat
+from tenantry.rest.answers import PartNow, as_part
 
 MOST_WAITING = 4 << 20
 """Bytes that wait for a listener, who is dropped beyond it."""
@@ -29,9 +30,18 @@ class EventBatch:
         """All of them."""
         return b"".join([event.data for event in self.events])
 
+    @cached_property
+    def part(self) -> bytes:
+        """All of them, as a connection takes them."""
+        return as_part(self.data)
+
+    def is_behind(self, position: int) -> bool:
+        """Return True if all of them are behind a position."""
+        return position < self.events[0].seq
+
     def behind(self, position: int) -> bytes:
         """The events behind a position."""
-        if position < self.events[0].seq:
+        if self.is_behind(position):
             return self.data
         return b"".join([event.data for event in self.events if event.seq > position])
 
@@ -40,20 +50,25 @@ class EventBatch:
 class Listener:
     """One client. after: the position of the log behind which it wants events. ended: the reason, once it is to be closed.
 
-    cut: closes the connection at once.
+    cut: closes the connection at once. now: sends what its connection takes at once.
     """
 
     after: int = 0
     ended: str | None = None
     cut: Callable[[], object] | None = None
+    now: PartNow | None = None
     _waiting: deque[bytes] = field(default_factory=deque)
     _bytes: int = 0
     _woken: asyncio.Future[None] | None = None
 
     def put(self, chunk: EventBatch) -> None:
-        """Hand over events."""
+        """Hand over events. They are sent at once if nothing is before them, and by the listener's task otherwise."""
+        if self.ended is not None:
+            return
+        if self._is_idle and self.now is not None and chunk.is_behind(self.after) and self.now(chunk.part):
+            return
         data = chunk.behind(self.after)
-        if not data or self.ended is not None:
+        if not data:
             return
         if self._waiting and self._bytes + len(data) > MOST_WAITING:
             self.end("it did not read")
@@ -89,6 +104,11 @@ class Listener:
         self._waiting.clear()
         self._bytes = 0
         return data or None
+
+    @property
+    def _is_idle(self) -> bool:
+        """Return True if its task waits for events, with all of them sent."""
+        return self._woken is not None and not self._woken.done() and not self._waiting
 
     def _wake(self) -> None:
         # A future, and no event with a timeout: a thousand listeners wake many times a second.

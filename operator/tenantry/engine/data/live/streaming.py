@@ -18,6 +18,7 @@ from tenantry.engine.data.live.rendering import event
 from tenantry.engine.data.live.rights import ListenerRights, Look
 from tenantry.engine.data.reading.export import EXPORTS
 from tenantry.model.verdicts import Halt
+from tenantry.rest.answers import PART_NOW
 from tenantry.rest.fairness.lanes import Lane
 from tenantry.rest.fairness.streams import Most, Streams
 
@@ -109,13 +110,13 @@ class ChangeStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sender = asyncio.ensure_future(self._send(send))
         gone = asyncio.ensure_future(_gone(receive))
-        self._listener.cut = sender.cancel
+        self._listener.cut, self._listener.now = sender.cancel, scope.get(PART_NOW)
         try:
             await asyncio.wait((sender, gone), return_when=asyncio.FIRST_COMPLETED)
             if sender.done() and not sender.cancelled():
                 sender.result()
         finally:
-            self._listener.cut = None
+            self._listener.cut = self._listener.now = None
             self._ended()
             sender.cancel()
             gone.cancel()

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenantry.cli.clients.sockets import listening
 from tenantry.cli.processes.serving import serving
-from tenantry.rest.answers import AnswerNow, ReadyAnswer, not_now
+from tenantry.rest.answers import PART_NOW, AnswerNow, PartNow, ReadyAnswer, as_part, not_now
 from tenantry.settings import HttpSettings
 
 SOON_S = 60
@@ -155,3 +155,67 @@ async def test_a_client_that_reads_nothing_has_its_answers_made_in_tasks() -> No
             if told.by_tasks:
                 break
         assert told.by_tasks
+
+
+@dataclass
+class Streaming:
+    """An application that sends a part as a message, and others at once; taken: what came of each."""
+
+    length: int | None = None
+    taken: list[bool] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        now: PartNow = scope[PART_NOW]
+        self.taken.append(now(as_part(b"early")))
+        headers = [] if self.length is None else [(b"content-length", b"%d" % self.length)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        self.taken.append(now(as_part(b"second")))
+        await send({"type": "http.response.body", "body": b"last", "more_body": False})
+        self.taken.append(now(as_part(b"late")))
+
+
+async def streamed(app: Streaming) -> bytes:
+    """The body of its answer, as it is sent."""
+    bound = listening("127.0.0.1", 0)
+    async with asyncio.timeout(SOON_S), serving(app, bound):
+        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        writer.write(request("/stream", "Connection: close"))
+        whole = await reader.read()
+        writer.close()
+    return whole.partition(b"\r\n\r\n")[2]
+
+
+async def test_a_part_is_sent_at_once_in_its_place() -> None:
+    app = Streaming()
+    assert await streamed(app) == b"5\r\nfirst\r\n6\r\nsecond\r\n4\r\nlast\r\n0\r\n\r\n"
+    assert app.taken == [False, True, False], "neither before the head nor after the end"
+
+
+async def test_an_answer_of_a_known_length_takes_no_parts() -> None:
+    app = Streaming(length=len(b"firstlast"))
+    assert await streamed(app) == b"firstlast"
+    assert app.taken == [False, False, False]
+
+
+async def test_a_client_that_does_not_read_takes_no_more_parts() -> None:
+    refused = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        now: PartNow = scope[PART_NOW]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(10_000):
+            if not now(as_part(b"x" * 65536)):
+                refused.set()
+                break
+            await asyncio.sleep(0)
+        await receive()
+
+    bound = listening("127.0.0.1", 0)
+    async with asyncio.timeout(SOON_S), serving(app, bound):
+        _, writer = await asyncio.open_connection(*bound.getsockname(), limit=1024)
+        writer.write(request("/stream"))
+        await refused.wait()
+        writer.transport.abort()
