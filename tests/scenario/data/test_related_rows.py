@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from tenantry.engine.data.reading.embedding import MOST_RELATED
 from tenantry.engine.service import Engine
+from tests.scenario.data.sent_statements import statements_of
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url
 
@@ -171,6 +172,19 @@ async def test_related_rows_stand_within_a_row(editor: httpx.AsyncClient) -> Non
         key, _, query = rest.partition("?")
         column = {"Album": "AlbumId", "Track": "TrackId", "Artist": "ArtistId"}[table]
         assert await get(editor, f"{table}?{query}&{column}=eq.{key}") == [expected], name
+
+
+@pytest.mark.slow
+async def test_rows_of_three_levels_are_read_by_one_statement(world: tuple[Engine, str], editor: httpx.AsyncClient) -> None:
+    await music(editor)
+    for path in (
+        "Track?select=Name,Album(Title,Artist!ArtistId(Name))&limit=100",
+        "Artist?select=Name,Album!ArtistId(Title,Track(Name))",
+        "Artist/1?select=Name,Album!ArtistId(Title,Track(Name))",
+    ):
+        async with statements_of(world[0]) as sent:
+            await get(editor, path)
+        assert len(sent) == 1 and all(f"crm__{table}" in sent[0] for table in ("Track", "Album", "Artist")), (path, sent)
 
 
 async def test_a_table_that_references_itself_is_named_by_its_side(editor: httpx.AsyncClient) -> None:

@@ -18,6 +18,7 @@ from tenantry.engine.service import Engine
 from tenantry.rest.fairness.streams import Most, Streams, TooManyStreams
 from tests.scenario.data_world import DATA, engine_with_app, signed_in
 from tests.scenario.postgres import database_url
+from tests.support.memory import growing
 from tests.support.waiting import eventually
 
 CSV, NDJSON = {"Accept": "text/csv"}, {"Accept": "application/x-ndjson"}
@@ -65,6 +66,22 @@ async def test_a_whole_table_comes_in_one_answer(
     rows = [orjson.loads(line) for line in lines.text.splitlines()]
     assert rows == parsed(table.text) and len({row["code"] for row in rows}) == len(rows) == ROWS
     assert "link" not in lines.headers and not export.EXPORTS._open
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [CSV, NDJSON], ids=["csv", "ndjson"])
+async def test_a_large_table_is_sent_in_little_memory(
+    form: dict[str, str], world: tuple[Engine, str], editor: httpx.AsyncClient
+) -> None:
+    """50 MB of rows, and at most a third of that: parts of 1 MiB in a few copies, and what a first export imports."""
+    await fill(world[0], 50_000, 1000)
+    size = 0
+    with growing() as growth:
+        async with editor.stream("GET", f"{DATA}/kinds?select=code,note", headers=form) as answer:
+            async for chunk in answer.aiter_raw():
+                size += len(chunk)
+    assert size > 50_000_000
+    assert growth.peak < 16_000_000
 
 
 async def test_filters_orders_and_related_rows_hold(editor: httpx.AsyncClient) -> None:
