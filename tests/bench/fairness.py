@@ -16,7 +16,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -37,6 +37,10 @@ RATIO, DIFFERENCE_S, MEMORY = 3.0, 0.25, 1 << 30
 PASSWORD = "a long password"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Content-Type": "application/json"}
+NDJSON = "application/x-ndjson"
+LINES, ARRAY = 10_000, 1_000
+"""Rows of a request with lines, and of one with an array."""
+LISTENERS = 1_000
 MANIFEST = """
 apiVersion: tenantry.dev/app/v1
 id: crm
@@ -59,13 +63,19 @@ Request = dict[str, Any]
 
 @dataclass(frozen=True)
 class Attack:
-    """Requests in turn, over so many connections at once. idle: they stay open and unused after it. statuses: one of them is
-    that of its first answer."""
+    """Requests in turn, over so many connections at once. statuses: one of them is that of its first answer.
+
+    idle: connections stay open and unused after it. slow: answers are read slowly. listeners: so many more connections, which
+    have the answer without end to `followed` before the requests begin.
+    """
 
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
     idle: bool = False
     statuses: tuple[int, ...] = (200,)
+    slow: bool = False
+    listeners: int = 0
+    followed: Request = field(default_factory=dict)
 
 
 @dataclass
@@ -128,8 +138,9 @@ class Tenant:
         }  # fmt: skip
 
 
-def attacks(by: Tenant, documents: int = MOST_DOCUMENTS) -> dict[str, Attack]:
-    """Every attack of the fairness table, by name. documents: of a large plan, which is ended after a minute."""
+def attacks(by: Tenant, documents: int = MOST_DOCUMENTS, listeners: int = LISTENERS) -> dict[str, Attack]:
+    """Every attack of the fairness table, by name. documents: of a large plan, which is ended after a minute. listeners: to one
+    table."""
     users = by.users()
     like = urlencode([("note", f"like.*{letter}*{letter}*{letter}*{letter}*z") for letter in "abcdefghijklmnop"])
     basic = base64.b64encode(f"ed:{PASSWORD}".encode()).decode()
@@ -162,7 +173,32 @@ def attacks(by: Tenant, documents: int = MOST_DOCUMENTS) -> dict[str, Attack]:
         "keep-alives": Attack([{"method": "GET", "path": "/healthz"}], 1000, idle=True),
         "dry runs": Attack([users["plan"]], 8),
         "manifests": Attack(_manifests(by), 4),
+        "NDJSON": Attack([_lines(by)], 4, statuses=(201,)),
+        "arrays": Attack([insert | {"before": "[{}", "body": f",{_ROW}", "times": ARRAY - 1, "after": "]"}], 4, statuses=(201,)),
+        "slow exports": Attack([_export(by)], 16, slow=True),
+        "listeners": Attack(
+            [insert | {"body": _ROW}],
+            4,
+            statuses=(201,),
+            listeners=listeners,
+            followed={"method": "GET", "path": f"{by.data}/changes", "headers": by.signed_in},
+        ),
     }
+
+
+_ROW = '{"note":"a note"}'
+
+
+def _lines(by: Tenant) -> Request:
+    """An insert of many rows, one on each line."""
+    headers = by.signed_in | {"Content-Type": NDJSON}
+    return {"method": "POST", "path": by.data, "headers": headers, "body": f"{_ROW}\n", "times": LINES}
+
+
+def _export(by: Tenant) -> Request:
+    """All rows of a table, in parts."""
+    headers = by.signed_in | {"Accept": NDJSON, "Connection": "close"}
+    return {"method": "GET", "path": by.data, "headers": headers}
 
 
 def measure(scale: Scale) -> Sequence[Row]:
@@ -185,9 +221,8 @@ def _measured(scale: Scale, attacked: Place, served: Place) -> Sequence[Row]:
     seconds = max(0.5, SECONDS * scale.share)
     attacker = furnished(attacked[1], "attacker", scale.of(ROWS))
     neighbour = furnished(served[1], "neighbour", scale.of(ROWS))
-    chosen = {
-        name: each for name, each in attacks(attacker, scale.of(MOST_DOCUMENTS)).items() if not scale.only or name in scale.only
-    }
+    every = attacks(attacker, scale.of(MOST_DOCUMENTS), scale.of(LISTENERS))
+    chosen = {name: each for name, each in every.items() if not scale.only or name in scale.only}
     with _client("users", {"port": neighbour.port, "requests": neighbour.users()}) as users:
         _phase(users, seconds)
         for _ in range(min(ROUNDS, scale.repetitions)):
@@ -304,8 +339,7 @@ def under_attack(port: int, name: str, attack: Attack) -> Iterator[Callable[[], 
     if not attack.requests:
         yield lambda: 0
         return
-    given = {"port": port, "requests": attack.requests, "connections": attack.connections, "idle": attack.idle}
-    with _client("attack", given) as client:
+    with _client("attack", {"port": port, **asdict(attack)}) as client:
         status = int(_line(client))
         assert status in attack.statuses, (name, status)
 
