@@ -53,6 +53,11 @@ def _cpu_s(children: bool) -> float:
     return time.process_time() + (times.children_user + times.children_system if children else 0.0)
 
 
+def slowest(taken: Sequence[Took]) -> float:
+    """The seconds that 99 % of few repetitions take at most: those of the slowest."""
+    return max(each.wall for each in taken)
+
+
 Work = Callable[[], Took]
 
 

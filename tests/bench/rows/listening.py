@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import psycopg
@@ -51,15 +51,21 @@ def _row(scale: Scale, server: Server, database: str) -> Row:
             raise RuntimeError(done.stderr[-2000:])
         if turn:  # the first warms up
             found.append(json.loads(done.stdout) | {"cpu": server.cpu_s() - before})
+    return row_of(found, listeners, database, server.memory)
+
+
+def row_of(found: Sequence[Mapping[str, float]], listeners: int, database: str, memory: int) -> Row:
+    """The row of what the clients have printed, with the CPU seconds beside it. memory: bytes of the server."""
     ratios = sorted(each["p99"] / LIMIT_S for each in found)
     p99 = median(each["p99"] for each in found)
-    lost = sum(each["expected"] - each["delivered"] for each in found)
+    lost = round(sum(each["expected"] - each["delivered"] for each in found))
     beside = {
+        "p99": told(p99),
         "p50": told(median(each["p50"] for each in found)),
         "longest": told(max(each["longest"] for each in found)),
         "changes": f"{median(each['rate'] for each in found):.0f}/s",
         "cpu": told(median(each["cpu"] for each in found)),
-        "memory": f"{server.memory >> 20} MiB",
+        "memory": f"{memory >> 20} MiB",
         "lost": str(lost),
     }
     work = f"p99 of delivery: {listeners:,} listeners of one table, {CHANGES_S} changes/s, {database}"

@@ -91,10 +91,11 @@ def compared(scale: Scale, id_: str, request: str, work: str, subject: Server, r
             took = server.load(request, seconds)
             if turn:  # the first warms up
                 taken[server.name].append(took)
-    return tuple(_row(id_, work, request, subject, each, taken) for each in references)
+    return tuple(row_of(id_, work, request, subject, each, taken) for each in references)
 
 
-def _row(id_: str, work: str, request: str, subject: Server, against: Against, taken: dict[str, list[Took]]) -> Row:
+def row_of(id_: str, work: str, request: str, subject: Server, against: Against, taken: dict[str, list[Took]]) -> Row:
+    """The row of the times that both servers took."""
     other = against.server
     beside = {
         "p99": f"{median(subject.p99_ms[request]):.1f} ms of {median(other.p99_ms[request]):.1f} ms",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from tests.bench.catalogue import BENCHMARKS
 from tests.bench.guard.__main__ import ROWS as GUARDED
 from tests.bench.row import Row, Scale, Times, Took, interleaved, row
+from tests.bench.rows import bulk, listening, measure
+from tests.bench.rows.server import Server
 from tests.bench.table import markdown
 
 TINY = 0.004
@@ -73,6 +77,21 @@ def test_both_sides_take_turns_and_the_first_pair_warms_up() -> None:
 
     assert ran == ["theirs", "ours", "ours", "theirs", "theirs", "ours"]
     assert [took.wall for took in times.subject] == [3.0, 6.0]
+
+
+def test_each_row_of_the_data_path_shows_its_p99_and_its_memory() -> None:
+    took, ms = [Took(0.1, 0.1)] * 3, {"one": [4.0, 5.0, 9.0]}
+    ours, bare = (Server(name, os.getpid(), "", {}, {}, ms) for name in ("Tenantry", "bare"))
+    heard = {"p50": 0.1, "p99": 0.2, "longest": 0.3, "rate": 100.0, "cpu": 1.0, "expected": 7, "delivered": 7}
+
+    rows = [
+        measure.row_of("P28", "one row", "one", ours, measure.Against(bare, "bare"), dict.fromkeys(("Tenantry", "bare"), took)),
+        bulk.row_of(Times(took, took), 1000, 64 << 20),
+        listening.row_of([heard], 1000, "SQLite", 64 << 20),
+    ]
+
+    for line, p99 in zip(markdown(rows).splitlines()[2:], ("5.0 ms of 5.0 ms", "100.0 ms of 100.0 ms", "200.0 ms"), strict=True):
+        assert f"p99 {p99}" in line and re.search(r"memory \d+ MiB", line), line
 
 
 def test_a_missed_gate_is_told_in_the_table() -> None:
