@@ -85,7 +85,7 @@ def running_up(state: Path) -> Iterator[None]:
 def test_a_read_of_a_running_platform_imports_no_library_at_all(arguments: list[str], tmp_path: Path) -> None:
     program = "from tenantry.cli.main import main\nmain()"
     with running_up(tmp_path):
-        found = heavy_after(program, *arguments, "--state", str(tmp_path), libraries=(*HEAVY, "typer", "asyncio"))
+        found = heavy_after(program, *arguments, "--state", str(tmp_path), libraries=(*HEAVY, "typer", "asyncio", "dataclasses"))
     assert found == set()
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tenantry.cli.output.documents import LogFormat
@@ -43,35 +43,34 @@ WORDS = {"get": (1, 2), "tree": (0, 1), "up": (1, 1), "engine": (0, 0)}
 """The least and the greatest number of words that a command takes."""
 
 
-@dataclass
-class Asked:
+class Asked(NamedTuple):
     """A call as it was typed."""
 
     command: str
-    words: list[str] = field(default_factory=list)
-    options: dict[str, str] = field(default_factory=dict)
+    words: Sequence[str] = ()
+    options: Mapping[str, str] = MappingProxyType({})
 
 
 def parsed(arguments: Sequence[str]) -> Asked | None:
     """Return the call; None unless it is plainly one of these."""
     if not arguments or arguments[0] not in OPTIONS:
         return None
-    asked = Asked(arguments[0])
-    values, flags = OPTIONS[asked.command], FLAGS[asked.command]
+    command, words, options = arguments[0], list[str](), dict[str, str]()
+    values, flags = OPTIONS[command], FLAGS[command]
     rest = iter(arguments[1:])
     for each in rest:
         name, given, value = each.partition("=") if each.startswith("--") else (each, "", "")
         if not each.startswith("-"):
-            asked.words.append(each)
+            words.append(each)
         elif each in flags:
-            asked.options[flags[each]] = each
+            options[flags[each]] = each
         elif name in values:
-            asked.options[values[name]] = value if given else next(rest, "")
+            options[values[name]] = value if given else next(rest, "")
         else:
             return None
-    least, most = WORDS[asked.command]
-    plain = least <= len(asked.words) <= most and all(asked.words) and all(asked.options.values())
-    return asked if plain else None
+    least, most = WORDS[command]
+    plain = least <= len(words) <= most and all(words) and all(options.values())
+    return Asked(command, tuple(words), options) if plain else None
 
 
 def answered(arguments: Sequence[str]) -> int | None:

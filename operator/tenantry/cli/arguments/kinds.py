@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 from tenantry.cli.output.tables import age
@@ -26,8 +25,7 @@ _SUSPENDED = f".status.conditions[?(@.type=='{SUSPENDED}')].status"
 _STEP = re.compile(r"""(?:\.(\w+)|\['([^']+)'\])(?:\[\?\(@\.(\w+)==["']([^"']*)["']\)\])?""")
 
 
-@dataclass(frozen=True)
-class KindName:
+class KindName(NamedTuple):
     """A kind as people may write it. columns: (title, JSON path, type) of the narrow table; wide: what the wide one adds.
 
     important: titles that the narrowest terminal shows too.

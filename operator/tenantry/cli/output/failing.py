@@ -6,7 +6,6 @@ import errno
 import sys
 
 from tenantry.cli.output.terminal import visible
-from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, Invalid, NotFound
 
 NOT_DONE = 1
 BAD_INPUT = 2
@@ -22,6 +21,8 @@ class Failure(Exception):  # noqa: N818 - it is how a command ends
 
 def sentence_of(error: Exception) -> tuple[str, int] | None:
     """Return the message of an error and the exit code; None for a bug."""
+    from tenantry.model.verdicts import Halt, Invalid  # only failures need them
+
     match error:
         case Failure():
             return str(error), error.code
@@ -36,10 +37,11 @@ def sentence_of(error: Exception) -> tuple[str, int] | None:
 
 def explanation_of(error: Exception) -> str:
     """Return the command that explains the error; empty if its message says all."""
+    from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, Invalid, NotFound
+    from tenantry.reasons.table import REASONS
+
     if isinstance(error, (Invalid, NotFound, AlreadyExists, Conflict)) or not isinstance(error, Halt):
         return ""
-    from tenantry.reasons.table import REASONS  # only failures need it
-
     reason = error.verdict.reason
     return f"`tenantry explain {reason}` says what to do" if reason in REASONS else ""
 

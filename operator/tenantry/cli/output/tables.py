@@ -6,12 +6,10 @@ Where that is not enough, and for `-o wide`, each row becomes a block of lines. 
 from __future__ import annotations
 
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from tenantry.cli.output.colours import BOLD, GREEN, RED, YELLOW, painted
 from tenantry.cli.output.terminal import visible
@@ -35,8 +33,7 @@ def age(passed: timedelta) -> str:
     return f"{seconds // (365 * 86400)}y"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Form of a table. widths: of each shown column, by its title; none of them: a block of lines for each row."""
 
     width: int | None
@@ -150,7 +147,11 @@ def print_table(table: TextTable) -> Layout:
 
 def terminal_width() -> int | None:
     """Columns of the terminal that standard output is; None for a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def print_row(table: TextTable, row: Sequence[str], layout: Layout) -> None:
@@ -184,7 +185,9 @@ def _block(cells: dict[str, str], width: int) -> Iterator[str]:
 def _fold(text: str, width: int) -> list[str]:
     """Lines of at most that width; `[""]` for no text."""
     if text.isascii():
-        return textwrap.wrap(_breakable(text, width), width, break_on_hyphens=False) or [""]
+        from textwrap import wrap  # only rows that are too wide need it
+
+        return wrap(_breakable(text, width), width, break_on_hyphens=False) or [""]
     from rich.cells import chop_cells
 
     return [each.strip() for each in chop_cells(text, width)] or [""]
