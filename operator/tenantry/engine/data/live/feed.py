@@ -23,7 +23,8 @@ T = TypeVar("T")
 POLL_S = 1.0
 """Seconds after which changes of other processes are seen, at the latest."""
 TOGETHER_S, LONGEST_S, OF_EACH_S = 0.02, 0.05, 0.0001
-"""The pause between two reads, whose changes are sent together: at least, at most, and for each listener."""
+"""The pause between two reads, whose changes are sent together: at least, at most, and for each listener. The time that the
+listeners take to be served is a part of it, but for the least."""
 AT_ONCE = 50
 """Listeners who get events in one round of the event loop: requests of others come in between."""
 HEARTBEAT_S = 15.0
@@ -142,6 +143,7 @@ class RowFeed:
                 async with asyncio.timeout(POLL_S):
                     await self._changed.wait()
             self._changed.clear()
+            woken = time.monotonic()
             try:
                 await self._hand_out(await self._transactions.serve(self._collect, READ_S, write=False))
                 read = time.monotonic()
@@ -153,7 +155,8 @@ class RowFeed:
                 for audience in self._audiences.values():
                     audience.beat(self._position)
             listeners = sum(len(one.listeners) for one in self._audiences.values())
-            await asyncio.sleep(min(TOGETHER_S + listeners * OF_EACH_S, LONGEST_S))
+            pause = min(TOGETHER_S + listeners * OF_EACH_S, LONGEST_S)
+            await asyncio.sleep(max(TOGETHER_S, pause - (time.monotonic() - woken)))
 
     async def _hand_out(self, batch: Batch) -> None:
         self._position, self._gap = batch.position, batch.gap
