@@ -154,30 +154,113 @@ def test_a_backup_of_an_engine_that_serves_is_restored_under_another_name(dev: W
     )
 
 
-def test_an_engine_in_a_pool_is_backed_up_and_restored_into_a_pod_of_its_own(world: World) -> None:
+@dataclass
+class Pooled:
+    """A Region with a pool, and the environment `shared` with the app `shop` in it."""
+
+    world: World
+    pool: str
+
+    def declare(self, **spec: Any) -> None:
+        self.world.kube.apply(
+            object_("Environment", "shared", SPACE, region="pooled", **spec),
+            object_("App", "shared.shop", SPACE, environment="shared", app="shop", version="1.0.0"),
+        )
+
+    def place(self) -> str:
+        """The id of the pool that has the engine, `""` for a pod of its own."""
+        return str(self.world.kube.get("environment", "shared", SPACE)["status"]["engine"].get("pool", ""))
+
+    def data(self) -> Path:
+        """The folder of the pool's volume."""
+        played = self.world.node.pod(f"env-{self.pool}")
+        assert played is not None
+        return played.mounted["/data"]
+
+    def rows(self, *, more: int = 0) -> int:
+        with closing(sqlite3.connect(self.data() / "engines" / self.world.id("shared") / "engine.db")) as database, database:
+            for _ in range(more):
+                database.execute("INSERT INTO shop__items DEFAULT VALUES")
+            return int(database.execute("SELECT count(*) FROM shop__items").fetchone()[0])
+
+
+@pytest.fixture
+def pooled(world: World) -> Iterator[Pooled]:
     kube = world.kube
     kube.apply(object_("Region", "pooled", engine={"pools": [{"name": "small"}]}))
     kube.ready("region/pooled", within=90)
     (pool,) = kube.get("region", "pooled")["status"]["pools"]
-    kube.apply(
-        object_("Environment", "shared", SPACE, region="pooled", deletionPolicy="Delete"),
-        object_("App", "shared.shop", SPACE, environment="shared", app="shop", version="1.0.0"),
-    )
+    pooled = Pooled(world, pool["id"])
+    pooled.declare()
     world.ready("shared")
-    id_, played = world.id("shared"), world.node.pod(f"env-{pool['id']}")
-    assert played is not None
-    with closing(sqlite3.connect(played.mounted["/data"] / "engines" / id_ / "engine.db")) as database, database:
-        database.execute("INSERT INTO shop__items DEFAULT VALUES")
+    yield pooled
+    for name in kube.names("environments", SPACE):
+        kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
+        world.delete(name)
+    for archive in (pooled.data() / "backups").glob("*"):
+        archive.unlink()
+    kube("delete", "region", "pooled", "--timeout=90s")
+    for left in world.folder.glob("*.tar"):
+        left.unlink()
+
+
+def test_a_backup_of_an_engine_in_a_pool_is_restored_into_the_pool(pooled: Pooled) -> None:
+    world, id_ = pooled.world, pooled.world.id("shared")
+    assert (pooled.place(), pooled.rows(more=2)) == (pooled.pool, 2)
     world.done("backup", f"{SPACE}/shared", "-o", "shared.tar")
     assert keys_in((world.folder / "shared.tar").read_bytes()) == set()
+    pooled.rows(more=1)
     world.delete("shared")
-    world.done("restore", "shared.tar")
+    restored = [f"Environment/{SPACE}/shared restored", f"App/{SPACE}/shared.shop restored"]
+    assert world.done("restore", "shared.tar").splitlines() == restored
     world.ready("shared")
-    assert kube.get("environment", "shared", SPACE)["status"]["engine"].get("pool", "") == ""
-    assert (world.id("shared"), world.rows("shared")) == (id_, 1)
+    assert (world.id("shared"), pooled.place(), pooled.rows()) == (id_, pooled.pool, 2)
+    assert MARK not in world.kube.get("environment", "shared", SPACE)["metadata"].get("annotations", {})
+    assert list((pooled.data() / "restoring").iterdir()) == []
+
+
+def test_what_was_deleted_comes_back_from_the_volume_of_its_pool(pooled: Pooled) -> None:
+    world, id_ = pooled.world, pooled.world.id("shared")
+    pooled.rows(more=3)
     world.delete("shared")
-    kube("delete", "region", "pooled", "--timeout=60s")
-    (world.folder / "shared.tar").unlink()
+    (kept,) = [each for each in json.loads(world.done("backups", "-o", "json")) if each["id"] == id_]
+    assert (kept["namespace"], kept["name"]) == (SPACE, "shared")
+    assert kept["path"].startswith(f"env-{pooled.pool}/engine-0:/")
+    assert f"Environment/{SPACE}/shared restored" in world.done("restore", id_)
+    world.ready("shared")
+    assert (world.id("shared"), pooled.place(), pooled.rows()) == (id_, pooled.pool, 3)
+
+
+def test_a_restore_into_a_pool_that_was_interrupted_says_so_and_goes_on(pooled: Pooled) -> None:
+    world, id_ = pooled.world, pooled.world.id("shared")
+    pooled.rows(more=1)
+    world.done("backup", f"{SPACE}/shared", "-o", "shared.tar")
+    world.delete("shared")
+    lose_the_connection(world, "restore", "shared.tar")
+
+    def says() -> bool:
+        told = condition(world.kube.get("environment", "shared", SPACE))
+        return (told["status"], told["reason"]) == ("False", "Restoring") and id_ in told["message"]
+
+    until(says, "it waits and says for what")
+    assert world.done("restore", "shared.tar").splitlines()[0] == f"Environment/{SPACE}/shared unchanged"
+    world.ready("shared")
+    assert (world.id("shared"), pooled.rows()) == (id_, 1)
+
+
+def test_a_backup_is_restored_where_its_environment_is_declared(pooled: Pooled) -> None:
+    """The way out of a pool, and into one, for an engine that stays where it is otherwise."""
+    world, id_ = pooled.world, pooled.world.id("shared")
+    pooled.rows(more=1)
+    for number, (placement, pool) in enumerate((("Dedicated", ""), ("Pooled", pooled.pool))):
+        pooled.declare(engine={"placement": placement}, deletionPolicy="Delete")
+        until(lambda: condition(world.kube.get("environment", "shared", SPACE))["reason"] == "PlacementFixed", "it stays")
+        world.done("backup", f"{SPACE}/shared", "-o", f"move-{number}.tar")
+        world.delete("shared")
+        world.done("restore", f"move-{number}.tar")
+        world.ready("shared")
+        assert (world.id("shared"), pooled.place()) == (id_, pool)
+        assert (pooled.rows() if pool else world.rows("shared")) == 1
 
 
 def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:

@@ -48,7 +48,7 @@ ENGINES: Explanations = {
     ),
     "PlacementFixed": Explanation(
         "The engine runs in a pool and is declared in a pod of its own, or the other way round. Engines are not moved.",
-        "Declare it where it is. A backup of an engine in a pool is restored into a pod of its own",
+        "Declare it where it is; or back it up to a file, delete it, and restore the file, which places it as it is declared",
     ),
     "PlacementNotAllowed": Explanation(
         "The region does not place engines as the environment asks.", "Remove `spec.engine.placement`, or name another region"
@@ -71,10 +71,6 @@ ENGINES: Explanations = {
     "PoolNotFound": Explanation("The region does not have the pool.", "Name a pool of the region, or remove `spec.engine.pool`"),
     "PoolStarting": Explanation("The pod of a pool was created, and starts.", "Wait"),
     "PoolUnreachable": Explanation("The pool does not answer. Tenantry tries again.", "Look at its pod, if this lasts"),
-    "RestoreIntoPool": Explanation(
-        "A backup is restored into a pod of its own only.",
-        "Remove `placement` and `pool` from `spec.engine` of the Environment",
-    ),
     "OrphanedAtProvider": Explanation(
         "The object was released without being removed from a foreign engine, because its password is gone.",
         "Remove it in the foreign engine by hand, if it should go",

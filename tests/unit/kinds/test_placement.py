@@ -17,7 +17,7 @@ NONE = RegionPlacement("", (), offered=True)
 POOLED, DEDICATED = RegionPlacement("Pooled", BOTH.pools, True), RegionPlacement("Dedicated", BOTH.pools, True)
 LOCAL = RegionPlacement("", BOTH.pools, offered=False)
 DATABASE = {"secretRef": {"name": "s", "key": "k"}}
-RESTORED = environment(spec={"engine": {"placement": "Pooled"}}, annotations={RESTORING: "e@1"})
+ITS_VOLUME = {RESTORING: "e@1@kept-1"}
 
 
 class Case(NamedTuple):
@@ -61,7 +61,8 @@ def was_in(pool: str) -> Environment:
         "in a pod of its own where it has a volume's size": (Case(wants(storage="5Gi"), None, BOTH), ""),
         "in a pod of its own where it has a version": (Case(wants(version="1.2.0"), None, BOTH), ""),
         "in a pod of its own where the region wants that": (Case(wants(), None, DEDICATED), ""),
-        "in a pod of its own while a backup is restored": (Case(environment(annotations={RESTORING: "e@1"}), None, BOTH), ""),
+        "in a pool while a backup is restored": (Case(environment(annotations={RESTORING: "e@1"}), None, BOTH), "pool-1"),
+        "in a pod of its own with the volume that it had": (Case(environment(annotations=ITS_VOLUME), None, POOLED), ""),
         "where it is, after pools were declared": (Case(had(), engine(""), BOTH), ""),
         "where it is, when the region wants pools": (Case(had(), engine(""), POOLED), ""),
         "where it is, when the region wants pods": (Case(was_in("pool-1"), engine("pool-1"), DEDICATED), "pool-1"),
@@ -96,9 +97,9 @@ def test_an_engine_is_placed(seen: Case, expected: str) -> None:
             Case(had(storage="5Gi"), engine("pool-1"), BOTH),
             ("PoolLacks", "spec.engine.storage"),
         ),
-        "a restore into a pool": (
-            Case(RESTORED, None, BOTH),
-            ("RestoreIntoPool", "remove placement"),
+        "a kept volume for a pool": (
+            Case(environment(spec={"engine": {"placement": "Pooled"}}, annotations=ITS_VOLUME), None, BOTH),
+            ("PlacementFixed", "pod of its own"),
         ),
     }
 )

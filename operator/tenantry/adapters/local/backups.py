@@ -37,6 +37,7 @@ from tenantry.model.verdicts import AlreadyExists, Invalid, NotFound, Problem
 from tenantry.rest.disk import make_durable
 
 KEEP = timedelta(days=30)
+FOLDER = "backups"
 ARCHIVE = ".tar"
 DECLARED = ".yaml"
 Declared = Callable[[EngineRef], Sequence[Document]]
@@ -61,8 +62,9 @@ class Backups:
         keys: bool = False,
     ) -> None:
         self._databases = databases
-        self.folder = state / "backups"
+        self.folder = state / FOLDER
         self.staging = Staging(state)
+        self.staging.clear()
         self._folders = folders
         self._declared = declared
         self._keep = keep
@@ -108,7 +110,7 @@ class Backups:
 
     async def kept(self) -> tuple[BackupFacts, ...]:
         """Return the archives of removed engines, the newest first. Other files are logged."""
-        return await asyncio.to_thread(self._list)
+        return await asyncio.to_thread(archives_in, self.folder, self._keep)
 
     async def find(self, given: str, trust: Trust) -> Checked:
         """The file of that path, or the newest archive of the environment with that id. Raises NotFound, Invalid, OSError."""
@@ -216,17 +218,19 @@ class Backups:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.folder / f"{record.ref.id}-{record.created_at.strftime('%Y%m%dT%H%M%S%fZ')}{suffix}"
 
-    def _list(self) -> tuple[BackupFacts, ...]:
-        found = []
-        for path in _files(self.folder, ARCHIVE):
-            try:
-                until = datetime.fromtimestamp(path.stat().st_mtime, UTC) + self._keep
-                found.append(facts_of(read(path), path, format_time(until.replace(microsecond=0))))
-            except FileNotFoundError:  # swept meanwhile
-                continue
-            except (Invalid, OSError) as error:
-                log.error("a backup cannot be read", path=str(path), error=str(error))
-        return tuple(sorted(found, key=lambda facts: facts.taken, reverse=True))
+
+def archives_in(folder: Path, keep: timedelta) -> tuple[BackupFacts, ...]:
+    """Return the archives in a folder, the newest first. Others of its files are logged. Blocks."""
+    found = []
+    for path in _files(folder, ARCHIVE):
+        try:
+            until = datetime.fromtimestamp(path.stat().st_mtime, UTC) + keep
+            found.append(facts_of(read(path), path, format_time(until.replace(microsecond=0))))
+        except FileNotFoundError:  # swept meanwhile
+            continue
+        except (Invalid, OSError) as error:
+            log.error("a backup cannot be read", path=str(path), error=str(error))
+    return tuple(sorted(found, key=lambda facts: facts.taken, reverse=True))
 
 
 def facts_of(backup: Backup, path: Path, kept_until: str = "") -> BackupFacts:

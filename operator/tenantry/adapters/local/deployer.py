@@ -13,7 +13,7 @@ from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.folders import NOTHING_SENT, EngineFolders, EngineRecord, SentFacts
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.quotas import CheckArchive, unlimited
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Transient
@@ -83,11 +83,15 @@ class LocalDeployer:
             sent = sent._replace(password=current.sent.password)  # the same password has another hash each time
         mark = self._databases.mark(spec)
         held = current.database_mark if current else ""
-        if current and _matter(current, held) == (spec, admin_secret, mark, spec.ref.route, sent):
-            return
-        if current is None and self._backups.staging.holds(spec.ref.id):
+        takes = current is None or current.awaits
+        if takes and self._backups.staging.holds(spec.ref.id):
             await self._take_in(spec.ref)
-        record = EngineRecord(spec, admin_secret, current.created_at if current else datetime.now(UTC), held, sent=sent)
+        # As in a pod: who takes the mark off the environment gets an empty engine.
+        awaits = takes and bool(spec.pool) and awaits_archive(spec.restoring) and not self._folders.folder(spec.ref.id).exists()
+        if current and _matter(current, held) == (spec, admin_secret, mark, spec.ref.route, sent, awaits):
+            return
+        created = current.created_at if current else datetime.now(UTC)
+        record = EngineRecord(spec, admin_secret, created, held, sent=sent, awaits=awaits)
         moved = current is not None and current.sent.url != sent.url
         if moved or (current is None and self._folders.lost(spec.ref)):
             async with self._closed(spec.ref.id):  # an open engine would go on missing its old database
@@ -157,21 +161,24 @@ class LocalDeployer:
                 _settle(batch, None)
 
     def _facts(self, record: EngineRecord) -> EngineFacts:
-        """spec is None until the engine has been on the database that is declared now, and while its host is withdrawn: it
-        is deployed again."""
+        """spec is None until the engine has been on the database that is declared now and has the backup that was brought, and
+        while its host is withdrawn: it is deployed again."""
         ref = record.ref
         entered = record.database_mark == self._databases.mark(record.spec)
+        altered = () if entered else ("the URL of its database has changed",)
+        if record.awaits and (self._backups.staging.holds(ref.id) or self._folders.folder(ref.id).exists()):
+            altered = ("its backup was brought",)
         environment = f"local/{ref.id}"
         return EngineFacts(
             id=str(uuid.uuid5(_ENGINE_IDS, ref.id)),
             name=f"engine-{ref.slug}",
-            status="RUNNING" if entered or record.database_mark else "PENDING",
+            status="RUNNING" if (entered or record.database_mark) and not record.awaits else "PENDING",
             url=record.sent.url or self.preview(record.spec.region, ref.tenant_slug, ref.slug),
             external_id=f"{environment}/engine",
             environment_external_id=environment,
             created_at=record.created_at,
-            spec=record.spec if entered and not record.withdrawn else None,
-            altered=() if entered else ("the URL of its database has changed",),
+            spec=record.spec if not altered and not record.withdrawn else None,
+            altered=altered,
             version=VERSION,
             place=self._folders.place(record),
             route=record.route,
@@ -182,7 +189,7 @@ class LocalDeployer:
 
 def _matter(record: EngineRecord, mark: str) -> tuple[object, ...]:
     """Return what a deploy compares. mark: of the database that it was opened on."""
-    return record.spec, record.admin_secret, mark, record.route, record.sent
+    return record.spec, record.admin_secret, mark, record.route, record.sent, record.awaits
 
 
 def _settle(batch: list[tuple[EngineRecord, asyncio.Future[None]]], error: Exception | None) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -47,7 +47,8 @@ NOTHING_SENT = SentFacts()
 class EngineRecord:
     """The record of an engine. database_mark: of the URL on whose database it was opened, `""` for none yet.
 
-    withdrawn: no host leads to it, because another environment holds the one that it had. sent: in a pool.
+    withdrawn: no host leads to it, because another environment holds the one that it had. sent: in a pool. awaits: its backup was
+    not brought yet, and nothing opens it before.
     """
 
     spec: EngineSpec
@@ -56,6 +57,7 @@ class EngineRecord:
     database_mark: str = ""
     withdrawn: bool = False
     sent: SentFacts = NOTHING_SENT
+    awaits: bool = False
 
     @property
     def ref(self) -> EngineRef:
@@ -218,6 +220,7 @@ class EngineFolders:
         """Writes records in one transaction; all are durable when it returns. Raises OSError."""
         rows = [(record.ref.id, encode(record)) for record in records]
         unused = {id_ for id_, _ in rows if id_ not in self._records and not self.folder(id_).exists()}
+        filled = {id_ for id_, _ in rows if id_ in self._unused and self.folder(id_).exists()}
         vanished = [row[0] for row in rows if self.loss(row[0])]
         with self._lock:
             for id_ in vanished:
@@ -229,6 +232,7 @@ class EngineFolders:
             for id_ in vanished:
                 self._damaged.pop(id_, None)
             self._unused |= unused
+            self._unused.difference_update(filled)
             for record in records:
                 self._remember(record)
 
@@ -310,6 +314,15 @@ class EngineFolders:
             self._routes[record.route] = others
 
 
+def awaiting(state: Path, id_: str) -> EngineRef | None:
+    """Return the engine with that id if it waits for its backup, None if it does not or is not there. Reads beside the process
+    that keeps the records. Blocks. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"file:{state / 'engines' / DATABASE}?mode=ro", uri=True)) as database:
+        row = database.execute("SELECT body FROM engines WHERE id = ?", (id_,)).fetchone()
+    record = _decode(row[0]) if row is not None else None
+    return record.ref if record is not None and record.awaits else None
+
+
 def disown(state: Path) -> None:
     """Let the next start take over the engines of a stopped platform, whichever state owned them. Raises sqlite3.Error."""
     forget(state / "engines" / DATABASE)
@@ -324,6 +337,7 @@ def encode(record: EngineRecord) -> bytes:
         "databaseMark": record.database_mark,
         "withdrawn": record.withdrawn,
         **({"sent": record.sent._asdict()} if record.sent != NOTHING_SENT else {}),
+        **({"awaits": True} if record.awaits else {}),
     }
     return orjson.dumps(value)
 
@@ -334,7 +348,8 @@ def _decode(raw: bytes) -> EngineRecord:
     whole = EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])})
     secret, created = Ref(**value["adminSecret"]), parse_time(value["createdAt"])
     sent = SentFacts(**value.get("sent", {}))
-    return EngineRecord(whole, secret, created, value.get("databaseMark", ""), value.get("withdrawn", False), sent)
+    mark, withdrawn = value.get("databaseMark", ""), value.get("withdrawn", False)
+    return EngineRecord(whole, secret, created, mark, withdrawn, sent, value.get("awaits", False))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

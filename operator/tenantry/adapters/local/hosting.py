@@ -21,7 +21,7 @@ from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.engine.sql.files import DATABASE_DAMAGED, data_missing
 from tenantry.model.facts import EngineRef
 from tenantry.model.measures import RequestMeasures
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Halt, Waiting
 from tenantry.rest.answers import ReadyAnswer
 from tenantry.rest.fairness.gate import Gate
 from tenantry.rest.problems import problem, reason_to_explain, status_of, unexpected
@@ -217,6 +217,8 @@ class LocalHosting:
         return lease
 
     async def _open(self, record: EngineRecord) -> _Lease:
+        if record.awaits:
+            raise Halt(Waiting("Restoring", "the engine waits for its backup: `tenantry restore FILE` brings it"))
         lost = await asyncio.to_thread(self._folders.lost, record.ref)
         if lost is not None:
             raise data_missing(*lost[1])

@@ -29,9 +29,11 @@ class Staging:
     for. Its calls block."""
 
     def __init__(self, state: Path) -> None:
-        """Removes what an interrupted unpacking left."""
         self._folder = state / "restoring"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def clear(self) -> None:
+        """Removes what an interrupted unpacking left. Only while nobody unpacks."""
         for unfinished in self._folder.glob(".*"):
             shutil.rmtree(unfinished)
 

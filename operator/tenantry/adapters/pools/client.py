@@ -13,7 +13,7 @@ import orjson
 
 from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body, parse_facts, parse_ref, parse_verdict
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.rest.auth.tokens import TokenSigner
@@ -60,7 +60,15 @@ class Pools:
 
     async def deploy(self, spec: EngineSpec, sent: SentFacts) -> None:
         """Create an engine in its pool, or bring it to its spec. Raises Halt: PoolFull, PoolClosing, EngineTaken."""
-        await self._call(spec.pool, spec.ref.id, "deploy", deploy_body(spec, sent))
+        # A pool of an earlier release would make an empty engine and does not know the other command.
+        verb = "expect" if awaits_archive(spec.restoring) else "deploy"
+        try:
+            await self._call(spec.pool, spec.ref.id, verb, deploy_body(spec, sent))
+        except Halt as halt:
+            if verb == "expect" and halt.verdict.reason == "Invalid":
+                told = "runs an earlier release, which takes no backup: it restarts in the rollout window of its region"
+                raise Halt(Transient("PoolAnswer", f"pool {spec.pool} {told}")) from halt
+            raise
 
     async def snapshot(self, pool: str, ref: EngineRef, documents: Sequence[Document]) -> None:
         """Keep an archive of an engine in its pool. Raises Halt."""

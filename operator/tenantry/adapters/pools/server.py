@@ -40,6 +40,8 @@ LARGEST = 8 << 20
 LOOKS_AGAIN = timedelta(seconds=60)
 CLOSED = timedelta(seconds=60)
 """The time in which a closed pool takes no new engine. The operator may end before it removes the pool."""
+DEPLOYING = ("deploy", "expect")
+"""The commands that create an engine or bring it to its spec; `expect` names the backup that the engine comes from."""
 NO_SECRET = Ref("Secret", "", "")
 
 
@@ -91,8 +93,9 @@ class Pool:
             self._coming.discard(id_)
 
     async def undeploy(self, ref: EngineRef) -> None:
-        """Remove an engine with its data. Raises EngineTaken."""
+        """Remove an engine with its data, and a backup that it did not take. Raises EngineTaken."""
         await self._deployer.undeploy(ref)
+        await asyncio.to_thread(self._backups.staging.discard, ref.id)
 
     async def withdraw(self, ref: EngineRef) -> None:
         """Take the host from an engine."""
@@ -208,7 +211,7 @@ class PoolServer:
                 return self._pool.losses()
             case "POST", ["engines", id_, verb]:
                 body = orjson.loads(await read_bytes(request, LARGEST))
-                ref = parse_ref((body["spec"] if verb == "deploy" else body)["ref"])
+                ref = parse_ref((body["spec"] if verb in DEPLOYING else body)["ref"])
                 if ref.id != id_:
                     raise Invalid((Problem("ref.id", f"must be {id_}"),))
                 request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
@@ -217,7 +220,7 @@ class PoolServer:
         raise Invalid((Problem("path", "is not of a pool's interface"),))
 
     async def _on_engine(self, verb: str, ref: EngineRef, body: Any) -> dict[str, Any]:
-        if verb == "deploy":
+        if verb in DEPLOYING:
             await self._pool.deploy(body, ref.id)
             return {}
         changing: dict[str, Callable[[EngineRef], Awaitable[None]]] = {

@@ -22,8 +22,8 @@ def audience_of(pool: str) -> str:
 
 
 def deploy_body(spec: EngineSpec, sent: SentFacts) -> dict[str, Any]:
-    """Return the body of a deploy."""
-    return {"spec": asdict(spec), "sent": sent._asdict()}
+    """Return the body of a deploy. An earlier release looks for the reference of a command that it does not know."""
+    return {"ref": asdict(spec.ref), "spec": asdict(spec), "sent": sent._asdict()}
 
 
 def parse_deploy(body: Json) -> tuple[EngineSpec, SentFacts]:

@@ -62,7 +62,7 @@ async def cluster_console(choice: ClusterChoice) -> AsyncIterator[Console]:
             store, feed = KubernetesStore(client), KubernetesFeed(client)
             settings = load().backups
             key = ArchiveKey(settings.key_file or _own_key())
-            backups = ClusterBackups(client, partial(_declared, feed), key, settings.keys)
+            backups = ClusterBackups(client, partial(_declared, feed), key, Path(folder), settings.keys)
             console = LocalConsole(about, store, feed, packages, NoLogs(), _plan, _no_token, acts_for="", archives=backups)
             console.applies = partial(_apply_plan, console)
             console.holds = partial(held_engines, client)

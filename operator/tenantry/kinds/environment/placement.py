@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenantry.kinds.environment.spec import DeclaredEngine, Environment
-from tenantry.model.facts import EngineFacts
+from tenantry.model.facts import EngineFacts, volume_of
 from tenantry.model.resource import RESTORING
 from tenantry.model.verdicts import Stalled
 
@@ -51,6 +51,8 @@ def _held(environment: Environment, engine: EngineFacts | None) -> str | None:
     """Return the pool of an engine that exists or once ran, `""` for a pod of its own; None where there was none yet."""
     if engine is not None:
         return engine.pool
+    if volume_of(environment.metadata.annotations.get(RESTORING, "")):
+        return ""  # it gets the volume that it had
     status = environment.status.engine
     if status is not None and status.pool:
         return status.pool
@@ -62,7 +64,7 @@ def _moves(declared: DeclaredEngine, held: str, region: RegionPlacement) -> Stal
     is_pooled = declared.placement == "Pooled" or declared.pool is not None
     if (declared.placement == "Dedicated" and held) or (is_pooled and not held) or wanted != held:
         told = "its engine runs in a pool" if held else "its engine runs in a pod of its own"
-        ways = "declare it as it is" + ("; or back it up, delete it, and restore it into a pod of its own" if held else "")
+        ways = "declare it as it is; or back it up to a file, delete it, and restore the file"
         return Stalled("PlacementFixed", f"spec.engine.placement: {told}, and engines are not moved: {ways}")
     return None
 
@@ -84,7 +86,7 @@ def _needs(declared: DeclaredEngine) -> str:
 
 
 def _chosen(environment: Environment, region: RegionPlacement) -> Placed:
-    declared, restoring = environment.spec.engine, RESTORING in environment.metadata.annotations
+    declared = environment.spec.engine
     asks = declared.placement == "Pooled" or declared.pool is not None
     if declared.placement is not None and region.allowed not in ("", declared.placement):
         told = f"{declared.placement!r} is not allowed: the region places engines {region.allowed}"
@@ -93,11 +95,8 @@ def _chosen(environment: Environment, region: RegionPlacement) -> Placed:
         return Placed(refusal=Stalled("PlacementNotAllowed", "spec.engine.pool: the region places engines Dedicated"))
     if declared.placement == "Dedicated" or region.allowed == "Dedicated":
         return Placed()
-    if not asks and region.allowed != "Pooled" and (not region.pools or restoring or _needs(declared)):
+    if not asks and region.allowed != "Pooled" and (not region.pools or _needs(declared)):
         return Placed()
-    if restoring:
-        told = "a backup is restored into a pod of its own only: remove placement and pool from the declaration first"
-        return Placed(refusal=Stalled("RestoreIntoPool", f"spec.engine.placement: {told}"))
     return _in_pool(declared, region)
 
 

@@ -8,15 +8,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from tenantry.adapters.kubernetes.client.execs import Container, execute
-from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.client.wire import object_path
 from tenantry.adapters.kubernetes.engines.comparing import covers
 from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolume, kept_volumes
+from tenantry.adapters.kubernetes.engines.pool_archives import PoolArchives
 from tenantry.adapters.kubernetes.engines.state import awaits, was_given
 from tenantry.adapters.kubernetes.engines.workload import DATA_PATH, NAME, POD, RESTORE, labels_of, namespace_of
 from tenantry.adapters.local.archives import Packing, appearing, mark_of, misfit
@@ -25,7 +27,7 @@ from tenantry.adapters.local.completing import complete
 from tenantry.adapters.local.reading import Checked, check, read
 from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.model.facts import Backup, BackupFacts, EngineRef, Trust
-from tenantry.model.resource import Document, Ref
+from tenantry.model.resource import RECONCILE_REQUESTED, Document, Ref, format_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
 
 BRING_BACK = ("tenantry", "engine", "restore", "-", "--data", DATA_PATH)
@@ -48,8 +50,11 @@ Archive = Checked | KeptVolume
 class ClusterBackups:
     """runtime.undeleting.Archives of a cluster."""
 
-    def __init__(self, client: Client, declared: Declared, key: ArchiveKey, keys: bool = False) -> None:
+    def __init__(self, client: Client, declared: Declared, key: ArchiveKey, scratch: Path, keys: bool = False) -> None:
+        """scratch: a folder for archives out of pools, which the caller removes."""
         self._client = client
+        self._pools = PoolArchives(client)
+        self._scratch = scratch
         self._declared = declared
         self._key = key
         self._keys = keys
@@ -76,18 +81,30 @@ class ClusterBackups:
         return await asyncio.to_thread(facts_of, signed, target)
 
     async def kept(self) -> tuple[BackupFacts, ...]:
-        """The volumes of removed environments, the newest first, but for those that an environment has again."""
-        return tuple(kept.facts() for kept in await kept_volumes(self._client) if not kept.taken_up)
+        """The volumes of removed environments, and their archives in pools, the newest first. A volume that an environment has
+        again is not among them."""
+        volumes = [kept.facts() for kept in await kept_volumes(self._client) if not kept.taken_up]
+        archives = [archive.facts for archive in await self._pools.kept()]
+        return tuple(sorted((*volumes, *archives), key=lambda facts: facts.taken, reverse=True))
 
     async def find(self, given: str, trust: Trust) -> Archive:
-        """The file of that path, or the newest volume of the environment with that id. Raises NotFound, Invalid, OSError."""
+        """The file of that path, or the newest volume of the environment with that id, or its archive in a pool if that is newer.
+
+        Raises NotFound, Invalid, Halt, OSError.
+        """
         if await asyncio.to_thread(Path(given).is_file):
             own = await asyncio.to_thread(self._key.public)
             return await asyncio.to_thread(check, Path(given), trust.with_key(own))
-        for kept in await kept_volumes(self._client):
-            if kept.backup.ref.id == given:
-                return kept
-        raise NotFound(f"{given}: no such file, and no kept volume of an environment with that id; see `tenantry backups`")
+        volume = next((kept for kept in await kept_volumes(self._client) if kept.backup.ref.id == given), None)
+        archive = await self._pools.find(given)
+        if archive is not None and (volume is None or archive.facts.taken > volume.facts().taken):
+            file = self._scratch / f"{given}.tar"
+            await self._pools.fetch(archive, file)
+            return await asyncio.to_thread(check, file, trust.with_key(archive.key))
+        if volume is not None:
+            return volume
+        told = "no such file, and no kept volume or archive of an environment with that id; see `tenantry backups`"
+        raise NotFound(f"{given}: {told}")
 
     async def read(self, archive: Archive) -> Backup:
         """Raises Invalid, OSError."""
@@ -111,13 +128,16 @@ class ClusterBackups:
         if isinstance(archive, KeptVolume):
             return await self._until(ref, self._runs)
         await self._until(ref, self._takes_or_has)
+        size = (await asyncio.to_thread(archive.path.stat)).st_size
+        scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
+        trusted = ("--trust", archive.signer) if archive.trusted else ("--unprotected",)
+        pool = await self._pool_of(ref)
+        if pool:
+            return await self._fill_in_pool(pool, archive, ref, scratch, trusted)
         pod = await self._pod(ref)
         if pod is None or not awaits(pod):
             return None
-        size = (await asyncio.to_thread(archive.path.stat)).st_size
-        scratch = TEMPORARY if size <= LARGEST_TEMPORARY else f"{DATA_PATH}/incoming"
         try:
-            trusted = ("--trust", archive.signer) if archive.trusted else ("--unprotected",)
             command = (*BRING_BACK, "--scratch", scratch, *trusted)
             with archive.path.open("rb") as given:
                 await execute(self._client, Container(namespace_of(ref.id), POD, RESTORE), command, given=given)
@@ -126,6 +146,15 @@ class ClusterBackups:
             if not await self._has(ref):
                 raise
         return None
+
+    async def _fill_in_pool(self, pool: str, archive: Checked, ref: EngineRef, scratch: str, trusted: Sequence[str]) -> None:
+        """The pool takes the archive in when the operator reconciles the Environment."""
+        environment = object_path(Ref("Environment", ref.namespace, ref.name))
+        if not await self._runs(ref, await self._client.request("GET", environment)):
+            await self._pools.bring(pool, ref.id, archive.path, scratch, trusted)
+            asked = {"metadata": {"annotations": {RECONCILE_REQUESTED: format_time(datetime.now(UTC))}}}
+            await self._client.request("PATCH", environment, body=asked, content_type=MERGE_PATCH)
+        await self._until(ref, self._runs)
 
     async def _until(self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]]) -> None:
         """Wait for the operator. Raises a Transient Halt with the Environment's message after too long a time."""
@@ -144,6 +173,9 @@ class ClusterBackups:
         return bool((environment.get("status") or {}).get("phase") == "READY")
 
     async def _takes_or_has(self, ref: EngineRef, environment: Document) -> bool:
+        engine = (environment.get("status") or {}).get("engine") or {}
+        if engine.get("pool"):
+            return engine["status"] == "PENDING" or await self._runs(ref, environment)
         pod = await self._pod(ref)
         return (pod is not None and awaits(pod)) or await self._runs(ref, environment)
 

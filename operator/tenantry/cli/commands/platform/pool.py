@@ -1,26 +1,38 @@
-"""`tenantry pool`: the engines of many environments in one process."""
+"""`tenantry pool`: the engines of many environments in one process; and their backups, for commands in its pod."""
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tenantry.cli.arguments.epilogs import examples
-from tenantry.cli.arguments.options import Log
-from tenantry.cli.output.documents import LogFormat
+from tenantry.cli.arguments.options import Log, TrustKeys, Unprotected, trust_of
+from tenantry.cli.output.documents import LogFormat, to_json, write
+from tenantry.cli.output.failing import BAD_INPUT, Failure
 
 LISTEN = "127.0.0.1:8081"
+Data = Annotated[Path, typer.Option("--data", help="The folder that holds the engines.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The id of the environment.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command("pool", epilog=examples("tenantry pool --data data/ --listen 0.0.0.0:8080"))(pool)
+    """Adds the command, which is a group, too. The hidden commands are for `tenantry backups` and `restore` with a cluster."""
+    shown = examples("tenantry pool --data data/ --listen 0.0.0.0:8080")
+    group = typer.Typer(name="pool", invoke_without_command=True, epilog=shown)
+    group.callback()(pool)
+    group.command("archives", hidden=True)(archives)
+    group.command("send", hidden=True)(send)
+    group.command("receive", hidden=True)(receive)
+    app.add_typer(group)
 
 
 def pool(
-    data: Annotated[Path, typer.Option("--data", help="The folder that holds the engines.")],
+    context: typer.Context,
+    data: Annotated[Path | None, typer.Option("--data", help="The folder that holds the engines.")] = None,
     listen: Annotated[str, typer.Option("--listen", help="HOST:PORT; port 0 takes a free one.")] = LISTEN,
     log_format: Log = LogFormat.TEXT,
 ) -> None:
@@ -28,6 +40,10 @@ def pool(
 
     The settings TENANTRY_MANAGED__... name the pool and the platform's public keys.
     """
+    if context.invoked_subcommand is not None:
+        return
+    if data is None:
+        raise Failure("--data is missing: the folder that holds the engines", BAD_INPUT)
     import asyncio
 
     from tenantry.cli.processes.lean_imports import import_without_consoles
@@ -40,3 +56,32 @@ def pool(
 
     with end_logged(log_format), asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(serve_pool(data, listen, load(), log_format))
+
+
+def archives(data: Data) -> None:
+    """Lists the archives of removed environments as JSON, with the public key that signs them."""
+    from tenantry.adapters.pools.archives import listing
+    from tenantry.cli.arguments.configuration import load
+
+    write(to_json(listing(data, load().backups.keep)))
+
+
+def send(id_: Id, data: Data) -> None:
+    """Writes the newest archive of a removed environment to standard output."""
+    from tenantry.adapters.pools.archives import send
+    from tenantry.cli.arguments.configuration import load
+
+    send(data, id_, load().backups.keep, sys.stdout.buffer)
+
+
+def receive(
+    id_: Id,
+    data: Data,
+    scratch: Annotated[Path | None, typer.Option("--scratch", help="The folder of a temporary copy.")] = None,
+    trust: TrustKeys = None,
+    unprotected: Unprotected = False,
+) -> None:
+    """Unpacks a backup from standard input for an engine that waits for it."""
+    from tenantry.adapters.pools.archives import receive
+
+    receive(sys.stdin.buffer, data, id_, scratch or Path(tempfile.gettempdir()), trust_of(trust, unprotected, "the backup"))
