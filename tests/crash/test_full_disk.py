@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sqlite3
-import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +19,12 @@ from tenantry.model.verdicts import Halt, Transient
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD, engine_with_app, signed_in
 from tests.scenario.postgres import database_url
+from tests.support.small_disk import disk, full
 from tests.unit.engine.archives import write_package
 
+__all__ = ["disk"]
+
 ADMIN = "/api/v1/admin"
-SIZE = 8 << 20
 TOLD = "the disk of the database cannot be written: "
 WRITES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "an identity": ("POST", f"{ADMIN}/identities", {"json": {"username": "bob", "password": PASSWORD}}),
@@ -67,18 +66,6 @@ class World(NamedTuple):
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small file system of its own. Skips where none can be mounted."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], check=False, capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-@pytest.fixture
 async def world(disk: Path) -> AsyncIterator[World]:
     async with engine_with_app(disk) as (engine, url), signed_in(url, "ed") as editor, signed_in(url, "admin") as admin:
         second = disk / "second"
@@ -97,18 +84,6 @@ def _built(folder: Path, manifest: str) -> Path:
     (folder / "source" / "content" / "page.html").write_bytes(os.urandom(100_000))
     build(folder / "source", folder / "crm.tapp")
     return folder / "crm.tapp"
-
-
-@contextmanager
-def full(disk: Path, room: int) -> Iterator[None]:
-    """Leaves so many bytes."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        while (free := shutil.disk_usage(disk).free - room) > 0:
-            if not file.write(b"\0" * min(free, 1 << 20)):
-                break
-    yield
-    filler.unlink()
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from tests.scenario.serving import serving
 
 PASSWORD = "long enough"
 # One hash for all: each costs 30 ms.
-_HASHED = Password(hash=PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1).hash(PASSWORD))
+HASHED = Password(hash=PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1).hash(PASSWORD))
 DATA = "/api/v1/data/crm"
 MANIFEST = """
 apiVersion: tenantry.dev/app/v1
@@ -85,10 +85,10 @@ async def engine_with_app(
     build(source, folder / "crm.tapp")
     (folder / "incoming").mkdir()
     engine = await Engine.open(folder / "data", database_url=database_url)
-    await engine.set_admin_password(_HASHED)
+    await engine.set_admin_password(HASHED)
     await engine.publish(folder / "crm.tapp")
     for username, role in (("ed", "editor"), ("rea", "reader"), ("wri", "writer"), ("none", "")):
-        await engine.add_identity(username, _HASHED, [("crm", role)] if role else [])
+        await engine.add_identity(username, HASHED, [("crm", role)] if role else [])
     served = Served(engine, folder / "data" / "token-key.jwk")
     async with serving(engine_app(lambda request: served, Uploads(folder / "incoming"))) as url:
         yield engine, url
