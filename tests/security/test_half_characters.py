@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url
+from tests.scenario.data_world import DATA, signed_in
 from tests.scenario.rest_world import world_in
+from tests.security.places import PLACES, engine_at
 from tests.support.endpoints import Endpoint, endpoints, ids_of
 
 ADDRESS = "%ED%A0%80"
@@ -78,10 +78,9 @@ async def test_the_facade_and_its_engines_answer_no_half_of_a_pair_by_a_fault(tm
             assert await faults(world.http, [Sent("GET", "/api/v1/auth/me")], {"Authorization": header}) == []
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(params=PLACES)
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    url = database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
-    async with engine_with_app(tmp_path, url) as (_, served), signed_in(served, "ed") as client:
+    async with engine_at(request.param, tmp_path, request) as (_, served), signed_in(served, "ed") as client:
         yield client
 
 

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from tenantry.engine.service import Engine
-from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url
+from tests.scenario.data_world import DATA, signed_in
+from tests.security.places import PLACES, engine_at
 
 REQUESTS = 250
 TABLES = ("accounts", "contacts", "kinds", "nope", "Accounts", "accounts%00", "..")
@@ -61,10 +61,9 @@ RAW = (
 )
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(params=PLACES)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Engine, httpx.AsyncClient]]:
-    url = database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
-    async with engine_with_app(tmp_path, url) as (engine, served), signed_in(served, "ed") as client:
+    async with engine_at(request.param, tmp_path, request) as (engine, served), signed_in(served, "ed") as client:
         yield engine, client
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.manifest import ColumnType, parse_manifest
-from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url
+from tests.scenario.data_world import DATA, signed_in
+from tests.security.places import PLACES, engine_at
 
 SIZES: dict[str, dict[str, int]] = {"string": {"length": 200}, "decimal": {"precision": 9, "scale": 2}}
 TEXTS = (
@@ -63,13 +63,12 @@ def is_taken(kind: str, default: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", [each for each in get_args(ColumnType) if each != "blob"])
-async def test_a_default_that_is_taken_works(kind: str, database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_a_default_that_is_taken_works(kind: str, place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     taken = [default for default in HOSTILE if is_taken(kind, default)]
     assert 0 < len(taken) < len(HOSTILE)
-    url = database_url(request.getfixturevalue("server")) if database == "postgresql" else None
-    async with engine_with_app(tmp_path, url, manifest(kind, *taken)) as (_, base), signed_in(base, "ed") as ed:
+    async with engine_at(place, tmp_path, request, manifest(kind, *taken)) as (_, base), signed_in(base, "ed") as ed:
         made = await ed.post(f"{DATA}/things", json={})
         assert made.status_code == 201, (taken, made.text)
         read = await ed.get(f"{DATA}/things")

@@ -14,8 +14,8 @@ import pytest
 
 from tenantry.engine.service import Engine
 from tests.campaigns.scale import at_full
-from tests.scenario.data_world import DATA, engine_with_app, signed_in
-from tests.scenario.postgres import database_url
+from tests.scenario.data_world import DATA, signed_in
+from tests.security.places import PLACES, engine_at
 
 REQUESTS = at_full(20_000, otherwise=1500)
 TOKENS = (
@@ -76,10 +76,9 @@ HEADERS = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(params=PLACES)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Engine, str]]:
-    url = database_url(request.getfixturevalue("server")) if request.param == "postgresql" else None
-    async with engine_with_app(tmp_path, url) as both:
+    async with engine_at(request.param, tmp_path, request) as both:
         yield both
 
 

@@ -18,13 +18,12 @@ from tenantry.api import tenancy
 from tenantry.api.reading.body_cache import Scope
 from tests.campaigns.tried import Tried
 from tests.scenario.rest_world import World, world_in
-from tests.support.endpoints import ABSENT, OPEN, Endpoint, endpoints, ids_of, without
+from tests.support.endpoints import ABSENT, OPEN, SERVED, Endpoint, endpoints, ids_of, in_order, without
 
 CANARY = "canary7q"
 FORGED = {"Authorization": "Bearer e30.e30.e30"}
 ROLES = ("nobody", "forged", "acme-viewer", "acme-admin", "root")
 TARGETS = ("own", "foreign", "absent")
-SERVED = frozenset({200, 201, 202, 204, 303, 307, 400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 429})
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,6 @@ async def ask(world: World, role: str, endpoint: Endpoint, ids: Mapping[str, str
 def _told(answer: httpx.Response, ids: Mapping[str, str]) -> Answer:
     kept = {name: value for name, value in answer.headers.items() if name not in ("content-length", "date", "etag")}
     return Answer(answer.status_code, without(answer.text, dict(ids)), without(json.dumps(kept, sort_keys=True), dict(ids)))
-
-
-def in_order(found: Iterator[Endpoint]) -> list[Endpoint]:
-    """Those that delete come last: what they take away is needed before. Sign-out ends the session of all others."""
-    return sorted(
-        (each for each in found if not each.path.endswith("/auth/logout")),
-        key=lambda each: (each.method == "DELETE", each.path, each.method),
-    )
 
 
 async def leaks(world: World, tried: Tried) -> dict[Any, Any]:

@@ -10,6 +10,8 @@ from tests.scenario.rest_world import World
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 OPEN = {("POST", "/api/v1/auth/token")}
+SERVED = frozenset({200, 201, 202, 204, 303, 307, 400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 429})
+"""The statuses of a server without a fault."""
 FILLED = {"version": "1.0.0", "username": "nobody", "sha256": "0" * 64}
 
 
@@ -42,6 +44,14 @@ def endpoints(schema: dict[str, Any]) -> Iterator[Endpoint]:
             edits = method in ("put", "patch") and "application/json" in operation.get("requestBody", {}).get("content", {})
             takes = frozenset(each["name"] for each in operation.get("parameters", ()) if each["in"] == "query")
             yield Endpoint(method.upper(), path, operation.get(ROLE, ""), edits, takes)
+
+
+def in_order(found: Iterator[Endpoint]) -> list[Endpoint]:
+    """Those that delete come last: what they take away is needed before. Sign-out ends the session of all others."""
+    return sorted(
+        (each for each in found if not each.path.endswith("/auth/logout")),
+        key=lambda each: (each.method == "DELETE", each.path, each.method),
+    )
 
 
 async def ids_of(world: World, slug: str) -> dict[str, str]:
