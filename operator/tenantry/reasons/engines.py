@@ -61,8 +61,8 @@ ENGINES: Explanations = {
         "Raise `enginesPerReplica` of the pool, or add another pool to the Region",
     ),
     "PoolInUse": Explanation(
-        "The pool is to be removed and still holds engines, or archives of removed environments.",
-        "Delete the environments, and copy the archives away",
+        "The pool is to be removed and still holds engines.",
+        "Delete the environments",
     ),
     "PoolLacks": Explanation(
         "An engine in a pool has no version, size, volume or database of its own.",

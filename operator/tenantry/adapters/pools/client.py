@@ -82,9 +82,9 @@ class Pools:
         """Take the host from an engine of a pool. Raises Halt."""
         await self._call(pool, ref.id, "withdraw", {"ref": asdict(ref)})
 
-    async def close(self, pool: str) -> None:
-        """Make an empty pool take no engine for a while. Raises Halt: PoolInUse."""
-        await self._request(pool, "", "/close", {}, TIMEOUT)
+    async def close(self, pool: str) -> bool:
+        """Make an empty pool take no engine for a while. Return True if its volume has archives. Raises Halt: PoolInUse."""
+        return bool((await self._request(pool, "", "/close", {}, TIMEOUT)).get("archives"))
 
     async def aclose(self) -> None:
         """Close the connections."""

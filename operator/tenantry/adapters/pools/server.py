@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
-from tenantry.adapters.kubernetes.engines.workload import BY_ID, namespace_of
+from tenantry.adapters.kubernetes.engines.workload import BY_ID
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.deployer import LocalDeployer
@@ -110,17 +110,15 @@ class Pool:
         """Return the engines whose data is missing or damaged, as the last survey found them."""
         return {"lost": [{"ref": asdict(ref), "told": str(loss)} for ref, loss in self._survey.lost]}
 
-    async def close(self) -> None:
-        """Take no new engine for a while. Raises a Waiting Halt (PoolInUse) if there are engines, or archives of removed ones."""
+    async def close(self) -> int:
+        """Take no new engine for a while. Return the number of archives of removed engines. Raises a Waiting Halt (PoolInUse) if
+        there are engines."""
         kept = await self._backups.kept()
         held, again = self._folders.ids | self._coming, datetime.now(UTC) + LOOKS_AGAIN
         if held:
             raise Halt(Waiting("PoolInUse", f"the pool holds {len(held)} engines", again))
-        if kept:
-            told = f"the pool keeps archives of {len(kept)} removed environments until {max(each.kept_until for each in kept)}"
-            copy = f"kubectl cp --namespace {namespace_of(self.id)} engine-0:/data/backups FOLDER"
-            raise Halt(Waiting("PoolInUse", f"{told}: copy them by `{copy}` and remove them there, or wait", again))
         self._closed_until = datetime.now(UTC) + CLOSED
+        return len(kept)
 
     def _admit(self, id_: str) -> None:
         held = self._folders.ids | self._coming
@@ -205,8 +203,7 @@ class PoolServer:
     async def _carry_out(self, request: Request, path: str) -> dict[str, Any]:
         match request.method, path.split("/")[1:]:
             case "POST", ["close"]:
-                await self._pool.close()
-                return {}
+                return {"archives": await self._pool.close()}
             case "POST", ["losses"]:
                 return self._pool.losses()
             case "POST", ["engines", id_, verb]:

@@ -83,7 +83,7 @@ class ClusterBackups:
     async def kept(self) -> tuple[BackupFacts, ...]:
         """The volumes of removed environments, and their archives in pools, the newest first. A volume that an environment has
         again is not among them."""
-        volumes = [kept.facts() for kept in await kept_volumes(self._client) if not kept.taken_up]
+        volumes = [kept.facts() for kept in await self._volumes() if not kept.taken_up]
         archives = [archive.facts for archive in await self._pools.kept()]
         return tuple(sorted((*volumes, *archives), key=lambda facts: facts.taken, reverse=True))
 
@@ -95,7 +95,7 @@ class ClusterBackups:
         if await asyncio.to_thread(Path(given).is_file):
             own = await asyncio.to_thread(self._key.public)
             return await asyncio.to_thread(check, Path(given), trust.with_key(own))
-        volume = next((kept for kept in await kept_volumes(self._client) if kept.backup.ref.id == given), None)
+        volume = next((kept for kept in await self._volumes() if kept.backup.ref.id == given), None)
         archive = await self._pools.find(given)
         if archive is not None and (volume is None or archive.facts.taken > volume.facts().taken):
             file = self._scratch / f"{given}.tar"
@@ -198,6 +198,10 @@ class ClusterBackups:
         if "kubeconfigSecretRef" not in (region["spec"].get("kubernetes") or {}):
             return ""
         return f"the engines of its region {name} run on another cluster, which this command does not reach"
+
+    async def _volumes(self) -> list[KeptVolume]:
+        """The kept volumes of environments, the newest first."""
+        return [kept for kept in await kept_volumes(self._client) if not kept.is_of_pool]
 
     async def _pool_of(self, ref: EngineRef) -> str:
         """The id of the pool that holds the engine of an environment, `""` for a pod of its own. Raises NotFound, Halt."""

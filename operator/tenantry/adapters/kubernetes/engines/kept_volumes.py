@@ -61,6 +61,11 @@ class KeptVolume:
     taken_up: bool = False
 
     @property
+    def is_of_pool(self) -> bool:
+        """Return True for the volume of a removed pool: it has the archives of several environments."""
+        return self.backup.ref.is_pool
+
+    @property
     def mark(self) -> str:
         """Return the mark of the Environment that receives this volume."""
         return f"{self.backup.ref.id}@{format_time(self.backup.taken)}@{self.secret}"

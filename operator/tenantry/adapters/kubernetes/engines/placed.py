@@ -92,8 +92,8 @@ class PlacedDeployer:
         namespace is going (EngineNamespaceDeleting)."""
         if ref.is_pool:
             facts = await self._own.engine(ref)
-            if facts is not None and facts.status != "DELETING":
-                await self._pools.close(ref.id)
+            if facts is not None and facts.status != "DELETING" and await self._pools.close(ref.id):
+                await self._own.snapshot(ref)  # the volume outlives the pool, like that of a removed environment
         for pool in await self._holding(ref):
             await self._remove_ingress(pool, ref)
             await self._pools.undeploy(pool, ref)
