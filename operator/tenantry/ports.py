@@ -359,7 +359,7 @@ class World:
     packages: PackageView
     sources: SourceView
     quotas: Quotas = UNLIMITED
-    default_pool: bool = False
+    default_pool: bool | Literal["new"] = False
 
 
 @dataclass(frozen=True)

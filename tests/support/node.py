@@ -24,7 +24,9 @@ READY_S = 180.0
 VALUES = {
     "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
     "blobs": {"volume": {"size": "1Gi"}},
+    "defaultPool": False,
 }
+"""Each engine has a pod of its own, which these tests look into."""
 
 
 class Node:

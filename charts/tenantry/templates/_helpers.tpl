@@ -90,7 +90,7 @@ seccompProfile:
   value: /etc/tenantry/engines
 {{- if .Values.defaultPool }}
 - name: TENANTRY_CLUSTER__DEFAULT_POOL
-  value: "true"
+  value: {{ .Values.defaultPool | quote }}
 {{- end }}
 {{- with .Values.tracing.endpoint }}
 - name: OTEL_EXPORTER_OTLP_ENDPOINT

@@ -54,6 +54,7 @@ from tenantry.hosts.supervision import Supervisor, Works, supervised
 from tenantry.hosts.telling import tell_objects
 from tenantry.hosts.tenant_secrets import TenantSecrets
 from tenantry.kinds.registry import FOLLOWED, TYPES
+from tenantry.model.facts import DefaultPool
 from tenantry.model.quotas import Quotas
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
@@ -89,7 +90,7 @@ class Connected:
     deployer: PlacedDeployer
     volumes: KeptVolumes
     quotas: Quotas
-    default_pool: bool
+    default_pool: DefaultPool
 
     @cached_property
     def left_engines(self) -> LeftEngines:

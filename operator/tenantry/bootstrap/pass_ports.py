@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenantry.adapters.store.secrets import Remedy, StoreSecrets, by_tenantry
+from tenantry.model.facts import DefaultPool
 from tenantry.model.quotas import UNLIMITED, Quotas
 from tenantry.model.resource import Ref
 from tenantry.ports import Deployer, Engines, Fetcher, Hands, OperationLogs, Packages, Sources, Store, Tenancy, World
@@ -47,7 +48,7 @@ class Ports:
     sources: Sources
     quotas: Quotas = UNLIMITED
     remedy: Remedy = by_tenantry
-    default_pool: bool = False
+    default_pool: DefaultPool = False
 
     def world(self, view: TrackedView) -> World:
         secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key, self.remedy)

@@ -94,6 +94,10 @@ class ViewedRows(NamedTuple):
     next: str
 
 
+DefaultPool = bool | Literal["new"]
+"""The Regions that have the pool `default` if they declare no pools: all, none, or those that are new."""
+
+
 def awaits_archive(mark: str) -> bool:
     """Must an archive be brought to the engine of an Environment with that mark, before it runs for the first time?"""
     return mark != "" and not volume_of(mark)

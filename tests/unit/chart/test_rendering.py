@@ -307,7 +307,7 @@ def test_the_api_and_the_operator_log_json_unless_text_is_asked_for(values: dict
     assert engine_pods(values).log_format == form
 
 
-@pytest.mark.parametrize(("values", "set_to"), [({}, []), ({"defaultPool": True}, ["true"])])
+@pytest.mark.parametrize(("values", "set_to"), [({}, ["new"]), ({"defaultPool": True}, ["true"]), ({"defaultPool": False}, [])])
 def test_both_processes_know_of_the_default_pool(values: dict[str, Any], set_to: list[str]) -> None:
     for component in ("api", "operator"):
         pod = named("Deployment", f"tenantry-{component}", values)["spec"]["template"]["spec"]

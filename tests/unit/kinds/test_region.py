@@ -211,6 +211,33 @@ def test_a_region_has_the_default_pool(seen: Region, expected: bool) -> None:
     assert with_default_pool(seen, offered=False) is seen
 
 
+DEFAULT = {"name": "default", "id": pool_id(region("eu").metadata.uid, "default"), "status": "RUNNING", "engines": 0}
+
+
+@table(
+    {
+        "a Region that nobody decided on yet": (region("eu"), True),
+        "one whose first pass failed": (region("eu", status={"observedGeneration": 1}), True),
+        "one that got it at first": (region("eu", status={"provider": "Kubernetes", "pools": [DEFAULT]}), True),
+        "one of before": (region("eu", status={"provider": "Kubernetes"}), False),
+        "one of before with another pool that still holds engines": (
+            region("eu", status={"provider": "Kubernetes", "pools": [{**DEFAULT, "name": "small", "id": "pool-1"}]}),
+            False,
+        ),
+    }
+)
+def test_new_regions_have_the_default_pool(seen: Region, expected: bool) -> None:
+    assert (with_default_pool(seen, offered="new").spec.engine.pools == [DEFAULT_POOL]) == expected
+
+
+async def test_a_new_region_keeps_the_default_pool_that_its_first_pass_gave_it() -> None:
+    there = replace(world(region("eu"), around=Surroundings(provider="Kubernetes")), default_pool="new")
+    status = decide(await observe(region("eu"), there), NOW).status
+    again = region("eu").model_copy(update={"status": status})
+    there = replace(world(again, around=Surroundings(provider="Kubernetes")), default_pool="new")
+    assert [type(each).__name__ for each in decide(await observe(again, there), NOW).changes] == ["DeployPool"]
+
+
 async def test_the_default_pool_is_made_and_takes_new_environments_only() -> None:
     around = Surroundings(provider="Kubernetes")
     dev, old = environment("dev"), running_environment("old")

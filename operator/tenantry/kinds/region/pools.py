@@ -10,7 +10,7 @@ from datetime import datetime
 from tenantry.kinds.region.rollout import opens_at
 from tenantry.kinds.region.spec import EnginePool, PoolStatus, Region
 from tenantry.model.changes import Change, DeployPool, UndeployPool
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.facts import DefaultPool, EngineFacts, EngineRef, EngineSpec
 from tenantry.model.verdicts import Verdict, Waiting
 
 DEFAULT_POOL = EnginePool(name="default")
@@ -30,14 +30,24 @@ def pool_id(region_uid: str, name: str) -> str:
     return f"pool-{hashlib.sha256(f'{region_uid}/{name}'.encode()).hexdigest()[:12]}"
 
 
-def with_default_pool(region: Region, offered: bool) -> Region:
+def with_default_pool(region: Region, offered: DefaultPool) -> Region:
     """Return the Region with the platform's default pool, if one is offered and the Region declares nothing else."""
     rules, kubernetes = region.spec.engine, region.spec.kubernetes
     remote = kubernetes is not None and kubernetes.kubeconfig_secret_ref is not None
-    if not offered or remote or rules.pools is not None or rules.placement == "Dedicated":
+    wanted = _is_new(region) if offered == "new" else offered
+    if not wanted or remote or rules.pools is not None or rules.placement == "Dedicated":
         return region
     engine = rules.model_copy(update={"pools": [DEFAULT_POOL]})
     return region.model_copy(update={"spec": region.spec.model_copy(update={"engine": engine})})
+
+
+def _is_new(region: Region) -> bool:
+    """Return True until the first decision on a Region, and afterwards if that gave it the default pool.
+
+    Its status keeps the decision, so an upgrade of the platform gives no pool to the Regions that exist.
+    """
+    own = pool_id(region.metadata.uid, DEFAULT_POOL.name)
+    return region.status.provider is None or own in {pool.id for pool in region.status.pools}
 
 
 def pool_refs(region: Region) -> tuple[EngineRef, ...]:
