@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.cluster.charting import NAMESPACE
+from tests.cluster.engines import BROKEN
 from tests.cluster.running import Kube, Operator, Platform, condition, engines, object_, until
 from tests.support.pushing import push
 
@@ -105,6 +106,26 @@ def test_a_full_pool_says_so_and_takes_the_next_once_there_is_room(pooled: World
     assert kube.get("environment", "two", home)["status"]["engine"]["pool"] == pooled.space.removeprefix("env-")
 
 
+def test_a_pool_that_does_not_start_says_so_and_its_environments_wait(platform: Platform, kube: Kube, home: str) -> None:
+    dev = object_("Environment", "dev", home, region="stuck", deletionPolicy="Delete")
+    with platform.leader(TENANTRY_CLUSTER__IMAGE=f"tenantry:{BROKEN}") as operator:
+        kube.apply(object_("Region", "stuck", engine=POOLS), dev)
+
+        def told(what: str, name: str, namespace: str = "") -> str:
+            found = condition(kube.get(what, name, namespace))
+            return f"{found['reason']}: {found['message']}"
+
+        until(lambda: "PoolFailed: pool small: ErrImageNeverPull" in told("region", "stuck"), "says so", explained=operator.told)
+        until(lambda: "does not answer" in told("environment", "dev", home), "it waits", explained=operator.told)
+        (pool,) = kube.get("region", "stuck")["status"]["pools"]
+        assert pool["status"] == "FAILED"
+    with platform.leader():
+        kube.ready("region/stuck", within=300)
+        kube.ready("environment/dev", home, within=300)
+        kube("delete", "environment", "dev", "-n", home, "--timeout=90s")
+        kube("delete", "region", "stuck", "--timeout=90s")
+
+
 def test_what_is_removed_by_hand_comes_back(pooled: World) -> None:
     kube, home = pooled.kube, pooled.home
     kube.apply(pooled.environment("dev"))
@@ -147,6 +168,26 @@ def test_the_platforms_default_pool_takes_new_environments_and_restarts_none(pla
         kube.ready("environment/old", home)
         assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
     kube("delete", "environments", "--all", "-n", home, "--wait=false")  # the next operator removes the pool, too
+
+
+def test_an_upgrade_gives_no_pool_to_regions_that_exist_and_new_regions_have_one(
+    platform: Platform, kube: Kube, home: str
+) -> None:
+    with platform.leader():
+        kube.apply(object_("Region", "plain"), _in_plain("old", home))
+        kube.ready("environment/old", home, within=300)
+    with platform.leader(TENANTRY_CLUSTER__DEFAULT_POOL="new"):
+        kube.apply(object_("Region", "fresh"), _in_plain("later", home))
+        kube.apply(object_("Environment", "new", home, region="fresh", deletionPolicy="Delete"))
+        for name in ("old", "later", "new"):
+            kube.ready(f"environment/{name}", home, within=300)
+        (pool,) = kube.get("region", "fresh")["status"]["pools"]
+        assert kube.get("region", "plain")["status"].get("pools", []) == []
+        found = kube.get("environment", namespace=home)
+        placed = {each["metadata"]["name"]: each["status"]["engine"].get("pool", "") for each in found}
+        assert placed == {"old": "", "later": "", "new": pool["id"]}
+        kube("delete", "environments", "--all", "-n", home, "--timeout=90s")
+        kube("delete", "region", "fresh", "plain", "--timeout=90s")
 
 
 def _in_plain(name: str, home: str) -> dict[str, Any]:
