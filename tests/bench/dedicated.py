@@ -33,8 +33,8 @@ class Cost(NamedTuple):
 def measure(scale: Scale) -> Sequence[Row]:
     """The start and the memory. The first start installs the app and is not counted."""
     data, log = scale.folder / "engine", scale.folder / "log"
-    _install(data, log)
-    found = [_cost(data, log) for _ in range(scale.repetitions)]
+    install(data, log)
+    found = [cost_of(data, log) for _ in range(scale.repetitions)]
     beside = {"of_these_not_of_files": _mib(median(each.anonymous for each in found))}
     beside["after_a_sign-in"] = _mib(median(each.used for each in found))
     start = "`tenantry engine` with an app, CPU time until it is ready"
@@ -51,7 +51,7 @@ def _row(work: str, taken: Sequence[float], limit: float, say: Callable[[float],
     return Row("H0", work, say(limit), middle / limit, spread, "lower", 1.0, (say(middle), say(limit)), beside)
 
 
-def _cost(data: Path, log: Path) -> Cost:
+def cost_of(data: Path, log: Path) -> Cost:
     url = f"http://127.0.0.1:{free_port()}"
     with started(_command(data, url), f"{url}/readyz", log) as process:
         server = Server("engine", process, "", {}, {})
@@ -65,7 +65,7 @@ def _cost(data: Path, log: Path) -> Cost:
         return Cost(cpu, idle, anonymous, float(server.memory))
 
 
-def _install(data: Path, log: Path) -> None:
+def install(data: Path, log: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with started(_command(data, url), f"{url}/readyz", log), PACKAGE.open("rb") as package:
         auth = ("admin", _password(data))

@@ -31,8 +31,8 @@ Figures = dict[str, float]
 def measure(scale: Scale) -> Sequence[Row]:
     """One run of each size; the smallest is the reference of the others."""
     counts = [scale.of(size) for size in SIZES]
-    made = [_apart("make", scale.folder / f"fleet-{count}", count) for count in counts]
-    started = [_apart("start", scale.folder / f"fleet-{count}", count) for count in counts]
+    made = [apart("make", scale.folder / f"fleet-{count}", count) for count in counts]
+    started = [apart("start", scale.folder / f"fleet-{count}", count) for count in counts]
     rows = []
     for count, first, again in zip(counts, made, started, strict=True):
         beside = {"writes": f"{again['writes']:.0f}"}
@@ -62,7 +62,7 @@ def _mib(size: float) -> str:
     return f"{size / 2**20:.0f} MiB"
 
 
-def _apart(what: str, state: Path, count: int) -> Figures:
+def apart(what: str, state: Path, count: int) -> Figures:
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.fleet", what, str(state), str(count)], capture_output=True, text=True
     )
@@ -79,14 +79,14 @@ async def _make(state: Path, count: int) -> Figures:
     await declare(running, "Region", "here", {})
     await declare(running, "Tenant", TENANT, {})
     await running.converged()
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     spec, namespace = {"region": "here", "engine": {"size": "small"}}, f"tenant-{TENANT}"
     await asyncio.gather(*(declare(running, "Environment", f"env-{number}", spec, namespace) for number in range(count)))
     await running.converged()
-    seconds = time.perf_counter() - began
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     _check(running, count)
     await running.close()
-    return {"seconds": seconds}
+    return {"seconds": seconds, "cpu": cpu}
 
 
 async def _start(state: Path, count: int) -> Figures:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tests.bench.cluster import editing, observed, standing, starting
+from tests.bench.cluster import editing, observed, pooled, standing, starting
 from tests.bench.command import command
 
 if __name__ == "__main__":
-    benchmarks = {"p01": starting.measure, "p04": editing.measure, "p06": standing.measure, "o7": observed.measure}
+    benchmarks = {
+        "p01": starting.measure,
+        "p04": editing.measure,
+        "p06": standing.measure,
+        "o7": observed.measure,
+        "p22": pooled.measure,
+    }
     command(benchmarks, prog="python -m tests.bench.cluster", repetitions=1)

@@ -1,0 +1,102 @@
+"""The memory and the CPU time of engines in a pool, which is a process of its own. Each engine has an app."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.local.folders import SentFacts
+from tenantry.adapters.pools.client import Pools
+from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec
+from tenantry.packages.check import inspect
+from tests.bench.dedicated import IDLE_S, PACKAGE
+from tests.bench.handles import ADMIN
+from tests.bench.rows.server import Server, started
+from tests.contract.engine_admins import AdminSecret
+from tests.support.ports import free_port
+
+POOL = "pool-0123456789ab"
+
+
+class PoolCost(NamedTuple):
+    """Resident bytes of a pool without engines; what each engine adds at rest, and once it is open. CPU seconds for each: to
+    create it, and for its first request."""
+
+    empty: float
+    at_rest: float
+    open: float
+    made_cpu: float
+    opened_cpu: float
+
+
+@dataclass
+class PoolSite:
+    """The folder of a pool, and the keys that it trusts."""
+
+    folder: Path
+    keys: KeyRing
+
+    @contextmanager
+    def running(self) -> Iterator[Server]:
+        url = f"http://127.0.0.1:{free_port()}"
+        command = [sys.executable, "-m", "tenantry.cli.main", "pool", "--data", str(self.folder / "data")]
+        jwks = self.folder / "jwks.json"
+        jwks.write_text(json.dumps(self.keys.jwks()))
+        about = {"POOL": POOL, "FACADE_URL": "http://api", "JWKS": str(jwks)}
+        settings = {f"TENANTRY_MANAGED__{name}": value for name, value in about.items()}
+        command += ["--listen", url.removeprefix("http://")]
+        with started(command, f"{url}/readyz", self.folder / "log", **settings) as process:
+            yield Server("pool", process, url, {}, {})
+
+
+def weigh(folder: Path, count: int) -> PoolCost:
+    """Of a pool with so many engines; at most as many as a pool keeps open."""
+    folder.mkdir(parents=True)
+    site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"))
+    with site.running() as pool:
+        time.sleep(IDLE_S)
+        empty = float(pool.memory)
+        before = pool.cpu_s()
+        asyncio.run(_deploy(site, pool.base, count))
+        made = pool.cpu_s() - before
+        asyncio.run(_publish(site, pool.base, count))
+    with site.running() as pool:
+        time.sleep(IDLE_S)
+        at_rest, before = float(pool.memory), pool.cpu_s()
+        with httpx.Client(base_url=pool.base, timeout=60) as client:
+            for number in range(count):
+                client.get(f"/e/id-{number}/api/v1/data/music-store/Artist")
+        opened = pool.cpu_s() - before
+        time.sleep(IDLE_S)
+        return PoolCost(empty, (at_rest - empty) / count, (pool.memory - at_rest) / count, made / count, opened / count)
+
+
+def _ref(number: int) -> EngineRef:
+    return EngineRef("tenant-acme", f"env{number}", f"id-{number}", "acme", f"env{number}", "uid-acme")
+
+
+async def _deploy(site: PoolSite, url: str, count: int) -> None:
+    pools = Pools(site.keys, lambda pool: url)
+    for number in range(count):
+        await pools.deploy(EngineSpec(_ref(number), "eu", "Kubernetes", pool=POOL), SentFacts(ADMIN, "mark", ""))
+    await pools.aclose()
+
+
+async def _publish(site: PoolSite, url: str, count: int) -> None:
+    scratch = site.folder / "scratch"
+    scratch.mkdir()
+    engines = HttpEngines(site.keys, AdminSecret(), inspect, scratch)
+    for number in range(count):
+        await engines.at(EngineEndpoint(f"id-{number}", f"{url}/e/id-{number}")).publish(PACKAGE)
+    await engines.aclose()

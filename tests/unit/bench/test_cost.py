@@ -1,0 +1,49 @@
+"""The table of the cost of an environment: its parts are measured, at a tiny size, and its lines say what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench import cost, pooled
+from tests.bench.cluster.pooled import Added, told
+from tests.bench.row import Scale
+
+
+@pytest.mark.slow
+def test_a_pool_is_weighed_with_and_without_its_engines(tmp_path: Path) -> None:
+    found = pooled.weigh(tmp_path / "pool", 2)
+    assert found.empty > 10 << 20
+    assert found.open > 0
+    assert found.made_cpu >= 0
+    assert found.opened_cpu > 0
+
+
+@pytest.mark.slow
+def test_environments_in_one_process_are_weighed_by_the_difference_of_two_sizes(tmp_path: Path) -> None:
+    line = cost.embedded(Scale(tmp_path, share=0.02))
+    assert (line.placement, line.writes) == ("embedded, with its objects", "0")
+    assert line.memory.endswith("iB")
+
+
+def test_the_table_names_what_does_not_exist() -> None:
+    lines = [cost.Cost("here", "1 KiB", "1 ms", "5.0", "2.0"), *cost.absent()]
+    assert cost.table(iter(lines)).splitlines()[2:] == [
+        "| here | 1 KiB | 1 ms | 5.0 | 2.0 |",
+        "| in a pool on PostgreSQL | does not exist yet | - | - | - |",
+        "| asleep | does not exist yet | - | - | - |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(-512, "< 16 KiB"), (300 << 10, "300 KiB"), (3 << 19, "1.50 MiB"), (75 << 20, "75 MiB")], ids=str
+)
+def test_a_size_has_the_places_that_matter(size: int, shown: str) -> None:
+    assert cost.size_text(size) == shown
+
+
+def test_writes_are_the_sum_of_their_parts_and_the_largest_come_first() -> None:
+    added = Added({"POST environments": 1.0, "PUT environments/status": 2.0, "POST secrets": 0.02}, {"Secret": 1.0})
+    assert (added.all_writes, added.all_objects) == (3.02, 1.0)
+    assert told(added.writes) == "PUT environments/status 2.0, POST environments 1.0"
