@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 WIDTH, WORDS = 100, 40
@@ -17,6 +19,7 @@ LINK = re.compile(r"\]\([^)]*\)")
 CODE = re.compile(r"`[^`]*`")
 UNBREAKABLE = re.compile(r"\]\([^)]*\)|`[^`]{60,}`")
 COMMENT = re.compile(r"^ *# ?(.*)")
+PRAGMA = re.compile(r"#!|# ?(noqa|type: ignore|pragma|fmt:)")
 END = re.compile(r"(?<=[.!?])[)\"']*\s+")
 
 
@@ -80,6 +83,25 @@ def in_comments(text: str) -> list[Finding]:
                 found += [*_in_sentences(start, comment), *_dialect(start, comment)]
                 comment = ""
     return found
+
+
+def in_comments_of_code(source: str) -> list[Finding]:
+    """Return the comments of a module, by line, that break a rule. Comments on lines in a row are one comment."""
+    found: list[Finding] = []
+    start, comment = 0, ""
+    for number, text in [*_comments(source), (0, "")]:
+        follows = number == start + comment.count("\n") + 1
+        if comment and not follows:
+            found += [*_in_sentences(start, comment), *_dialect(start, comment)]
+        start, comment = (start, f"{comment}\n{text}") if comment and follows else (number, text)
+    return found
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each comment, without those that only a program reads."""
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not PRAGMA.match(token.string):
+            yield token.start[0], token.string.lstrip("#").strip()
 
 
 def in_notes(text: str) -> list[Finding]:

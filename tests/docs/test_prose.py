@@ -114,6 +114,28 @@ def test_a_comment_of_a_manifest_is_checked_by_paragraph(manifest: str, rules: l
     assert [(found.line, found.rule) for found in prose.in_comments(manifest)] == rules
 
 
+@pytest.mark.parametrize(
+    ("module", "rules"),
+    [
+        ('name = "# alone"  # Only the api may.', []),
+        ("name = 1  # The api alone may.", [(1, "not 'alone'")]),
+        ("# It is let\n# go. It\n# tells why.\nname = 1", [(1, "shows or says, not tells"), (1, "not 'tells'")]),
+        ("# A key is\n# looked at.\n\n# Nobody's.", [(1, "not 'looked at'")]),
+        (f"# {LONG[:60]}\n# {LONG[60:120]}\n# {LONG[120:]}", [(1, "41 words in a sentence")]),
+        (f"# {LONG[:60]}\nname = 1\n# {LONG[60:]}", []),
+        ("name = 1  # noqa: alone", []),
+    ],
+)
+def test_a_comment_of_code_is_checked_by_paragraph(module: str, rules: list[tuple[int, str]]) -> None:
+    assert [(found.line, found.rule) for found in prose.in_comments_of_code(module)] == rules
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_comments_of_code_are_plain_english(path: Path) -> None:
+    found = prose.in_comments_of_code(text_of(path))
+    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in found] == []
+
+
 @pytest.mark.parametrize("path", prose.commented(ROOT), ids=lambda path: str(path.relative_to(ROOT)))
 def test_comments_of_a_file_are_plain_english(path: Path) -> None:
     assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in prose.in_comments(text_of(path))] == []

@@ -302,7 +302,7 @@ class Platform:
 
     async def start(self) -> None:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
-        # It answers by now, and every write compiles them if this does not: in a thread, for they take 0.2 s.
+        # Requests are served already, and a write compiles the rules if this has not: in a thread, since it takes 0.2 s.
         await asyncio.to_thread(self.state.admission.compile)
         for module in ENGINE_CLIENT:
             await asyncio.to_thread(import_module, module)

@@ -36,7 +36,7 @@ class PackageFolder:
             self._packages.mkdir(parents=True, exist_ok=True)
             scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
             try:
-                # No link: whoever still writes to that file must not change what is stored.
+                # A copy, not a link: a process that still writes to that file must not change the stored bytes.
                 shutil.copyfile(package, scratch)
                 make_durable(scratch)
                 scratch.replace(target)

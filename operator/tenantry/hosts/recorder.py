@@ -144,7 +144,7 @@ class Recorder:
         except AlreadyExists:
             await self._count(f"{collection}/{told.name}", told)
         except NotFound:
-            return  # the namespace is gone, and with it whom to tell
+            return  # the namespace is gone, and with it the readers of its events
 
     async def _count(self, path: str, told: Transition) -> None:
         found = await self._client.request("GET", path)

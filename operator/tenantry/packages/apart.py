@@ -189,5 +189,5 @@ def main(memory: int, seconds: int) -> None:
 if __name__ == "__main__":
     try:
         main(int(sys.argv[1]), int(sys.argv[2]))
-    except BrokenPipeError:  # nobody waits for the answer any more
+    except BrokenPipeError:  # nobody waits for the answer now
         os._exit(0)

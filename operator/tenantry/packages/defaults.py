@@ -72,7 +72,7 @@ def _is_moment(kind: str, default: Any) -> bool:
     if kind == "date":
         date.fromisoformat(default)
     else:
-        datetime.fromisoformat(default).astimezone(UTC)  # as it is stored: near the first and the last year there is none
+        datetime.fromisoformat(default).astimezone(UTC)  # as it is stored: near the first and the last year UTC has no such date
     return True
 
 

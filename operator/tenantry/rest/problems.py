@@ -44,7 +44,7 @@ _QUOTA_STATUS = {PACKAGES: 413, DATABASE: 507, ARCHIVES: 507, REQUESTS: 429}
 def problem(status: int, message: str, headers: Mapping[str, str] | None = None, reason: str = "") -> Response:
     """The error answer. It names the trace of the request, if it has one, and the page that explains the error."""
     trace = trace_id()
-    # A message may quote half of a surrogate pair that a caller sent, which is no character.
+    # A message may quote half of a surrogate pair that a caller sent, which UTF-8 cannot encode.
     body = {"error": message.encode(errors="backslashreplace").decode()} | ({"traceId": trace} if trace else {})
     help_ = {"Link": f'<{explanation_of(status, reason)}>; rel="help"'}
     return Response(orjson.dumps(body), status, help_ | dict(headers or {}), "application/json")
@@ -127,7 +127,7 @@ class UnexpectedErrors:
         try:
             await self._app(scope, receive, watched)
         except Exception as error:
-            if started:  # the length is already promised: only a cut connection tells the client
+            if started:  # the length is already sent: only a cut connection shows the failure to the client
                 raise
             await unexpected(scope, error)(scope, receive, send)
 

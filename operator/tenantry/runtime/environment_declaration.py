@@ -35,7 +35,7 @@ def _bare(document: Document) -> Document:
     metadata = document["metadata"]
     bare: dict[str, Any] = {"name": metadata["name"], "namespace": metadata["namespace"]}
     for key in ("labels", "annotations"):
-        # What is ours tells of a source, of who asked, and of requests that were answered.
+        # Our own keys name a source, a requester and answered requests: they are not part of a declaration.
         kept = {name: value for name, value in (metadata.get(key) or {}).items() if not name.startswith(f"{GROUP}/")}
         if kept:
             bare[key] = kept

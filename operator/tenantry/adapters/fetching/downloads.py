@@ -56,7 +56,7 @@ class Downloads:
         from tenantry.adapters.guarded import GuardedTransport, plain_client
 
         host, timeout = "", httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
-        # A client of its own for each: what one tenant declares shares no connection with another's.
+        # Each download has its own client, so that two tenants never share a connection.
         async with plain_client((self._guard or GuardedTransport)(self.rules), timeout) as client:
             try:
                 host = self._checked(url, field)

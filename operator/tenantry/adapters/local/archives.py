@@ -117,7 +117,7 @@ def writing(out: BinaryIO, packing: Packing) -> Iterator[MemberWriter]:
         writer = MemberWriter(tar)
         yield writer
         writer.end(packing.key)
-        tar.close()  # after an error it must not get its end: it is no archive then
+        tar.close()  # after an error the archive must not get its end: it is not complete then
 
 
 class _Forward:

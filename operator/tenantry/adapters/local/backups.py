@@ -226,7 +226,7 @@ def archives_in(folder: Path, keep: timedelta) -> tuple[BackupFacts, ...]:
         try:
             until = datetime.fromtimestamp(path.stat().st_mtime, UTC) + keep
             found.append(facts_of(read(path), path, format_time(until.replace(microsecond=0))))
-        except FileNotFoundError:  # swept meanwhile
+        except FileNotFoundError:  # swept since the listing
             continue
         except (Invalid, OSError) as error:
             log.error("a backup cannot be read", path=str(path), error=str(error))

@@ -52,7 +52,7 @@ class EngineOpener:
         self._quota_of = quota_of
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
-        # And an engine that is closed while it is idle forgets nobody's guesses.
+        # And an engine that is closed while it is idle keeps its counts of wrong passwords.
         self._throttle = Throttle()
         self._lanes = Lanes(engine_sharing(), "engines")
 

@@ -85,7 +85,7 @@ class PlannedSources:
         return 0 if source in self._left else self._owned(source)
 
     def unready(self, source: Ref) -> tuple[str, ...]:
-        return ()  # of what a plan changes every object is told by itself
+        return ()  # a plan reports each object that changes on its own
 
     async def follow(self, order: SyncOrder) -> None:
         self._followed[order.source] = Followed(order)

@@ -114,7 +114,7 @@ async def with_packages(
         except PackageRefused as error:
             problems += [at(each.place, p, locate(each.place, p.field)) for p in error.problems]
         except (Halt, OSError):
-            raise  # of the platform's own store: another look may find it well
+            raise  # a fault of the platform's store: the next try may work
         except Exception as bug:
             log.exception("making a package failed", place=str(each.place))
             problems.append(at(each.place, Problem("", described(bug))))

@@ -63,7 +63,7 @@ class FolderLock:
             holder = os.pread(self._fd, 20, 0).decode(errors="replace").strip()
             os.close(self._fd)
             raise StateInUse(folder, holder) from error
-        # Who holds it is for the message alone; on a full disk the lock is good without it.
+        # The pid is only for the message; on a full disk the lock works without it.
         with suppress(OSError):
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)

@@ -89,7 +89,7 @@ class Renderer:
         slug = shown_slug(environment)
         status = "DELETING" if environment.deleting else engine.status if engine else "PENDING"
         url = engine.url if engine else environment.status.url or ""
-        if not url and tenant is not None and not environment.lost_host:  # else it would be another's
+        if not url and tenant is not None and not environment.lost_host:  # else the URL could be that of another environment
             url = self.preview(environment.spec.region, tenant, slug)
         return {
             "id": engine.id if engine else "",

@@ -22,7 +22,7 @@ def listening(host: str, port: int, option: str = "--listen ") -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except OSError as error:
         raise Failure(f"cannot listen on {host}: {error.strerror}") from error
-    # asyncio's own loop sends small answers at once on sockets alone that say that they are TCP.
+    # asyncio's own loop sends small answers at once only on sockets whose protocol is named as TCP.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

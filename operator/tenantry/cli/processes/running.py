@@ -164,7 +164,7 @@ async def _once(platform: Platform, display: Display) -> int:
     print_table(TextTable(TITLES, [_row(each) for each in documents]))
     source = platform.source
     assert source is not None
-    if source.last.problems:  # told as they were found
+    if source.last.problems:  # printed as they were found
         return BAD_INPUT
     held_back = list(_held_back(source))
     for line in held_back:

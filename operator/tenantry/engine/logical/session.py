@@ -26,7 +26,7 @@ def is_postgresql(url: str | None) -> bool:
         return False
     try:
         known = parsed(url).drivername in _DRIVERS
-    except (ArgumentError, ValueError):  # the latter for a port that is no number
+    except (ArgumentError, ValueError):  # the latter for a port that is not a number
         known = False
     if not known:
         raise Invalid((Problem("database", "must be a URL that begins with postgresql://, or absent for SQLite in the folder"),))

@@ -91,7 +91,7 @@ def migrate(
         except DBAPIError as error:
             halt = halt_of(error)
             if not isinstance(halt, Invalid):
-                raise halt from error  # a full disk is nobody's table
+                raise halt from error  # a full disk is not a fault of the tables
             raise Invalid((Problem("tables", f"the database refuses: {message_of(error.orig)}"),)) from error
 
 

@@ -95,7 +95,7 @@ class _Routes:
         try:
             async for event in _until(self._ending, self._console.watch(kind)):
                 yield orjson.dumps({"type": event.type, "document": event.document}) + b"\n"
-        except Halt as halt:  # the answer has begun: it tells the Halt as its last line
+        except Halt as halt:  # the answer has begun: the Halt is its last line
             yield orjson.dumps(halt_to_json(halt)) + b"\n"
 
 

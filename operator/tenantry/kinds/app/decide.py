@@ -64,7 +64,7 @@ def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     warns = seen.drift_policy == "Warn"
     if warns and settled(seen.app) and not _drop_requested(seen.app) and (differences := _differences(seen.app, held)):
         return Decision(_status(seen.app, held), Ready(), drift=differences)
-    # An interrupted pass may have done it all: then what the status last told shows what this is about.
+    # An interrupted pass may have done all of it: then the last written status shows the action.
     about = _action(seen.app, held)
     action, subject, request = about if about[0] or seen.app.ready else _action(seen.app, _reported(seen.app))
     changes, verdict = _next(seen, held, seen.engine)
@@ -186,7 +186,7 @@ def _install(seen: Observed, engine: EngineEndpoint, version: str) -> tuple[tupl
     allowed, _, losses = (app.allow_drops_for or "").partition("@")
     if drops and (allowed != version or losses not in ("", losses_of(seen.steps))):
         return (), Stalled("DropsRefused", _loses(version, seen.steps, changed=allowed == version))
-    # A foreign engine does not tell its steps before: it refuses what drops data, unless the declaration allows that.
+    # A foreign engine does not show its steps first: it refuses steps that drop data, unless the declaration allows them.
     unseen = engine.admin_secret is not None and app.allow_drops_for == version
     # Without tables all steps add one, and nobody wants to read them.
     steps = seen.steps if seen.held is not None and seen.held.persisted else ()

@@ -31,7 +31,7 @@ async def observe(environment: Environment, world: World) -> Observed:
     slug = tenant.slug if tenant else ""
     secret = admin_secret(environment)
     region = _region(environment, tenant, world)
-    holds = _holds_id(environment, view)  # else no engine is looked at: the one of that id is somebody else's
+    holds = _holds_id(environment, view)  # else no engine is read: the engine of that id belongs to another environment
     foreign = await _foreign(environment, region, world) if holds else None
     contents = await _contents(environment, world) if holds and (foreign is None or foreign.failure is None) else None
     ours = holds and environment.spec.engine.external is None

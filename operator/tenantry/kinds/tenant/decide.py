@@ -171,7 +171,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
     # Made, and not yet bound: a crash came before the status. Removal spares what was not made for this tenant.
     ours = namespace is not None and (namespace.consents if bound is None else namespace.uid == bound.uid)
     if namespace is not None and ours and not seen.namespace_owner:
-        # Before the namespace: they are stored by the tenant's name, which may be another's next.
+        # Before the namespace: they are stored by the tenant's name, which another Tenant may take next.
         changes = (*changes, ForgetPackages(tenant.metadata.name), RemoveNamespace(namespace.name, namespace.uid))
     return Decision(status, Gone(), "DELETE_TENANT", changes=changes)
 

@@ -31,7 +31,7 @@ def decide(seen: Observed, now: datetime) -> Decision[UserStatus]:
     bound = _bound(seen)
     refusal = _refusal(seen, bound, now)
     if refusal is not None:
-        # The binding is kept in every case: a User must not wait for its password until the name is another Tenant's.
+        # The binding is kept in every case: else another Tenant could take the name while the User waits for its password.
         claimed = user.status.claimed and not lost(refusal)
         return Decision(user.status.model_copy(update={"tenant": bound, "claimed": claimed}), refusal)
     changed = user.status.observed_generation != user.metadata.generation or user.status.updated_at is None

@@ -92,7 +92,7 @@ class Throttle:
         try:
             self._check(pair, place)
             async with line.turns:
-                self._check(pair, place)  # others may have failed meanwhile
+                self._check(pair, place)  # others may have failed during the wait
                 try:
                     yield
                 except Unauthorized:

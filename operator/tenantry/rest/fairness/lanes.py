@@ -121,8 +121,8 @@ class Lanes:
 
     def _serve(self) -> None:
         if self._sharing.nice:
-            with suppress(OSError):  # a thread has a priority of its own on Linux alone
-                # The process's, and not that of the thread which started this one: it may be one of these.
+            with suppress(OSError):  # only Linux has a priority for each thread
+                # From the priority of the process, since the thread that started this one may have a lower one.
                 nice = os.getpriority(os.PRIO_PROCESS, os.getpid()) + self._sharing.nice
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(nice, LOWEST))
         while (turn := self._turn()) is not None:

@@ -17,7 +17,7 @@ async def fetch(by: Outbound, method: str, url: URL, form: Mapping[str, str] | N
     plain = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "tenantry", **headers}
     timeout = aiohttp.ClientTimeout(total=by.timeout_s)
     try:
-        # A session of its own for each: what one tenant declares shares no connection with another's.
+        # Each fetch has its own session, so that two tenants never share a connection.
         async with (
             aiohttp.ClientSession(
                 connector=_connector(by), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False

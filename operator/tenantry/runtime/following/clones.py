@@ -75,7 +75,7 @@ class SourceClones:
         order = await self._order_of(source)
         clone = self._clones.setdefault(order.uid, _Clone(order.uid))
         async with holding(clone.turn, self._within_s), self._room(order.tenant):
-            order = await self._order_of(source)  # others had their turn meanwhile
+            order = await self._order_of(source)  # others had their turn during the wait
             declarations = await self._opened(clone, order)
             try:
                 yield declarations

@@ -187,7 +187,7 @@ class SourceFollowing:
         one.task.cancel()
         await asyncio.wait([one.task])
         if one.feed is not None:
-            async with one.feed.turn():  # whoever writes uses the copy of the repository
+            async with one.feed.turn():  # a writer uses the copy of the repository
                 return
 
     def _seen(self, seen: Seen) -> None:

@@ -171,6 +171,6 @@ def _edit_of(change: Seen) -> Edited | None:
             *fields,
             *differing(for_people(before["metadata"], part), for_people(after["metadata"], part), f"metadata.{part}", secret),
         )
-    if source_of(before) and not source_of(after):  # it stays, and is nobody's
+    if source_of(before) and not source_of(after):  # it stays, and belongs to no source
         fields = (*fields, *differing(source_of(before), None, "source", secret=False))
     return Edited("~", change.ref, fields) if fields else None

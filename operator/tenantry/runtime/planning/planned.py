@@ -107,7 +107,7 @@ class Planned:
         """Of what was read and what would be done: another one means that the plan has moved."""
         kept = [[*each.held.ref, each.reason] for each in self.kept]
         edits = [[edit.sign, *edit.ref, [[*field] for field in edit.fields], edit.content] for edit in self.edits]
-        # In order for each object: which of two objects has its turn first tells nothing.
+        # In order for each object: the order of two objects has no meaning.
         effects = [[*ref, str(change)] for ref, change in sorted(self.effects, key=lambda effect: effect[0])]
         read = [self.declared, sorted([*ref, stamp] for ref, stamp in self.stamps)]
         told = [sorted(edits), effects, self._verdict_bodies(), self.problems, kept, read]

@@ -143,7 +143,7 @@ class _Pass:
         try:
             verdict = await self._phases()
         except (NotFound, Conflict) as moved:
-            # Somebody wrote or removed the object meanwhile: look again.
+            # Somebody wrote or removed the object during the pass: look again.
             verdict = moved.verdict
         except Halt as halt:
             verdict = halt.verdict

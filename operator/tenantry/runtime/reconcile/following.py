@@ -60,7 +60,7 @@ class TrackedView:
 
     def _reads(self, what: Followed) -> None:
         if what not in self.followed:
-            # Told before the read: a change during the pass must wake it as well.
+            # Noted before the read: a change during the pass must wake it as well.
             self.followed.add(what)
             self._on_read(what)
 

@@ -24,7 +24,7 @@ from tenantry.runtime.reconcile.queue import Queue
 
 FIRST_RETRY = 0.25
 LAST_RETRY = 60.0
-# A conflict or two is nobody's business; what goes on failing, with a full disk not even in its status, must be told.
+# One or two conflicts are normal. A failure that goes on must be logged: on a full disk it is not even in the status.
 TOLD_AFTER = 4
 # A list changes in bursts: those who read it look once, shortly after.
 LIST_SETTLES = 0.02

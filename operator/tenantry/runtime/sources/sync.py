@@ -361,7 +361,7 @@ class Syncer:
         asked = {**annotations, REQUESTED_BY: by} if by else annotations
         marked = in_trace({**document, "metadata": {**metadata, "annotations": asked}})
         if held_of(document) != held or marked["metadata"]["annotations"] == annotations:
-            return held  # what has changed meanwhile is refused by the deletion itself
+            return held  # the deletion itself is refused if the object has changed since
         return held_of(await self._store.replace(marked, held.version))
 
     async def _by_kind(self, one: Callable[[T], Awaitable[Synced]], items: Iterable[T], kind: Callable[[T], str]) -> Synced:

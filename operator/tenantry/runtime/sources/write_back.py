@@ -111,7 +111,7 @@ class DeclaringStore(WritingStore):
             committed = await _commit(declarations, Edit(ref, None, document), document)
             try:
                 return await super().create(_declared(document, committed, home.source))
-            except AlreadyExists:  # another process has synced the commit meanwhile, or somebody made one by hand
+            except AlreadyExists:  # another process has synced the commit first, or somebody made the object by hand
                 if source_of(await self.get(ref)) != home.source:
                     raise
                 return await self._bring(ref, document, committed, home.source)
@@ -149,7 +149,7 @@ class DeclaringStore(WritingStore):
                     await _commit(declarations, Edit(held.ref, current, None), current, along)
             try:
                 return await super().delete(Held(held.ref, current["metadata"]["uid"], ""))
-            except NotFound:  # another process has pruned it meanwhile
+            except NotFound:  # another process has pruned it first
                 return current
 
     @property

@@ -136,7 +136,7 @@ class Client:
         options = self._options(access, None, aiohttp.ClientTimeout())
         for key in ("timeout", "allow_redirects"):
             del options[key]
-        # What goes over it is no JSON: who asks for some is refused.
+        # The stream is not JSON, and the server refuses a request that accepts only JSON.
         options |= {"params": query, "headers": {**options["headers"], "Accept": "*/*"}}
         try:
             socket = await self._pool.session.ws_connect(

@@ -64,7 +64,7 @@ class Endpoint:
 
 _CORE = (
     Endpoint("Namespace", CORE_API_VERSION, "namespaces", namespaced=False, has_status=True, declared=""),
-    # Secrets that are nobody's credential are none of our business: they are neither listed nor watched.
+    # Only Secrets that are labelled as credentials are listed and watched.
     Endpoint("Secret", CORE_API_VERSION, "secrets", True, False, declared="data", selector=CREDENTIAL_LABEL),
 )
 _OURS = (Endpoint(kind.KIND, API_VERSION, kind.PLURAL, kind.NAMESPACED, has_status_subresource(kind)) for kind in KINDS)
@@ -154,7 +154,7 @@ def _problems(message: str, causes: Any) -> tuple[Problem, ...]:
     if unknown:
         return unknown
     if named:
-        # That rules were not checked is no fault of its own: it goes with the faults because of which they were not.
+        # "Rules were not checked" only follows from the other problems: it is shown only if it is the only one.
         return tuple(dict.fromkeys(each for each in named if _NOT_CHECKED not in each.reason)) or named
     if _OTHER_VERSION.search(message):
         return (Problem("apiVersion", message),)

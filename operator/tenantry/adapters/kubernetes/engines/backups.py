@@ -72,7 +72,7 @@ class ClusterBackups:
             packing = Packing(self._key, recipients, self._keys)
             completing = asyncio.create_task(asyncio.to_thread(_complete, reading, ref, documents, unfinished, packing))
             try:
-                with told, suppress(BrokenPipeError):  # then it is told by what reads there
+                with told, suppress(BrokenPipeError):  # then the reader of the pipe raises the cause
                     await execute(self._client, Container(namespace, POD, NAME), (*BACK_UP, data), told=told)
             finally:
                 await asyncio.wait((completing,))
@@ -142,7 +142,7 @@ class ClusterBackups:
             with archive.path.open("rb") as given:
                 await execute(self._client, Container(namespace_of(ref.id), POD, RESTORE), command, given=given)
         except Halt:
-            # The container ends when it has all, and may take the command along before that has told.
+            # The container ends when it has the whole backup, and may end the command before the command reports success.
             if not await self._has(ref):
                 raise
         return None

@@ -55,6 +55,6 @@ def settled(wanted: Document, real: Document) -> Document:
     """Return the wanted form of an existing object: a claim keeps its volume and its storage class."""
     if wanted["kind"] != "PersistentVolumeClaim":
         return wanted
-    # Also where none is wanted any more: server-side apply takes away what we named before and name no longer.
+    # Also if none is wanted now: server-side apply removes each field that we named before and no longer name.
     held = {key: real["spec"][key] for key in ("storageClassName", "volumeName") if key in real.get("spec", {})}
     return {**wanted, "spec": {**wanted["spec"], **held}}

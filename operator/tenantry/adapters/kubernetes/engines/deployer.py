@@ -103,7 +103,7 @@ class KubernetesDeployer:
         """
         at = await self._at(self._regions.of(ref))
         facts = await self._look(at, ref)
-        # That there is none is not believed of what was followed: an engine that is overlooked would be left behind.
+        # If the cache shows no engine, ask the API server as well: an engine that is overlooked would be left behind.
         if facts or at.objects is not self._followed:
             return facts
         return await self._look(replace(at, objects=ReadObjects(at.client)), ref)
@@ -194,7 +194,7 @@ class KubernetesDeployer:
         if not claim or not claim["spec"].get("volumeName"):
             return  # never bound: it holds nothing
         if any(awaits(pod) for pod in await ReadObjects(at.client).pods(namespace_of(ref.id))):
-            # Said on the claim, for it may outlast the pod that tells it now, and a pass be done again.
+            # Recorded on the claim: the pod that shows it now may go before the next pass.
             body = {"metadata": {"labels": {UNFILLED: "true"}}}
             await at.client.request("PATCH", reference(claim), body=body, content_type=MERGE_PATCH)
         elif UNFILLED not in (claim["metadata"].get("labels") or {}):

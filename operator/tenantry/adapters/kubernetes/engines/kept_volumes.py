@@ -156,7 +156,7 @@ class KeptVolumes:
             await self._own.request("POST", _path(), query=WRITE, body=told)
         except AlreadyExists:
             await self._own.request("PUT", _path(name), query=WRITE, body=told)
-        # After all writes: a volume that somebody deleted meanwhile goes with its claim, and the engine must stay until then.
+        # After all writes: a volume that was deleted during them goes with its claim, and the engine must stay until then.
         await _bound(client, claim)
 
     async def reserve(self, client: Client, ref: EngineRef, region: str, secret: str) -> Volume:

@@ -120,7 +120,7 @@ class FollowedObjects:
         return [_document(held) for (kind, _), held in inside.items() if kind == "Pod"]
 
     def absorb(self, stored: Document) -> None:
-        # What its watch has told already may have been followed by more, such as its removal.
+        # The watch may have seen this version already, and later ones such as the removal.
         if self.complete and _version(stored) > self._seen.get(stored["kind"], 0):
             self._take(stored)
 

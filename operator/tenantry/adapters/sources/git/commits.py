@@ -53,7 +53,7 @@ class Commits:
         name, address = person.groups() if person else (author, "")
         who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address}
         who |= {"GIT_COMMITTER_NAME": COMMITTER[0], "GIT_COMMITTER_EMAIL": COMMITTER[1]}
-        who["SSH_AUTH_SOCK"] = ""  # an agent would sign for whoever names the public half of one of its keys
+        who["SSH_AUTH_SOCK"] = ""  # an agent would sign for everybody who names the public half of one of its keys
         async with self.signer() as key:
             configured = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={key.absolute()}") if key else ()
             made = ("commit-tree", tree, "-p", parent, *(("-S",) if key else ()), "-F", "-")

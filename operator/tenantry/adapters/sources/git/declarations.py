@@ -102,7 +102,7 @@ class GitDeclarations:
 
     async def _write(self, change: Redeclaration) -> Committed:
         for lost in count():
-            if lost:  # others pushed meanwhile
+            if lost:  # others pushed first
                 await asyncio.sleep(_pause_s(lost))
             latest = await self._source.latest()
             _check_sound(latest)
@@ -157,7 +157,7 @@ class GitDeclarations:
         try:
             await self._commits.push(commit, branch, latest.commit)
         except GitFailed:
-            # Whatever was said, or was lost on the way: what the branch names now tells.
+            # The answer may be wrong or lost: only the present tip of the branch shows if the push arrived.
             ref, tip = await self._commits.repository.tip()
             if tip == latest.commit:
                 raise

@@ -83,7 +83,7 @@ _SIGNS = (
         _READS.format("{credentials}"),
     ),
     _sign(
-        # What git advises is of no use here: nobody's configuration reaches it.
+        # The advice of git does not help here: it runs without the configuration of any user.
         r"(detected dubious ownership)",
         OWNER_NOT_TRUSTED,
         "the repository belongs to another user of this machine, and git refuses to read it",

@@ -155,5 +155,5 @@ def await_restore(data: Data) -> None:
 
     while not is_restored(data):
         time.sleep(AGAIN_S)
-    # Who restored it still tells so, in this container, which ends now and takes everybody along.
+    # The process that restored it still reports its success in this container, and ends with it.
     time.sleep(TELLS_WITHIN_S)

@@ -224,7 +224,7 @@ async def _release(client: Client) -> None:
             try:
                 await store.set_finalizers(held_of(document), names)
             except (Conflict, NotFound):
-                # Somebody wrote it meanwhile: the next list shows what it is now.
+                # Somebody wrote it since the list: the next list shows its present state.
                 continue
             released += 1
             say(f"released {ref_of(document)}")

@@ -189,7 +189,7 @@ class RowFeed:
             return Batch(last, None, {}, ended, missed=True)
         gap = self._gap
         if gap is not None:
-            # Before the changes are read: who has ended by now has written what it will.
+            # Before the changes are read: a transaction that has ended has written all its changes.
             gap = Gap(gap.at, gap.waiting & log.writers(connection))
         changes = log.read(connection, self._position, MOST_CHANGES)
         dead = gap.at if gap is not None and not gap.waiting else None

@@ -207,7 +207,7 @@ class PipelineConnection:
         except (psycopg.Error, TooLarge) as error:
             self._fail(error if isinstance(error, TooLarge) else ConnectionBroken(str(error)))
             return
-        self._end()  # a server sends nothing unasked, unless the connection ends
+        self._end()  # a server sends data without a request only if the connection ends
 
     def _take(self) -> bool:
         """Take one result. Return True behind the last one. Raises ConnectionBroken, TooLarge."""
