@@ -113,6 +113,34 @@ def test_names_are_guessed_in_one_place() -> None:
     assert guessing == {"model/wording.py"}, "use did_you_mean or nearest of model/wording.py"
 
 
+def test_the_namespace_of_a_tenant_is_read_in_one_place() -> None:
+    """It decides who owns an object: `Tenant.bound_namespace` reads it, `bound_namespace` of a document, and its own pass."""
+    reading = {named(module) for module in MODULES if any(map(_reads_a_binding, ast.walk(tree_of(module))))}
+    assert reading == {"kinds/tenant/decide.py", "kinds/tenant/spec.py", "model/documents.py"}, "use bound_namespace"
+
+
+def _reads_a_binding(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Attribute(attr="status"), attr="namespace"):
+            return True
+        case ast.Call(func=ast.Attribute(value=read, attr="get"), args=[ast.Constant(value="namespace"), *_]):
+            return "status" in ast.unparse(read)
+        case ast.Subscript(value=read, slice=ast.Constant(value="namespace")):
+            return "status" in ast.unparse(read)
+    return False
+
+
+def test_one_function_each_names_the_owner_of_something() -> None:
+    """A reader of a call must know the rule: `owner_of` is the Tenant of a namespace, and `tenant_of` the same in a pass."""
+    found = [
+        (function.name.lstrip("_"), named(module))
+        for module in MODULES
+        for function in functions_of(module)
+        if function.name.lstrip("_") in ("owner_of", "tenant_of", "bindings")
+    ]
+    assert sorted(found) == [(name, "kinds/tenancy.py") for name in ("bindings", "owner_of", "tenant_of")]
+
+
 def test_no_metaphor_is_a_name() -> None:
     assert [found for one in MODULES for found in _retired(one)] == []
 

@@ -23,8 +23,8 @@ def environments(context: FacadeContext, principal: SignedInUser, tenant_id: str
     if not tenant_id:
         return Scope()
     row = context.tenants.find(tenant_id)
-    bound = context.tenant(row).status.namespace if row else None
-    return Scope(bound.name) if bound else NOTHING
+    bound = context.tenant(row).bound_namespace if row else ""
+    return Scope(bound) if bound else NOTHING
 
 
 def environment(context: FacadeContext, principal: SignedInUser, id_: str) -> Row:

@@ -48,7 +48,7 @@ from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Caller
 from tenantry.model.measures import FacadeMeasures
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
-from tenantry.model.syncing import owner_of
+from tenantry.model.syncing import source_label
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import NotFound
 from tenantry.rest.answers import ReadyAnswer
@@ -349,7 +349,7 @@ class Platform:
 
     def _write_back_of(self, source: Source) -> WriteBack:
         turn = partial(self.fetching.sources.turn, source.ref, self._write_wait_s)
-        return WriteBack(owner_of(source.ref), turn, self.state.admission.admit, source.commits_to)
+        return WriteBack(source_label(source.ref), turn, self.state.admission.admit, source.commits_to)
 
     @property
     def _write_wait_s(self) -> float:

@@ -15,7 +15,7 @@ from tenantry.bootstrap.fetching import repositories_of
 from tenantry.bootstrap.pass_ports import Ports
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.source.spec import Source
-from tenantry.model.syncing import owner_of
+from tenantry.model.syncing import source_label
 from tenantry.model.tree import Tree
 from tenantry.packages.check import inspect
 from tenantry.ports import Secrets
@@ -54,7 +54,7 @@ class SourceWriting:
         admission = Admission()
 
         def write_back(source: Source) -> WriteBack:
-            return WriteBack(owner_of(source.ref), partial(clones.turn, source), admission.admit, source.commits_to)
+            return WriteBack(source_label(source.ref), partial(clones.turn, source), admission.admit, source.commits_to)
 
         return cls(SourceWriters(cache, write_back), clones)
 

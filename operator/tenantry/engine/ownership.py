@@ -47,7 +47,7 @@ class OwnershipEvidence:
     server: bool = True
 
 
-def owner_of(seen: OwnershipEvidence, new: str) -> str:
+def database_mark(seen: OwnershipEvidence, new: str) -> str:
     """The id that the database is to be marked with. new: a random one. Raises a Stalled Halt: DatabaseTaken, DataMissing."""
     if seen.given and seen.kept not in ("", seen.given):
         raise _taken(f"the folder belongs to another engine ({seen.kept})", "--data DIR")
@@ -93,7 +93,7 @@ class Ownership:
             told = f"the database has a {name} of another program; nothing was changed. Give this engine a database of its own"
             raise Halt(Stalled("DatabaseTaken", f"{told}: {where}", "Operator"))
         seen = self._look(connection)
-        own = owner_of(seen, str(uuid.uuid4()))
+        own = database_mark(seen, str(uuid.uuid4()))
         if self._is_kept(seen) and not seen.kept:
             self._keep(own, claimed=False)
         note_new(connection)

@@ -7,15 +7,15 @@ would be a connection for each tenant. A plan and a write to the Source of a ten
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection
 
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.kinds.tenancy import bindings
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import Ref, Resource, ref_of
+from tenantry.model.resource import Ref, ref_of
 from tenantry.model.verdicts import Forbidden
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations.attribution import bound_tenant
@@ -36,7 +36,7 @@ class TenantSecrets:
     async def refresh(self, tenant: str) -> None:
         """Bring the cache to the Secrets of that Tenant's namespace. Raises Halt."""
         held = self._cache.resource(Ref(Tenant.KIND, "", tenant))
-        await self.read(_namespaces((held,)))
+        await self.read([namespace for namespace, _ in bindings((held,))])
 
     async def read(self, namespaces: Collection[str] | None) -> None:
         """Bring the cache to the Secrets of those namespaces, and of no others than tenants' own, or (None) of all tenants.
@@ -50,7 +50,7 @@ class TenantSecrets:
                 await self._read(namespace)
 
         if namespaces is None:
-            found = _namespaces(self._cache.resources(Tenant.KIND))
+            found = [namespace for namespace, _ in bindings(self._cache.resources(Tenant.KIND))]
         else:
             found = [name for name in namespaces if bound_tenant(name, self._cache) is not None]
         await asyncio.gather(*map(one, found))
@@ -69,7 +69,3 @@ class TenantSecrets:
         held = tuple(self._cache.entries(KIND, namespace))
         for entry in (entry for ref, entry in held if ref not in there and entry.version <= int(version)):
             self._cache.remove(entry.document())
-
-
-def _namespaces(tenants: Iterable[Resource[Any, Any] | None]) -> list[str]:
-    return [each.status.namespace.name for each in tenants if isinstance(each, Tenant) and each.status.namespace is not None]

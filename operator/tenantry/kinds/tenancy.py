@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.namespace import Namespace
@@ -15,12 +15,15 @@ from tenantry.ports import SecretView, View
 
 
 def owner_of(namespace: str, tenants: Iterable[Resource[Any, Any]]) -> Tenant | None:
-    """Return the Tenant of these that is bound to the namespace: the one rule of who owns it. Others only want it."""
+    """Return the Tenant of these that is bound to the namespace. Others only want it."""
+    return next((tenant for bound, tenant in bindings(tenants) if bound == namespace), None)
+
+
+def bindings(tenants: Iterable[Resource[Any, Any] | None]) -> Iterator[tuple[str, Tenant]]:
+    """Yield each namespace that one of these owns, with its Tenant: the one rule of who owns a namespace."""
     for tenant in tenants:
-        bound = tenant.status.namespace if isinstance(tenant, Tenant) else None
-        if bound is not None and bound.name == namespace:
-            return cast(Tenant, tenant)
-    return None
+        if isinstance(tenant, Tenant) and tenant.bound_namespace:
+            yield tenant.bound_namespace, tenant
 
 
 def tenant_of(view: View, namespace: str) -> Tenant | None:

@@ -43,7 +43,14 @@ def ref_of(document: Document) -> Ref:
     return Ref(document["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
+def bound_namespace(tenant: Document) -> str:
+    """Return the namespace that a Tenant's document owns, by its status; `""` before it has one.
+
+    Only the platform writes the status. The label of a namespace is consent, and the spec of a Tenant is a wish.
+    """
+    return str(((tenant.get("status") or {}).get("namespace") or {}).get("name") or "")
+
+
 def namespace_of(tenant: Document) -> str:
     """Return the namespace that a Tenant's document is bound to, or else the one that it wants."""
-    bound = ((tenant.get("status") or {}).get("namespace") or {}).get("name")
-    return str(bound or tenant["spec"].get("namespace") or f"tenant-{tenant['metadata']['name']}")
+    return str(bound_namespace(tenant) or tenant["spec"].get("namespace") or f"tenant-{tenant['metadata']['name']}")

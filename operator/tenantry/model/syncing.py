@@ -13,7 +13,7 @@ from tenantry.model.verdicts import Stalled, Transient, Waiting
 LONGEST_LABEL = 63
 
 
-def owner_of(source: Ref) -> str:
+def source_label(source: Ref) -> str:
     """The name of a Source in the label `tenantry.dev/source` of what it applies: unlike any other's, also of a directory's."""
     whole = f"{source.namespace}.{source.name}"
     if len(whole) <= LONGEST_LABEL:
@@ -75,7 +75,7 @@ class SyncOrder:
 
     @property
     def owner(self) -> str:
-        return owner_of(self.source)
+        return source_label(self.source)
 
     @property
     def settings(self) -> SyncOrder:

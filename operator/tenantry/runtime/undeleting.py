@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from tenantry.model.documents import bound_namespace
 from tenantry.model.facts import Applied, Backup, BackupFacts, EngineRef, Trust
 from tenantry.model.resource import OF_TENANT, RESTORING, Document, Ref, ref_of
 from tenantry.model.verdicts import AlreadyExists, Forbidden, NotFound
@@ -82,8 +83,7 @@ class Undelete(Generic[A]):
         told = (backup.documents[0]["metadata"].get("annotations") or {}).get(OF_TENANT, "")
         name, _, uid = told.partition("/")
         for tenant in await self.list("Tenant") if uid else ():
-            bound = tenant.get("status", {}).get("namespace") or {}
-            if bound.get("name") == backup.ref.namespace and tenant["metadata"]["uid"] != uid:
+            if bound_namespace(tenant) == backup.ref.namespace and tenant["metadata"]["uid"] != uid:
                 raise Forbidden(
                     f"environment {backup.ref.name} was of a Tenant {name} that is deleted, and namespace {backup.ref.namespace} "
                     "now belongs to another Tenant; name the new owner with --as NAMESPACE/NAME"

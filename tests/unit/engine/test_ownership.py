@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tenantry.engine import records
 from tenantry.engine.database import Database
-from tenantry.engine.ownership import RELEASED, OwnershipEvidence, owner_of, release
+from tenantry.engine.ownership import RELEASED, OwnershipEvidence, database_mark, release
 from tenantry.engine.service import Engine
 from tenantry.engine.sql.files import FILE, ID_FILE
 from tenantry.model.facts import Password
@@ -55,7 +55,7 @@ DECISIONS: dict[str, tuple[OwnershipEvidence, str]] = {
 def test_a_database_is_taken_or_refused(row: tuple[OwnershipEvidence, str]) -> None:
     seen, outcome = row
     try:
-        decided = owner_of(seen, NEW)
+        decided = database_mark(seen, NEW)
     except Halt as halt:
         decided = halt.verdict.reason
         assert "tenantry engine release" in halt.verdict.message

@@ -24,7 +24,7 @@ from tenantry.model.syncing import (
     SyncOrder,
     Writing,
     approval_of,
-    owner_of,
+    source_label,
 )
 from tenantry.model.verdicts import Gone, Invalid, Problem, Ready, Stalled, Transient, Waiting
 
@@ -231,8 +231,8 @@ def test_with_nothing_left_or_with_its_tenant_it_goes(known: dict[str, Any]) -> 
 
 
 def test_owners_are_labels_and_unlike_one_another() -> None:
-    names = [owner_of(Ref("Source", namespace * 63, "a" * 40)) for namespace in "ab"]
-    assert owner_of(Ref("Source", "tenantry-system", "platform")) == "tenantry-system.platform"
+    names = [source_label(Ref("Source", namespace * 63, "a" * 40)) for namespace in "ab"]
+    assert source_label(Ref("Source", "tenantry-system", "platform")) == "tenantry-system.platform"
     assert len(set(names)) == 2
     assert all(len(name) <= 63 for name in names)
 

@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 from tenantry.adapters.kubernetes.client.http import JSON_PATCH, Client
 from tenantry.adapters.kubernetes.client.wire import endpoint, object_path, received
-from tenantry.adapters.store.rights import PLATFORM_ROLE, TENANT_ADMIN_ROLE, tenant_of
+from tenantry.adapters.store.rights import PLATFORM_ROLE, TENANT_ADMIN_ROLE, caller_tenant
 from tenantry.adapters.store.semantics import STORES_OWN
 from tenantry.kinds.suggesting import suggesting
+from tenantry.model.documents import bound_namespace
 from tenantry.model.facts import Caller
 from tenantry.model.resource import FIELD_MANAGER, Document, Held, Ref
 from tenantry.model.verdicts import Conflict, Forbidden, Invalid, NotFound, Problem
@@ -113,10 +114,10 @@ class KubernetesStore:
 
     async def _bound_namespace(self, tenant: str) -> str:
         document = await self.get(Ref("Tenant", "", tenant))
-        name = (document.get("status", {}).get("namespace") or {}).get("name")
+        name = bound_namespace(document)
         if not name:
             raise Forbidden(f"tenant {tenant} has no namespace yet")
-        return str(name)
+        return name
 
 
 class KubernetesStoreAs:
@@ -166,7 +167,7 @@ class KubernetesStoreAs:
 
     async def _headers(self) -> Mapping[str, str]:
         caller = self._caller
-        tenant = tenant_of(caller)
+        tenant = caller_tenant(caller)
         if tenant is None:
             if caller.role != PLATFORM_ROLE:
                 raise Forbidden(f"{caller.username} has no tenant")

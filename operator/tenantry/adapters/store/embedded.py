@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from tenantry.adapters.store.event_log import EventLog, LoggedEvent
-from tenantry.adapters.store.rights import check_read, check_write, tenant_of
+from tenantry.adapters.store.rights import caller_tenant, check_read, check_write
 from tenantry.adapters.store.semantics import (
     CORE_API_VERSION,
     Create,
@@ -120,7 +120,7 @@ class Ledger:
         """The stored document, and the change to publish once it is committed. Raises what the semantics raise."""
         request = placed(request, self._admission)
         if caller is not None:
-            check_write(caller, request, self._read(tenant_of(caller)))
+            check_write(caller, request, self._read(caller_tenant(caller)))
         uid, namespace = "", None
         if isinstance(request, Create):
             uid, namespace = self._uids.take(), self._namespace(request.ref.namespace)
@@ -247,7 +247,7 @@ class StoreAs(Verbs):
         self._caller = caller
 
     async def get(self, ref: Ref) -> Document:
-        tenant = tenant_of(self._caller)
+        tenant = caller_tenant(self._caller)
         check_read(self._caller, ref, await self._find(tenant) if tenant else None)
         return await self._store.get(ref)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenantry.adapters.store.semantics import Request, SetFinalizers, SetStatus
+from tenantry.model.documents import bound_namespace
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Forbidden
@@ -27,7 +28,7 @@ def check_write(caller: Caller, request: Request, tenant: Document | None) -> No
         raise Forbidden(f"{caller.username} may not write the status or finalizers of {request.ref}")
 
 
-def tenant_of(caller: Caller) -> Ref | None:
+def caller_tenant(caller: Caller) -> Ref | None:
     """The Tenant that a check needs, None for a caller of the platform."""
     return Ref("Tenant", "", caller.tenant) if caller.tenant else None
 
@@ -37,8 +38,6 @@ def _of_platform(caller: Caller) -> bool:
 
 
 def _in_namespace(ref: Ref, tenant: Document | None) -> bool:
-    """The binding is the Tenant's status, written by the platform alone; a namespace's label is only consent."""
     if tenant is None or not ref.namespace:
         return False
-    namespace = tenant.get("status", {}).get("namespace") or {}
-    return bool(namespace.get("name") == ref.namespace)
+    return bound_namespace(tenant) == ref.namespace

@@ -237,8 +237,7 @@ class Authenticator:
         return self._within(tenant, Caller(user.id, user.username, user.role, tenant.metadata.name))
 
     def _within(self, tenant: Tenant, caller: Caller) -> SignedInUser:
-        bound = tenant.status.namespace
-        return SignedInUser(caller, self._owners.id_of(tenant), bound.name if bound else "", tenant.metadata.uid)
+        return SignedInUser(caller, self._owners.id_of(tenant), tenant.bound_namespace, tenant.metadata.uid)
 
     def _stamp(self, user: User) -> str:
         """Changes with everything that ends a user's tokens."""

@@ -158,7 +158,7 @@ class Environments:
         _check_free(writes.cache, owner, body.slug)
         _check_quota(writes.cache, owner)
         spec = {"displayName": body.name, "slug": body.slug, "region": body.region}
-        document = new_document(Environment, _namespace(owner), spec, principal.caller, marks)
+        document = new_document(Environment, owner.bound_namespace, spec, principal.caller, marks)
         return await create_by_slug(writes.store.as_(principal.caller), document, body.slug)
 
     async def _edit(
@@ -211,11 +211,6 @@ def edited(spec: dict[str, Any], body: EditRequest) -> dict[str, Any]:
     return spec
 
 
-def _namespace(tenant: Tenant) -> str:
-    bound = tenant.status.namespace
-    return bound.name if bound is not None else ""
-
-
 async def _bound(cache: Cache, name: str) -> Tenant:
     """The tenant once its namespace is there. Raises Invalid while it is being deleted; answered 503 when it takes too long."""
     ref = Ref(Tenant.KIND, "", name)
@@ -226,8 +221,8 @@ async def _bound(cache: Cache, name: str) -> Tenant:
             raise invalid("tenantId", "no such tenant")
         if tenant.deleting:
             raise invalid("tenantId", "the tenant is being deleted")
-        bound = tenant.status.namespace
-        there = bound is not None and cache.entry(Ref("Namespace", "", bound.name)) is not None
+        bound = tenant.bound_namespace
+        there = bound != "" and cache.entry(Ref("Namespace", "", bound)) is not None
         return tenant if there else None
 
     tenant = await until(cache, ready, lambda seen: seen.ref.kind in (Tenant.KIND, "Namespace"), NAMESPACE_WAIT_S)
@@ -243,12 +238,12 @@ def _check_region(cache: Cache, tenant: Tenant, name: str) -> None:
 
 
 def _check_free(cache: Cache, tenant: Tenant, slug: str, but: str = "") -> None:
-    found = cache.resources(Environment.KIND, _namespace(tenant), f"slug={slug}")
+    found = cache.resources(Environment.KIND, tenant.bound_namespace, f"slug={slug}")
     if any(one.metadata.uid != but for one in found):
         raise invalid("slug", f"{slug!r} is taken")
 
 
 def _check_quota(cache: Cache, tenant: Tenant) -> None:
     quota = tenant.spec.quota.environments
-    if quota is not None and cache.count(Environment.KIND, _namespace(tenant)) >= quota:
+    if quota is not None and cache.count(Environment.KIND, tenant.bound_namespace) >= quota:
         raise invalid("", f"the quota is reached: tenant {tenant.metadata.name} may have {quota} environments")

@@ -58,8 +58,7 @@ class PackageBytes:
             facts = await context.facade.inspect(path, principal.caller.tenant)
             if facts.sha256 != request.path_params["sha256"]:
                 raise invalid("sha256", f"the bytes' own is {facts.sha256}")
-            bound = tenant.status.namespace if tenant else None
-            namespace = SYSTEM_NAMESPACE if tenant is None else bound.name if bound else ""
+            namespace = SYSTEM_NAMESPACE if tenant is None else tenant.bound_namespace
             waiting, signature = self._waiting(namespace, facts), _signature(request)
             if signature and not waiting:
                 told = (

@@ -171,8 +171,8 @@ def _check_unprotected(cache: Cache, tenant: Tenant) -> None:
     """Neither the tenant nor one of its environments may be protected: a deletion cannot be taken back."""
     if tenant.spec.deletion_protection:
         raise invalid("", "the tenant is protected: its spec.deletionProtection is true")
-    bound = tenant.status.namespace
-    for one in cache.resources(Environment.KIND, bound.name) if bound is not None else ():
+    bound = tenant.bound_namespace
+    for one in cache.resources(Environment.KIND, bound) if bound else ():
         environment = cast(Environment, one)
         if environment.spec.deletion_protection and not environment.deleting:
             raise invalid("", f"environment {environment.wanted_slug} is protected: its spec.deletionProtection is true")

@@ -115,9 +115,9 @@ class Users:
         """The user's tenant, None for a SUPERUSER. Raises Invalid."""
         if re.fullmatch(USERNAME_PATTERN.strip("^$"), body.username) is None:
             raise invalid("username", "must have 1 to 64 characters of A-Z, a-z, 0-9, '.', '_', '@' and '-'")
-        return self._tenant_of(body.type, body.tenant_id)
+        return self._chosen_tenant(body.type, body.tenant_id)
 
-    def _tenant_of(self, role: str, id_: str) -> Tenant | None:
+    def _chosen_tenant(self, role: str, id_: str) -> Tenant | None:
         if role not in ROLES:
             raise invalid("type", f"must be one of {', '.join(sorted(ROLES))}")
         if role == "SUPERUSER":
@@ -181,7 +181,7 @@ class Users:
         if hashed:  # all that may be refused comes before the first change
             refuse_declared(await writes.store.get(secret))
         role = body.type or user.spec.role
-        tenant = self._tenant_of(role, self._edited_tenant(user, role, body))
+        tenant = self._chosen_tenant(role, self._edited_tenant(user, role, body))
 
         def change(spec: dict[str, Any]) -> dict[str, Any]:
             spec = {**spec, "role": role, "tenant": tenant.metadata.name if tenant else None}

@@ -160,7 +160,7 @@ class Renderer:
         return ()
 
     def _told_of_tenant(self, tenant: Tenant) -> Any:
-        return self.tenant_body(tenant), tenant.status.namespace, tenant.status.slug
+        return self.tenant_body(tenant), tenant.bound_namespace, tenant.status.slug
 
     def _differs(self, seen: Seen, told: Any) -> bool:
         type_: type[AnyResource] = Region if seen.ref.kind == Region.KIND else Tenant

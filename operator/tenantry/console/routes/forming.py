@@ -141,8 +141,7 @@ class Forming:
         if editing.found is not None:
             return self._shell.cache.document(editing.found.ref) or {}
         tenant = self._shell.cache.resource(Ref(Tenant.KIND, "", editing.form.get("tenantId", "").strip()))
-        bound = tenant.status.namespace if tenant is not None else None
-        namespace = editing.principal.namespace or (bound.name if bound else "")
+        namespace = editing.principal.namespace or (tenant.bound_namespace if isinstance(tenant, Tenant) else "")
         metadata = {"name": "", "namespace": namespace if editing.kind == Environment.KIND else ""}
         return {"kind": editing.kind, "metadata": metadata, "spec": {}}
 

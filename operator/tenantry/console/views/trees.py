@@ -46,7 +46,7 @@ def tree_of(reading: Reading, resource: Resource[Any, Any]) -> HealthTree | None
     """Return the tree of a Tenant or an Environment, None for other kinds."""
     match resource:
         case Tenant():
-            group = resource.status.namespace.name if resource.status.namespace else ""
+            group = resource.bound_namespace
             rows = list(reading.summaries.rows(Environment.KIND, group)) if group else []
         case Environment():
             group = resource.metadata.namespace

@@ -31,7 +31,7 @@ async def observe(tenant: Tenant, world: World, declared: Types) -> Observed:
         consents = found.metadata.labels.get(TENANT_LABEL) == tenant.metadata.name
         opened = found.metadata.annotations.get(ACCESS_MARK, "")
         namespace = SeenNamespace(found.metadata.name, found.metadata.uid, consents, found.deleting, opened)
-    owned = tenant.status.namespace.name if tenant.status.namespace else ""
+    owned = tenant.bound_namespace
     owner = _owner(tenant, view)
     protected = view.count(Environment, tenant.namespace, PROTECTED)
     contents = tenant.deleting and owned != ""
@@ -64,8 +64,7 @@ def _rivals(tenant: Tenant, view: View) -> tuple[Claim, ...]:
 
 def _owner(tenant: Tenant, view: View) -> str:
     for other in view.list(Tenant, by=f"namespace={tenant.namespace}"):
-        bound = other.status.namespace
-        if other.metadata.uid != tenant.metadata.uid and bound is not None and bound.name == tenant.namespace:
+        if other.metadata.uid != tenant.metadata.uid and other.bound_namespace == tenant.namespace:
             return other.metadata.name
     return ""
 

@@ -177,6 +177,11 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
         return self.spec.namespace or f"tenant-{self.metadata.name}"
 
     @property
+    def bound_namespace(self) -> str:
+        """The name of the namespace that it owns; `""` before it has one."""
+        return self.status.namespace.name if self.status.namespace is not None else ""
+
+    @property
     def claims(self) -> frozenset[str]:
         return frozenset({f"Tenant slug {self.wanted_slug}", f"Tenant namespace {self.namespace}"})
 

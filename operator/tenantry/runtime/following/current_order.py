@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from tenantry.kinds.source.decide import order_of, refusal_of
 from tenantry.kinds.source.observe import observe
 from tenantry.kinds.source.spec import Source
-from tenantry.model.syncing import SyncOrder, owner_of
+from tenantry.model.syncing import SyncOrder, source_label
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.operations.attribution import bound_tenant
@@ -26,7 +26,7 @@ async def current_order(ports: PassPorts, cache: Cache, refresh: Refresh, source
     """Return the order that the operator's reconcile derives from the Source now. Raises a Halt if it is refused or gone."""
     held = cache.resource(source.ref)
     if not isinstance(held, Source) or held.metadata.uid != source.metadata.uid or held.suspended or held.deleting:
-        raise Halt(Transient("SourceNotWritten", f"source {owner_of(source.ref)} no longer takes writes: try again"))
+        raise Halt(Transient("SourceNotWritten", f"source {source_label(source.ref)} no longer takes writes: try again"))
     return await order_now(ports, cache, refresh, held)
 
 

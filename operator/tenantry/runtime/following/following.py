@@ -16,7 +16,7 @@ import structlog
 from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, is_ready, ref_of, why
-from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, owner_of
+from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, source_label
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import Declarations, Store
@@ -126,10 +126,10 @@ class SourceFollowing:
         return facts if facts is not None and facts.order.uid == uid else None
 
     def owned(self, source: Ref) -> int:
-        return sum(1 for _ in owned_by(self._cache, owner_of(source), _scope(source)))
+        return sum(1 for _ in owned_by(self._cache, source_label(source), _scope(source)))
 
     def unready(self, source: Ref) -> tuple[str, ...]:
-        owned = owned_by(self._cache, owner_of(source), _scope(source))
+        owned = owned_by(self._cache, source_label(source), _scope(source))
         waited = (each for each in owned if each["kind"] not in UNCONDITIONED and ref_of(each) != source)
         return tuple(": ".join(filter(None, why(each))) for each in waited if not is_ready(each))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.tenancy import owner_of
+from tenantry.kinds.tenancy import bindings, owner_of
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.claims import holds_id
 from tenantry.model.resource import Ref, Resource
@@ -50,8 +50,7 @@ def bound_tenant(namespace: str, cache: Cache) -> Tenant | None:
 
 def bound_tenants(cache: Cache) -> dict[str, str]:
     """Return the names of the Tenants that have a namespace, by that namespace."""
-    tenants = (tenant for tenant in cache.resources(Tenant.KIND) if isinstance(tenant, Tenant))
-    return {tenant.status.namespace.name: tenant.metadata.name for tenant in tenants if tenant.status.namespace}
+    return {namespace: tenant.metadata.name for namespace, tenant in bindings(cache.resources(Tenant.KIND))}
 
 
 def honoured_id(resource: Resource[Any, Any], cache: Cache) -> str:

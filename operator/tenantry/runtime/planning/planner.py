@@ -224,5 +224,4 @@ def _tenants_own(cache: Cache, tenant: str) -> Covers:
 
 def _namespace_of(cache: Cache, tenant: str) -> str:
     found = cache.resource(Ref(Tenant.KIND, "", tenant))
-    bound = found.status.namespace if isinstance(found, Tenant) else None
-    return bound.name if bound else ""
+    return found.bound_namespace if isinstance(found, Tenant) else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tenantry.kinds.source.spec import Source
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref
-from tenantry.model.syncing import owner_of
+from tenantry.model.syncing import source_label
 from tenantry.model.verdicts import Conflict, NotFound
 from tenantry.ports import Store
 from tenantry.runtime.cache import Cache
@@ -58,7 +58,7 @@ def applied_by(cache: Cache, source: str) -> str:
 def source_of_name(cache: Cache, source: str) -> Source | None:
     """Return the Source that owns objects by that name; None for the name of a folder, or of what `tenantry up` follows."""
     for found in cache.resources(Source.KIND):
-        if isinstance(found, Source) and owner_of(found.ref) == source:
+        if isinstance(found, Source) and source_label(found.ref) == source:
             return found
     return None
 

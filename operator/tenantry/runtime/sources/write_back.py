@@ -16,6 +16,7 @@ from uuid import uuid4
 import structlog
 
 from tenantry.kinds.registry import KINDS
+from tenantry.model.documents import bound_namespace
 from tenantry.model.facts import Caller
 from tenantry.model.redeclaring import Committed, Edit, Proposed, Redeclaration
 from tenantry.model.resource import (
@@ -243,8 +244,7 @@ def _changes(current: Document, document: Document) -> bool:
 def taken_along(tree: Tree, document: Document) -> Iterable[Ref]:
     """Return the declarations inside of a Tenant or an Environment, which cannot exist without it."""
     ref = ref_of(document)
-    bound = (document.get("status") or {}).get("namespace") or {}
-    inside = bound.get("name") if isinstance(bound, Mapping) else ""
+    inside = bound_namespace(document) if ref.kind == "Tenant" else ""
     for each in tree.documents:
         if each.ref == ref:
             continue

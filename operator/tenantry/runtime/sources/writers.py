@@ -10,7 +10,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.source.spec import WRITING, Source
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import SOURCE, SYSTEM_NAMESPACE, Document, Ref, Resource, ref_of, source_of
-from tenantry.model.syncing import owner_of
+from tenantry.model.syncing import source_label
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.sources.write_back import WRITTEN_BACK, WriteBack
@@ -79,14 +79,14 @@ class SourceWriters:
         return {**self._named(SYSTEM_NAMESPACE), **({own.source: lambda: own} if own is not None else {})}
 
     def _named(self, namespace: str) -> dict[str, Callable[[], WriteBack]]:
-        return {owner_of(each.ref): partial(self._opened, each) for each in self._writing(namespace)}
+        return {source_label(each.ref): partial(self._opened, each) for each in self._writing(namespace)}
 
     def _source(self, owner: str) -> Source | None:
-        return next((each for each in self._writing() if owner_of(each.ref) == owner), None)
+        return next((each for each in self._writing() if source_label(each.ref) == owner), None)
 
     def _opened(self, source: Source) -> WriteBack:
         if source.suspended:
-            reason = f"source {owner_of(source.ref)} is suspended, and refuses writes until it is resumed"
+            reason = f"source {source_label(source.ref)} is suspended, and refuses writes until it is resumed"
             raise Invalid((Problem("", reason),))
         return self._open(source)
 

@@ -11,7 +11,7 @@ import pytest
 from tenantry.kinds.registry import TYPES
 from tenantry.kinds.source.spec import Source
 from tenantry.model.resource import SUSPEND
-from tenantry.model.syncing import owner_of
+from tenantry.model.syncing import source_label
 from tenantry.model.verdicts import Invalid
 from tenantry.ports import Declarations
 from tenantry.runtime.cache import Cache
@@ -58,7 +58,7 @@ def writers(*documents: dict[str, Any], own: str = "") -> SourceWriters:
         cache.absorb(document)
 
     def opened(source: Source) -> WriteBack:
-        return back(owner_of(source.ref))
+        return back(source_label(source.ref))
 
     held = back(own) if own else None
     return SourceWriters(cache, opened, lambda: held)

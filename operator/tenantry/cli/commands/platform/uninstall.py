@@ -170,10 +170,11 @@ def _deletions(left: list[Document]) -> list[str]:
     Sources come first, which would declare the others again. What others depend on comes last: a Region in use is not deleted.
     """
     from tenantry.kinds.registry import CONTENTS, KINDS, OF_TENANTS
+    from tenantry.model.documents import bound_namespace
     from tenantry.model.resource import GROUP
 
     tenants = [document for document in left if document["kind"] == "Tenant"]
-    inside = {(tenant.get("status", {}).get("namespace") or {}).get("name") for tenant in tenants}
+    inside = {bound_namespace(tenant) for tenant in tenants}
     places: dict[str, None] = {}
     order = ["Source", "Tenant", *CONTENTS, *(name for name in KINDS if name in OF_TENANTS), *reversed(KINDS)]
     for document in sorted(left, key=lambda each: order.index(each["kind"])):

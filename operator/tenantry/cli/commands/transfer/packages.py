@@ -96,12 +96,13 @@ def push(
 async def _push(console: Console, file: Path, tenant: str, signature: str) -> None:
     from tenantry.cli.arguments.finding import choose
     from tenantry.cli.arguments.kinds import find_kind
+    from tenantry.model.documents import bound_namespace
     from tenantry.model.resource import SYSTEM_NAMESPACE, ref_of
 
     namespace = SYSTEM_NAMESPACE
     if tenant:
         found = choose(await console.list("Tenant"), find_kind("tenant"), "", tenant)
-        namespace = (found.get("status", {}).get("namespace") or {}).get("name", "")
+        namespace = bound_namespace(found)
     facts = await console.put_package(tenant, file)
     if not signature:
         return
