@@ -13,6 +13,7 @@ import yaml
 from tenantry.kinds.crds import crds, render
 from tenantry.rest.release import VERSION
 from tenantry.settings import variables
+from tests.cluster import binaries
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "charts" / "tenantry"
@@ -58,6 +59,18 @@ def test_the_guide_names_every_value() -> None:
 def test_the_charts_version_is_the_release() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_the_kubernetes_that_is_claimed_is_the_one_that_is_tested_and_three_minors_before() -> None:
+    tested = binaries.VERSION.rpartition(".")[0]
+    oldest = f"1.{int(tested.removeprefix('1.')) - 3}"
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (row,) = re.findall(r"^\| Kubernetes \|(.+?)\|(.+?)\|$", (ROOT / "SUPPORT.md").read_text(), re.MULTILINE)
+    guide = " ".join((ROOT / "docs" / "kubernetes.md").read_text().split())
+    assert chart["kubeVersion"] == f">={oldest}.0-0"
+    assert row[0].strip().startswith(f"{oldest} to {tested};")
+    assert row[1].strip().startswith(f"{tested};")
+    assert f"Kubernetes {oldest} or newer is required; the tests run on {tested}." in guide
 
 
 def test_processes_are_set_up_by_settings_that_exist() -> None:
