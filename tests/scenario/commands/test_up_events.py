@@ -16,6 +16,7 @@ from tests.scenario.platforms import MANIFEST, PLATFORM, declare
 from tests.support.drift import looked, meddle, platform_of
 
 REGION = "---\napiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {{name: r{0}}}\n"
+RIVAL = "apiVersion: tenantry.dev/v1alpha1\nkind: Tenant\nmetadata: {name: rival}\nspec: {slug: acme}\n"
 CRM = "---\napiVersion: tenantry.dev/v1alpha1\nkind: Package\nmetadata: {name: crm-1-1-0, namespace: tenant-acme}\n" \
     'spec: {app: crm, version: "1.1.0", source: {path: packages/new}}\n'  # fmt: skip
 
@@ -92,6 +93,16 @@ def test_what_left_is_pruned_and_too_much_is_held_back(running: Running, folder:
     (source / "more.yaml").unlink()
     assert "`tenantry approve` deletes it" in told(folder, "held back", "Region/r1")
     assert "more objects" in told(folder, "held back")
+
+
+@pytest.mark.slow
+def test_what_becomes_stalled_has_a_line_with_its_reason_and_what_to_do(running: Running, folder: Path, source: Path) -> None:
+    (source / "rival.yaml").write_text(RIVAL)
+    said = told(folder, "stalled", "Tenant/rival")
+    assert said == "SlugTaken: spec.slug: 'acme' is already used by another tenant; choose another"
+    assert [each["level"] for each in lines(folder) if each["event"] == "stalled"] == ["warning"]
+    (source / "rival.yaml").write_text(RIVAL.replace("slug: acme", "slug: rival"))
+    told(folder, "ready", "Tenant/rival")
 
 
 async def test_repaired_drift_has_a_line(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from tenantry.cli.commands.objects.listing import table_of
 from tenantry.cli.output.tables import GAP, TextTable
 from tenantry.model.resource import Document
 from tests.scenario.cli import OPERATOR, called, tenantry
+from tests.scenario.platforms import declare
+from tests.scenario.repositories import Remote
 
 EXAMPLES = OPERATOR.parent / "examples"
 WIDTHS = (80, 100, 120, 200)
@@ -124,6 +126,32 @@ def test_a_trace_has_no_line_without_a_value(folder: Path, width: int) -> None:
     assert "COMMIT" not in shown, "a folder has no commits"
     if shown.split()[:2] == ["OBJECT", "App/tenant-europe/staging.music-store"]:
         assert all(GAP in line for line in shown.splitlines() if line), shown
+
+
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a platform that a repository declares, and the commit."""
+    folder = tmp_path_factory.mktemp("fetched")
+    source, remote = declare(folder), Remote.at(folder / "remote.git")
+    files = {str(file.relative_to(source)): file.read_bytes() for file in source.rglob("*.yaml")}
+    commit = remote.commit({f"platforms/of/the/company/{name}": content for name, content in files.items()})
+    done = tenantry("up", remote.url("@main:platforms/of/the/company"), "--once", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, commit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_trace_of_what_git_declares_keeps_source_file_and_commit(fetched: tuple[Path, str], width: int) -> None:
+    folder, commit = fetched
+    shown = called("trace", "app/tenant-acme/dev.crm", cwd=folder, columns=width).stdout
+    assert all(len(line) <= width for line in shown.splitlines()), shown
+    assert {"OBJECT", "SOURCE", "DECLARED", "COMMIT", "AUTHOR"} <= set(shown.split()), shown
+    steps = json.loads(called("trace", "app/tenant-acme/dev.crm", "-o", "json", cwd=folder).stdout)
+    assert {each["commit"] for each in steps} == {commit}
+    squeezed = "".join(shown.split())  # a long value is folded
+    values = [*(each[key] for each in steps for key in ("object", "source", "file")), commit[:12]]
+    assert [value for value in values if value not in squeezed] == [], shown
 
 
 @pytest.mark.parametrize("width", WIDTHS)

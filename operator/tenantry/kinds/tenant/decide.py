@@ -139,7 +139,7 @@ def _bound(seen: Observed) -> bool:
 def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     tenant, slug = seen.tenant, seen.tenant.wanted_slug
     mine = claim_of(tenant, tenant.status.slug == slug, now)
-    if refusal := slug_refusal(mine, slug, seen.rivals, "another tenant's"):
+    if refusal := slug_refusal(mine, slug, seen.rivals, "already used by another tenant"):
         return refusal
     if seen.namespace_owner:
         return Stalled("NamespaceTaken", f"namespace {tenant.namespace} belongs to tenant {seen.namespace_owner}")
