@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.patience import BUSY
+
 ROOT = Path(__file__).parents[2]
+READY_WITHIN_S = 30
+"""Seconds from `make up` in a new clone to a platform whose objects are all Ready. The caches of uv and pip are warm."""
 RUNTIME, DEVELOPMENT = "requirements.lock", "requirements-dev.lock"
 
 
@@ -37,3 +45,50 @@ def test_other_targets_install_what_tests_need_from_its_lock(target: str, tmp_pa
     commands = would_run(target, tmp_path)
     assert commands[0].startswith('echo "Installing into ')
     assert any(f"--require-hashes {DEVELOPMENT}" in each for each in commands)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The files of this repository, as they are now, and nothing installed."""
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    packed = "git ls-files -z -- Makefile README.md LICENSE '*.toml' '*.lock' operator examples charts | tar --null -cT -"
+    subprocess.run(["sh", "-c", f"{packed} | tar -xC {folder}"], cwd=ROOT, check=True)
+    return folder
+
+
+@contextmanager
+def made(target: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "TENANTRY_", "VIRTUAL_ENV", "PYTHONPATH"))
+    }
+    process = subprocess.Popen(
+        ["make", "--no-print-directory", target],
+        cwd=folder,
+        env=kept | {"TENANTRY_LISTEN": "127.0.0.1:0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=READY_WITHIN_S)
+
+
+@pytest.mark.slow
+def test_a_new_clone_has_a_ready_platform_in_half_a_minute(clone: Path) -> None:
+    began, printed = time.monotonic(), []
+    with made("up", clone) as making:
+        assert making.stdout is not None
+        for line in making.stdout:
+            printed.append(line)
+            if "http://" in line:
+                break
+        took = time.monotonic() - began
+    print(f"ready after {took:.1f} s")
+    assert "".join(printed[:1]).startswith("Installing into .venv what Tenantry needs to run"), printed
+    assert "http://" in "".join(printed[-1:]), printed
+    assert took <= READY_WITHIN_S * BUSY
