@@ -67,12 +67,19 @@ def declare_in(folder: Path, title: str) -> Path:
 
 @asynccontextmanager
 async def place_in(
-    folder: Path, content: Path | None = None, variables: Mapping[str, str] = MappingProxyType({}), **options: object
+    folder: Path,
+    content: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    location: str = "",
+    **options: object,
 ) -> AsyncIterator[Place]:
-    """A platform of a folder with that content, and a browser. variables: of the platform; options: of the browser."""
+    """A platform of a folder with that content, and a browser.
+
+    variables: of the platform; location: of its source, default: the folder; options: of the browser.
+    """
     source = folder / "source"
     shutil.copytree(content, source) if content is not None else source.mkdir()
-    with serving("up", source, "--listen", "127.0.0.1:0", cwd=folder, **variables) as running:
+    with serving("up", location or source, "--listen", "127.0.0.1:0", cwd=folder, **variables) as running:
         async with browsing(**options) as page:
             place = Place(source, running, page, [], [])
             page.on("request", lambda request: place.requests.append(request.url))
