@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -98,6 +99,26 @@ def test_the_digests_are_those_of_all_files_and_signed(made: Path) -> None:
     digest = hashlib.blake2b((made / "SHA256SUMS").read_bytes()).hexdigest()
     assert refusal(signed, digest, [public_key(SECRET)]) == ""
     assert refusal(signed, hashlib.blake2b(b"other bytes").hexdigest(), [public_key(SECRET)]) != ""
+
+
+def test_minisign_accepts_the_signature_for_these_digests_and_no_others(made: Path, tmp_path: Path) -> None:
+    minisign = shutil.which("minisign")
+    if minisign is None:
+        lacking("no minisign here: apt-get install minisign")
+    for name in ("SHA256SUMS", "SHA256SUMS.minisig"):
+        shutil.copy(made / name, tmp_path)
+    other = public_key(secret_key())
+
+    def verified(key: str) -> subprocess.CompletedProcess[str]:
+        command = [minisign, "-V", "-m", "SHA256SUMS", "-P", key]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    accepted = verified(public_key(SECRET))
+    assert (accepted.returncode, "Signature and comment signature verified" in accepted.stdout) == (0, True), accepted.stderr
+    assert verified(other).returncode != 0
+    (tmp_path / "SHA256SUMS").write_text("none\n")
+    refused = verified(public_key(SECRET))
+    assert (refused.returncode, refused.stderr.strip()) == (1, "Signature verification failed")
 
 
 @pytest.mark.parametrize(
