@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
+    DefaultPool,
     Download,
     EngineApp,
     EngineEndpoint,
@@ -359,7 +360,7 @@ class World:
     packages: PackageView
     sources: SourceView
     quotas: Quotas = UNLIMITED
-    default_pool: bool | Literal["new"] = False
+    default_pool: DefaultPool = "false"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Ports:
     sources: Sources
     quotas: Quotas = UNLIMITED
     remedy: Remedy = by_tenantry
-    default_pool: DefaultPool = False
+    default_pool: DefaultPool = "false"
 
     def world(self, view: TrackedView) -> World:
         secrets = StoreSecrets(self.store, view.peek, self.fingerprint_key, self.remedy)

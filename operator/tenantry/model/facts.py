@@ -94,7 +94,7 @@ class ViewedRows(NamedTuple):
     next: str
 
 
-DefaultPool = bool | Literal["new"]
+DefaultPool = Literal["true", "false", "new"]
 """The Regions that have the pool `default` if they declare no pools: all, none, or those that are new."""
 
 

@@ -207,8 +207,8 @@ def test_a_region_that_is_made_again_has_other_pools() -> None:
     }
 )
 def test_a_region_has_the_default_pool(seen: Region, expected: bool) -> None:
-    assert (with_default_pool(seen, offered=True).spec.engine.pools == [DEFAULT_POOL]) == expected
-    assert with_default_pool(seen, offered=False) is seen
+    assert (with_default_pool(seen, offered="true").spec.engine.pools == [DEFAULT_POOL]) == expected
+    assert with_default_pool(seen, offered="false") is seen
 
 
 DEFAULT = {"name": "default", "id": pool_id(region("eu").metadata.uid, "default"), "status": "RUNNING", "engines": 0}
@@ -241,7 +241,7 @@ async def test_a_new_region_keeps_the_default_pool_that_its_first_pass_gave_it()
 async def test_the_default_pool_is_made_and_takes_new_environments_only() -> None:
     around = Surroundings(provider="Kubernetes")
     dev, old = environment("dev"), running_environment("old")
-    there = replace(world(region("eu"), tenant(), dev, old, around=around), default_pool=True)
+    there = replace(world(region("eu"), tenant(), dev, old, around=around), default_pool="true")
     made = decide(await observe(region("eu"), there), NOW)
     (pool,) = made.status.pools
     assert (pool.name, [type(each).__name__ for each in made.changes]) == ("default", ["DeployPool"])

@@ -11,6 +11,7 @@ from tests.support.ports import chosen_by_the_kernel, free_port
 
 TESTS = Path(__file__).parents[2]
 PROBES = {
+    "bench/fair_clients.py",  # a client's own
     "scenario/serving.py",  # listens on it from then on
     "unit/adapters/kubernetes/client/test_http.py",  # nobody listens, and nobody shall
 }

@@ -72,12 +72,8 @@ def check_origin(request: Request) -> None:
 
 def _at_loopback(scope: Scope) -> bool:
     """Return True for plain http at an address of this machine, where the console is not."""
-    if scope["scheme"] != "http":
-        return False
-    for name, value in scope["headers"]:
-        if name == b"host":
-            return _is_loopback(value)
-    return False
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+    return scope["scheme"] == "http" and _is_loopback(host)
 
 
 @lru_cache(maxsize=256)
