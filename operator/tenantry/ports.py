@@ -15,7 +15,6 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
-    DefaultPool,
     Download,
     EngineApp,
     EngineEndpoint,
@@ -360,7 +359,7 @@ class World:
     packages: PackageView
     sources: SourceView
     quotas: Quotas = UNLIMITED
-    default_pool: DefaultPool = "false"
+    default_pool: Literal["true", "false", "new"] = "false"
 
 
 @dataclass(frozen=True)

@@ -342,7 +342,7 @@ def _numbers(connected: Connected, runtime: Runtime, lease: Lease) -> CollectorR
     """Return what the operator shows to Prometheus."""
     client = ClientCollector(connected.clusters.own.requests)
     leader = LeaderCollector(lease.name, lambda: lease.held)
-    return registry_of((*collectors_of(runtime, fleet_of(connected.cache)), connected.left_engines, client, leader))
+    return registry_of((*collectors_of(runtime, fleet_of(connected.cache), connected.left_engines), client, leader))
 
 
 def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHost:

@@ -157,7 +157,7 @@ class Platform:
             gate=self.hosting.gate,
             ready=self._ready,
             requests=self.requests,
-            collectors=(*collectors_of(self.runtime, self.measures.fleet), self._left_engines),
+            collectors=collectors_of(self.runtime, self.measures.fleet, self._left_engines),
             measures=self.measures,
             archives=self.backups,
             engine_wait=self.settings.engine.wait,

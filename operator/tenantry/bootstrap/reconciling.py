@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from tenantry.bootstrap.pass_ports import Ports, kept
+from tenantry.hosts.left_engines import LeftEngines
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS
@@ -45,12 +46,12 @@ def fleet_of(cache: Cache) -> Fleet:
     return Fleet(cache, KINDS, time=time.monotonic, now=now)
 
 
-def collectors_of(runtime: Runtime, fleet: Fleet) -> tuple[Collector, ...]:
+def collectors_of(runtime: Runtime, fleet: Fleet, left: LeftEngines) -> tuple[Collector, ...]:
     """Return the numbers of the loop, and of the objects that it keeps, for Prometheus."""
     from tenantry.adapters.metrics.loop import LoopCollector
-    from tenantry.hosts.fleet_metrics import FleetCollector
+    from tenantry.hosts.fleet_metrics import FleetCollector, LeftEnginesCollector
 
-    return LoopCollector(runtime.measures, tuple(KINDS)), FleetCollector(fleet)
+    return LoopCollector(runtime.measures, tuple(KINDS)), FleetCollector(fleet), LeftEnginesCollector(left)
 
 
 class ChangingEngines(Protocol):

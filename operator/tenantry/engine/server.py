@@ -100,8 +100,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
     rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastReads(f"{API}/data/", requests)
 
     def now(scope: Scope) -> ReadyAnswer | None:
-        path, served = scope["path"].removeprefix(scope.get("root_path", "")), served_of(Request(scope))
-        return fast.answer(scope, path, served) if fast.may_answer(scope, path, served) else None
+        return fast.at_root(scope, served_of(Request(scope)))
 
     tables = (
         RouteTable(engine_routes(administrator, uploads), "engine", API, ERRORS),

@@ -8,6 +8,7 @@ from typing import get_args
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tenantry.hosts.left_engines import LeftEngines
 from tenantry.kinds.operation.spec import Action
 from tenantry.kinds.states import NEEDS_YOU, STATES
 from tenantry.runtime.fleet import Fleet
@@ -58,6 +59,16 @@ class FleetCollector(Collector):
         yield _one("tenantry_deletion_seconds_max", "Age of the oldest deletion that has not ended.", fleet.longest_deletion())
         yield _one("tenantry_source_age_seconds", "Time since the Source that was read longest ago.", fleet.oldest_sync())
         yield _one("tenantry_source_held_back", "Objects whose deletion waits for an approval.", fleet.held_back)
+
+
+class LeftEnginesCollector(Collector):
+    """Shows the last count at each scrape."""
+
+    def __init__(self, left: LeftEngines) -> None:
+        self._left = left
+
+    def collect(self) -> Iterator[Metric]:
+        yield _one("tenantry_engines_without_environment", "Engines that no Environment has.", self._left.count)
 
 
 def _with_empty_states(states: Iterable[tuple[str, str, str, int]]) -> dict[tuple[str, str, str], int]:

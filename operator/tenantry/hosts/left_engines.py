@@ -1,13 +1,11 @@
-"""Engines of a host that no Environment has, counted for Prometheus: nobody runs `check` every day."""
+"""Engines of a host that no Environment has, counted for its numbers: nobody runs `check` every day."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.kinds.environment.spec import Environment
@@ -20,7 +18,7 @@ PAUSE_S = 600.0
 log = structlog.get_logger(__name__)
 
 
-class LeftEngines(Collector):
+class LeftEngines:
     """Counts them again and again. The cache has to be complete by the first time."""
 
     def __init__(self, held: Callable[[], Awaitable[Sequence[HeldEngine]]], cache: Cache) -> None:
@@ -47,6 +45,3 @@ class LeftEngines(Collector):
         """Return True for an Environment of that name and id. By the index: thousands are not parsed at once."""
         entry = self._cache.entry(Ref(Environment.KIND, engine.namespace, engine.name))
         return entry is not None and f"id={engine.id}" in entry.keys
-
-    def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("tenantry_engines_without_environment", "Engines that no Environment has.", value=self.count)

@@ -10,6 +10,7 @@ from prometheus_client.exposition import generate_latest
 from structlog.testing import capture_logs
 
 from tenantry.adapters.metrics.registry import registry_of
+from tenantry.hosts.fleet_metrics import LeftEnginesCollector
 from tenantry.hosts.left_engines import LeftEngines
 from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.kinds.registry import TYPES
@@ -46,6 +47,8 @@ async def test_an_engine_is_counted_unless_an_environment_has_its_place_and_its_
     with capture_logs() as logs:
         await left.look()
         await left.look()
-    assert f"tenantry_engines_without_environment {count}.0" in generate_latest(registry_of((left,))).decode()
+    assert (
+        f"tenantry_engines_without_environment {count}.0" in generate_latest(registry_of((LeftEnginesCollector(left),))).decode()
+    )
     assert [each["engines"] for each in logs] == [count] * count, "a count that stays is not logged again"
     assert "acme" not in str(logs)

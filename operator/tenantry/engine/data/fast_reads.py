@@ -43,6 +43,11 @@ class FastReads:
         self._start, self._measures = start, measures
         self._plans: OrderedDict[tuple[Statements, bool, bytes], ReadPlan] = OrderedDict()
 
+    def at_root(self, scope: Scope, engine: Remembering) -> ReadyAnswer | None:
+        """Return the answer to any request of the engine's application; None leaves it to the endpoint."""
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return self.answer(scope, path, engine) if self.may_answer(scope, path, engine) else None
+
     def answer(self, scope: Scope, path: str, engine: Remembering) -> ReadyAnswer | None:
         """Return the answer to a request that `may_answer`; None leaves it to the endpoint. path: below the engine's root."""
         began = perf_counter()
