@@ -21,7 +21,8 @@ async def serve(folder: Path, database_url: str | None) -> None:
     served = Served(engine, folder / "data" / "token-key.jwk")
     identity = next(each for each in await engine.identities() if each.username == "ed")
     async with serving(engine_app(lambda request: served, Uploads(folder / "incoming"))) as url:
-        print(url, await served.issue(identity), flush=True)
+        _, stamp = await engine.identity(identity.id)
+        print(url, await served.issue(identity, stamp), flush=True)
         await asyncio.Event().wait()
 
 

@@ -41,8 +41,8 @@ _COUNTED = "tenantry.counted"
 class ServedEngine(EngineAdmin, DataEngine, Federation, Protocol):
     """The server's view of an engine, besides its administration."""
 
-    async def authenticate(self, username: str, password: str) -> EngineIdentity:
-        """The identity with that password. Raises Unauthorized."""
+    async def authenticate(self, username: str, password: str) -> tuple[EngineIdentity, str]:
+        """The identity with that password, and its stamp as `identity` has it. Raises Unauthorized."""
 
     async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
         """The identity with that id, and a stamp that changes with its password. Raises NotFound."""
@@ -98,7 +98,7 @@ class Served:
         """Return the sender of the request. Raises Unauthorized."""
         match credentials_of(request):
             case Basic(username, password):
-                return _principal(await self.sign_in(username, password, address_of(request)))
+                return await self._by_password(username, password, address_of(request))
             case Bearer(token):
                 return await self._bearer(token)
 
@@ -174,16 +174,15 @@ class Served:
         """Sign-in through external identity providers."""
         return ExternalSignIn(self.engine, self.foreign, self._own_key, self.uid, self.public_url)
 
-    async def sign_in(self, username: str, password: str, address: str) -> EngineIdentity:
-        """The identity with that password. Raises Unauthorized; answers 429 to an address that guesses."""
+    async def sign_in(self, username: str, password: str, address: str) -> tuple[EngineIdentity, str]:
+        """Return the identity with that password, and its stamp. Raises Unauthorized; answers 429 to an address that guesses."""
         async with self.throttle.attempt(self.uid, username, address):
             if is_engine_admin(username):
                 await self.refresh_admin()
             return await self.engine.authenticate(username, password)
 
-    async def issue(self, identity: EngineIdentity) -> str:
-        """A token of this engine for an identity."""
-        _, stamp = await self.engine.identity(identity.id)
+    async def issue(self, identity: EngineIdentity, stamp: str) -> str:
+        """Return a token of this engine for an identity. stamp: of the password that signed in; another one ends the token."""
         claims = {"iss": ISSUER, "aud": self._audience, "sub": identity.id, "name": identity.username, "stamp": stamp}
         return sign(await self._own_key(), claims, TOKEN_TTL)
 
@@ -192,7 +191,8 @@ class Served:
         return f"engine:{self.uid}"
 
     async def _by_password(self, username: str, password: str, address: str) -> Principal:
-        return _principal(await self.sign_in(username, password, address))
+        identity, _ = await self.sign_in(username, password, address)
+        return _principal(identity)
 
     async def _bearer(self, token: str) -> Principal:
         if self.platform and self._of_platform(token):

@@ -138,8 +138,8 @@ def _sign_in_routes(served_of: Callable[[Request], Served]) -> list[Route]:
         """Sign in with a username and a password."""
         served = served_of(request)
         form = await password_grant(request)
-        identity = await served.sign_in(form.username, form.password, address_of(request))
-        answer = TokenResponse(access_token=await served.issue(identity))
+        identity, stamp = await served.sign_in(form.username, form.password, address_of(request))
+        answer = TokenResponse(access_token=await served.issue(identity, stamp))
         return json_response(answer.model_dump(), headers={"Cache-Control": "no-store"})
 
     async def me(request: Request) -> Response:

@@ -265,15 +265,18 @@ class Engine:
         found = await identity_named(self._transactions, username)
         await self._transactions.write(lambda connection: records.remove_identity(connection, found.facts.id))
 
-    async def authenticate(self, username: str, password: str) -> EngineIdentity:
-        """The identity with that password. Takes as long for an unknown one. Raises Unauthorized."""
+    async def authenticate(self, username: str, password: str) -> tuple[EngineIdentity, str]:
+        """Return the identity with that password, and the stamp of that password. Takes as long for an unknown one.
+
+        Raises Unauthorized.
+        """
         found = await self._transactions.read(lambda connection: records.find_identity(connection, username=username), nobody)
         if not await verify_password(found.hash if found else None, password, self._lane.name) or found is None:
             raise Unauthorized("wrong username or password")
         if needs_rehash(found.hash):
             hashed = await hash_password(Password(clear=password), sharer=self._lane.name)
             await self._transactions.write(lambda connection: records.rehash(connection, found.facts.id, hashed))
-        return found.facts
+        return found.facts, str(found.epoch)
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         return await self._transactions.read(

@@ -149,7 +149,8 @@ async def test_a_refused_engine_changes_nothing(place: Place, row: tuple[Callabl
     assert place.content(name) == before
     if place.url is not None:
         first = await place.opened("first", owner)
-        assert (await first.authenticate("admin", ADMIN.clear or "")).username == "admin"
+        admin, _ = await first.authenticate("admin", ADMIN.clear or "")
+        assert admin.username == "admin"
         await first.close()
 
 

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from argon2 import PasswordHasher
 
-from tenantry.engine import records
+from tenantry.engine import records, service
 from tenantry.engine.sealing import KEY_FILE
 from tenantry.engine.service import Engine
 from tenantry.engine.sql.files import ID_FILE
@@ -22,6 +22,7 @@ from tenantry.engine.sql.pool import IDLE_S, MOST_IDLE
 from tenantry.model.facts import EngineApp, IdentityProviderSettings, Password
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Unauthorized
 from tenantry.packages.check import PackageLimits
+from tenantry.rest.auth.passwords import verify_password
 from tenantry.rest.fairness.lanes import engine_sharing
 from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
@@ -367,7 +368,22 @@ async def test_a_changed_password_ends_the_stamp_and_roles_do_not(engine: Engine
     assert third != first
     with pytest.raises(Unauthorized):
         await engine.authenticate("ada", ADA.clear)
-    assert (await engine.authenticate("ada", "another password")).id == ada.id
+    assert await engine.authenticate("ada", "another password") == (found, third)
+
+
+async def test_a_sign_in_beside_a_change_of_its_password_has_the_stamp_of_the_old_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.add_identity("ada", ADA)
+
+    async def changed_meanwhile(stored: str | None, clear: str, sharer: str = "") -> bool:
+        matches = await verify_password(stored, clear, sharer)
+        await engine.set_password("ada", Password(clear="another password"))
+        return matches
+
+    monkeypatch.setattr(service, "verify_password", changed_meanwhile)
+    ada, stamp = await engine.authenticate("ada", ADA.clear)
+    assert (await engine.identity(ada.id))[1] != stamp, "a token of this sign-in would outlive the change"
 
 
 async def test_an_identity_made_again_is_another(engine: Engine) -> None:
@@ -380,8 +396,7 @@ async def test_an_identity_made_again_is_another(engine: Engine) -> None:
 
 async def test_admins_password_of_the_same_mark_is_not_set_again(engine: Engine) -> None:
     await engine.set_admin_password(Password(clear="the admin's password", fingerprint="f1"))
-    admin = await engine.authenticate("admin", "the admin's password")
-    _, stamp = await engine.identity(admin.id)
+    admin, stamp = await engine.authenticate("admin", "the admin's password")
     await engine.set_admin_password(Password(clear="the admin's password", fingerprint="f1"))
     assert (await engine.identity(admin.id))[1] == stamp
     await engine.set_admin_password(Password(clear="the admin's second", fingerprint="f2"))

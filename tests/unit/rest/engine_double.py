@@ -131,11 +131,11 @@ class EngineDouble:
         if self.providers.pop(id_, None) is None:
             raise NotFound(f"no identity provider with id {id_}")
 
-    async def authenticate(self, username: str, password: str) -> EngineIdentity:
+    async def authenticate(self, username: str, password: str) -> tuple[EngineIdentity, str]:
         known = self.passwords.get(username)
         if known is None or known.clear != password:
             raise Unauthorized("wrong username or password")
-        return self.people[username]
+        return await self.identity(self.people[username].id)
 
     async def identity(self, id_: str) -> tuple[EngineIdentity, str]:
         found = next((person for person in self.people.values() if person.id == id_), None)

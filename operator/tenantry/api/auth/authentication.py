@@ -163,11 +163,13 @@ class Authenticator:
 
     async def _signed_in(self, credentials: Basic) -> User:
         user = self._named(credentials.username)
+        stamp = self._stamp(user) if user is not None else ""
         held = await self._password(user)
         matches = await verify_password(held.hash or None, credentials.password)
         if held.clear:
             matches = hmac.compare_digest(held.clear.encode(), credentials.password.encode(errors="surrogatepass"))
-        if user is None or not matches:
+        # A password that was changed meanwhile is wrong by now: its token would outlive the change.
+        if user is None or not matches or self._stamp(user) != stamp:
             raise Unauthorized("wrong username or password")
         self._principal_of(user)
         return user

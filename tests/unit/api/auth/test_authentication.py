@@ -19,20 +19,25 @@ from tenantry.kinds.user.spec import User
 from tenantry.model.facts import Password, SecretFacts
 from tenantry.model.resource import SIGNED_OUT, SYSTEM_NAMESPACE, Document, Ref
 from tenantry.model.verdicts import Unauthorized
+from tenantry.rest.auth.sign_in import Basic
 from tests.support.cached_objects import Objects
 
 HOUR = timedelta(hours=1)
 
 
 class Vault:
-    """Secrets of one password, which can be changed."""
+    """Secrets of one password, which can be changed. when_revealed: what happens while somebody compares it."""
 
     fingerprint = "one"
+
+    def __init__(self) -> None:
+        self.when_revealed: Callable[[], object] = lambda: None
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
         return SecretFacts("Present", self.fingerprint)
 
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        self.when_revealed()
         return Password(clear="a long password")
 
     async def ensure(self, ref: Ref, for_kind: str) -> None:
@@ -141,6 +146,7 @@ ENDS: dict[str, Callable[[Stand], Any]] = {
     "its user's password changes": _changes_password,
     "its hour is over, and the leeway": _passes,
 }
+AT_ONCE = sorted(ENDS.keys() - {"its hour is over, and the leeway"})
 
 
 @pytest.mark.parametrize("event", ENDS)
@@ -150,6 +156,15 @@ async def test_a_token_ends_when(stand: Stand, event: str) -> None:
     ENDS[event](stand)
     with pytest.raises(Unauthorized):
         await stand.role(token)
+
+
+@pytest.mark.parametrize("event", AT_ONCE)
+async def test_a_sign_in_during_it_gets_no_token_that_outlives_it(stand: Stand, event: str) -> None:
+    stand.user()
+    stand.vault.when_revealed = lambda: ENDS[event](stand)
+    with pytest.raises(Unauthorized):
+        user = await stand.authenticator.sign_in(Basic("eve", "a long password"), "127.0.0.1")
+        await stand.role(stand.authenticator.issue(user, HOUR))
 
 
 async def test_a_sign_out_ends_one_session_and_no_other(stand: Stand) -> None:
