@@ -16,6 +16,7 @@ from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.engines.workload import DATA_PATH, NAME, POD, namespace_of
 from tenantry.adapters.pools.archives import parse_listing
 from tenantry.model.facts import BackupFacts
+from tenantry.model.resource import API_VERSION
 from tenantry.model.verdicts import Halt, Transient
 
 log = structlog.get_logger(__name__)
@@ -89,7 +90,7 @@ class PoolArchives:
 
     async def _pools(self) -> tuple[str, ...]:
         """Return the ids of the pools that exist."""
-        regions = await self._client.request("GET", path_of("tenantry.dev/v1alpha1", "Region"))
+        regions = await self._client.request("GET", path_of(API_VERSION, "Region"))
         return tuple(pool["id"] for region in regions["items"] for pool in (region.get("status") or {}).get("pools") or ())
 
 
