@@ -30,6 +30,7 @@ from tests.bench.row import Row, Scale, told
 SECONDS = 10.0
 """Of a phase. In two rounds a request of 25 a second is sent 500 times, so that its p99 is the fifth slowest."""
 ROUNDS = 2
+"""Of all attacks. Chosen attacks have one for each repetition: the p99 of 80 plans is that of the slowest, by chance."""
 NOTHING = "nothing"
 """The name of the control without an attack: by how much two quiet phases differ."""
 ROWS = 20_000
@@ -223,9 +224,10 @@ def _measured(scale: Scale, attacked: Place, served: Place) -> Sequence[Row]:
     neighbour = furnished(served[1], "neighbour", scale.of(ROWS))
     every = attacks(attacker, scale.of(MOST_DOCUMENTS), scale.of(LISTENERS))
     chosen = {name: each for name, each in every.items() if not scale.only or name in scale.only}
+    rounds = scale.repetitions if scale.only else min(ROUNDS, scale.repetitions)
     with _client("users", {"port": neighbour.port, "requests": neighbour.users()}) as users:
         _phase(users, seconds)
-        for _ in range(min(ROUNDS, scale.repetitions)):
+        for _ in range(rounds):
             for name, each in chosen.items():
                 quiet.add(_phase(users, seconds))
                 taken = under.setdefault(name, UnderAttack())

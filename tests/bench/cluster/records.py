@@ -17,9 +17,9 @@ from tenantry.adapters.kubernetes.engines.workload import (
 )
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
-from tenantry.adapters.kubernetes.tenancy.namespaces import tenant_objects
+from tenantry.adapters.kubernetes.tenancy.namespaces import regions_object, tenant_objects
 from tenantry.adapters.tenancy import MADE_FOR
-from tenantry.model.facts import EngineRef, EngineSpec, TenantAccess
+from tenantry.model.facts import EngineRef, EngineSpec, RegionFacts, TenantAccess
 from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, format_time
 from tenantry.runtime.operations.documents import operation_name
 from tests.bench.cluster.declaring import REGION
@@ -42,17 +42,19 @@ class Records:
         self._jwks = (await platform_keys(KubernetesStore(self._client), "tenantry")).signing.jwks()
 
     async def tenant(self, declared: Object) -> Object:
-        """Its namespace, who may come in, and its Operation. The status to write."""
+        """Its namespace, who may come in, the Regions that it may use, and its Operation. The status to write."""
         name, uid = declared["metadata"]["name"], declared["metadata"]["uid"]
         marks = {MADE_FOR: uid, ACCESS_MARK: TenantAccess().mark}
         namespace = {"name": f"tenant-{name}", "labels": {TENANT_LABEL: name}, "annotations": marks}
         made = await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
-        for each in tenant_objects(f"tenant-{name}", name, TenantAccess(), SYSTEM_NAMESPACE):
+        regions = regions_object(f"tenant-{name}", name, (RegionFacts(REGION, REGION),))
+        for each in (*tenant_objects(f"tenant-{name}", name, TenantAccess(), SYSTEM_NAMESPACE), regions):
             await self.create(each)
         steps = [f"namespace tenant-{name}: create"]
         told = await self._operation(declared, "CREATE_TENANT", name, steps)
         bound = {"name": f"tenant-{name}", "uid": made["metadata"]["uid"]}
-        return {**told, "phase": "READY", "slug": name, "namespace": bound}
+        allowed = [{"name": REGION, "displayName": REGION}]
+        return {**told, "phase": "READY", "slug": name, "namespace": bound, "regions": allowed}
 
     async def engine(self, declared: Object) -> tuple[Object, Object]:
         """The engine's objects, and the tenant's Secret with its password. Its namespace and its workload."""

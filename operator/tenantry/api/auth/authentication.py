@@ -168,7 +168,7 @@ class Authenticator:
         matches = await verify_password(held.hash or None, credentials.password)
         if held.clear:
             matches = hmac.compare_digest(held.clear.encode(), credentials.password.encode(errors="surrogatepass"))
-        # A password that was changed meanwhile is wrong by now: its token would outlive the change.
+        # If the password changed during the comparison, a token would outlive the change.
         if user is None or not matches or self._stamp(user) != stamp:
             raise Unauthorized("wrong username or password")
         self._principal_of(user)
