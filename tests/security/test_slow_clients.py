@@ -149,7 +149,7 @@ async def engine_in(folder: Path) -> AsyncIterator[World]:
     await engine.publish(folder / "crm.tapp")
     await engine.set_admin_password(Password(clear="the admin's password"))
     served = Served(engine, folder / "data" / "key.jwk")
-    token = await served.issue((await engine.identities())[0])
+    token = await served.issue(*await engine.identity((await engine.identities())[0].id))
     bound = listening("127.0.0.1", 0)
     async with serving(engine_app(lambda request: served, Uploads(incoming)), bound):
         yield World(int(url_of(bound).rpartition(":")[2]), f"Authorization: Bearer {token}\r\n", incoming)

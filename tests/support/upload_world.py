@@ -70,7 +70,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         stack.push_async_callback(engine.close)
         await engine.set_admin_password(Password(clear="the admin's password"))
         served = Served(engine, folder / "key.jwk")
-        token = await served.issue((await engine.identities())[0])
+        token = await served.issue(*await engine.identity((await engine.identities())[0].id))
         app = engine_app(lambda request: served, Uploads(folder / "incoming"))
         url = await stack.enter_async_context(serving(app))
         yield World(folder, engine, url, {"Authorization": f"Bearer {token}"}, package, form(package))

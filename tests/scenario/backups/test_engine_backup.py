@@ -90,7 +90,8 @@ async def test_what_is_restored_is_the_engine_that_was(new_url: Callable[[], str
     assert files(tmp_path / "again") == files(tmp_path / "data")
     back = await Engine.open(tmp_path / "again", database_url=again)
     assert await back.steps("crm", "1.0.0") == ()
-    assert (await back.authenticate("ed", PASSWORD)).roles == {"crm": "editor"}
+    ed, _ = await back.authenticate("ed", PASSWORD)
+    assert ed.roles == {"crm": "editor"}
     with pytest.raises(Halt, match="set it again"):
         await back.client_secret(provider.id)
     assert [one.fingerprint for one in await back.identity_providers()] == ["lost"], "so it is delivered anew"
@@ -238,7 +239,8 @@ async def test_what_is_of_others_in_the_same_database_is_neither_taken_nor_touch
     third = f"{url}?options=-csearch_path%3Dthird"
     await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "third", third)
     back = await Engine.open(tmp_path / "third", database_url=third)
-    assert (await back.authenticate("ed", PASSWORD)).username == "ed"
+    ed, _ = await back.authenticate("ed", PASSWORD)
+    assert ed.username == "ed"
     assert await back.steps("crm", "1.0.0") == ()
     await back.close()
     assert everything(tmp_path, url) == before

@@ -148,7 +148,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         served = Served(engine, tmp_path / "data" / "token-key.jwk")
         (tmp_path / "host").mkdir()
         app = way(served, tmp_path / "host")
-        tokens = {user: f"Bearer {await served.issue(await engine.authenticate(user, PASSWORD))}" for user in USERS}
+        tokens = {user: f"Bearer {await served.issue(*await engine.authenticate(user, PASSWORD))}" for user in USERS}
         world = World(engine, served, app, root, tokens)
         for user in USERS:  # from now on the token is known, and the statements are compiled
             for path in (f"{DATA}/plain?limit=100", f"{DATA}/plain/003", f"{DATA}/contacts?limit=100", f"{DATA}/contacts/1"):
@@ -257,7 +257,7 @@ async def test_rights_are_those_of_the_moment(world: World) -> None:
     assert await statuses("ed") == {200}
     await world.engine.set_password("ed", Password("another password"))
     assert await statuses("ed") == {401}
-    world.tokens["ed"] = f"Bearer {await world.served.issue(await world.engine.authenticate('ed', 'another password'))}"
+    world.tokens["ed"] = f"Bearer {await world.served.issue(*await world.engine.authenticate('ed', 'another password'))}"
     assert await statuses("ed") == {200}
     with patch("time.time", return_value=datetime.now(UTC).timestamp() + 7200):
         assert world.served.remembered(world.tokens["ed"].encode()) is None
