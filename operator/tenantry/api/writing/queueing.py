@@ -97,8 +97,10 @@ async def carried_out(cache: Cache, id_: str, document: Document, seconds: float
         operation = cast("Operation | None", cache.resource(ref))
         if operation is None or not operation.finished:
             return None
-        failed = operation.status.result != "SUCCESS"
-        return True if failed or tells(cache.resource(target), document) else None
+        if operation.status.result != "SUCCESS":
+            return True
+        resource = cache.resource(target)
+        return True if tells(resource, document) and not _shows_unfinished(resource, id_) else None
 
     return bool(await until(cache, ended, lambda seen: seen.ref in (ref, target), seconds))
 
@@ -110,6 +112,12 @@ def tells(resource: Resource[Any, Any] | None, document: Document) -> bool:
         return True
     seen: bool = resource.status.observed_generation >= metadata.get("generation", 0)
     return seen and not metadata.get("deletionTimestamp")
+
+
+def _shows_unfinished(resource: Resource[Any, Any] | None, id_: str) -> bool:
+    """Return True if the object's status is older than the end of that Operation: the end is recorded first."""
+    last = resource.status.last_operation if resource is not None else None
+    return last is not None and last.id == id_ and last.status != "COMPLETED"
 
 
 def preferred_wait(request: Request) -> int:
