@@ -28,7 +28,7 @@ from tenantry.runtime.reconcile.loop import Runtime
 log = structlog.get_logger(__name__)
 
 RELIST_SETTLES_S = 2.0
-"""A list anew comes as one event an object: the complete list is asked for once they have come."""
+"""A list anew comes as one event an object: the complete list is asked for this long after the last of them."""
 STOPS_WITHIN_S = 10.0
 PAGE = 200
 """Objects a request of a list: a whole one of many objects is several times its size in memory, all kinds at once."""
@@ -49,6 +49,22 @@ class Backoffs:
     def __iter__(self) -> Iterator[float]:
         for attempt in itertools.count():
             yield min(15.0, 0.5 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+
+
+class NoDifferences(kopf.DiffBaseStorage):
+    """Finds no change of any object, for an operator without handlers of changes.
+
+    kopf asks for the differences of each event, even if nothing handles them, and copies the object twice to find them.
+    """
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        raise AssertionError("nothing handles changes")
 
 
 class KopfHost:
@@ -76,7 +92,7 @@ class KopfHost:
         self._health = health
         self._resync_s = resync_s
         self._watching = _Watching()
-        self._relisted: set[str] = set()
+        self._relisted: dict[str, float] = {}
         self._leads = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -115,7 +131,7 @@ class KopfHost:
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         await kopf.operator(
             registry=self._registry(),
-            settings=_settings(self._watched),
+            settings=operator_settings(self._watched),
             standalone=True,
             clusterwide=True,
             liveness_endpoint=self._health,
@@ -145,7 +161,7 @@ class KopfHost:
     def _take(self, kind: str, type_: str | None, document: Document) -> None:
         """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
         if type_ is None:
-            self._relisted.add(kind)
+            self._relisted[kind] = asyncio.get_running_loop().time()
         if type_ == "DELETED":
             self._cache.remove(document)
             self._cache.settle(ref_of(document))
@@ -157,22 +173,34 @@ class KopfHost:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._resync_s
         while True:
-            await asyncio.sleep(RELIST_SETTLES_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-            if loop.time() >= due:
-                self._relisted.update(each.kind for each in self._watched)
+            await asyncio.sleep(RELIST_SETTLES_S / 2 * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+            now = loop.time()
+            if now >= due:
+                for each in self._watched:
+                    self._relisted.setdefault(each.kind, now - RELIST_SETTLES_S)
                 if self._leads:
                     self._runtime.resync()
-                due = loop.time() + self._resync_s
-            for kind in tuple(self._relisted):
-                self._relisted.discard(kind)
-                try:
-                    await fill(self._feed, self._cache, kind)
-                except Halt as halt:
-                    self._relisted.add(kind)
-                    log.warning("list failed", kind=kind, error=str(halt))
-                except Exception:
-                    self._relisted.add(kind)
-                    log.exception("list failed", kind=kind)
+                due = now + self._resync_s
+            for kind in settled(self._relisted, now):
+                await self._relist(kind)
+
+    async def _relist(self, kind: str) -> None:
+        """Bring a kind of the cache to the complete list. A failure is repeated."""
+        del self._relisted[kind]
+        try:
+            await fill(self._feed, self._cache, kind)
+        except Halt as halt:
+            log.warning("list failed", kind=kind, error=str(halt))
+        except Exception:
+            log.exception("list failed", kind=kind)
+        else:
+            return
+        self._relisted.setdefault(kind, asyncio.get_running_loop().time())
+
+
+def settled(relisted: Mapping[str, float], now: float) -> list[str]:
+    """Return the kinds whose last event of a list is RELIST_SETTLES_S old. relisted: by kind, when it came, in seconds."""
+    return [kind for kind, last in relisted.items() if now - last >= RELIST_SETTLES_S]
 
 
 class _Watching:
@@ -248,7 +276,7 @@ class _Watching:
             self._ended.set_exception(error)
 
 
-def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
+def operator_settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None
     settings.posting.enabled = False
@@ -266,6 +294,7 @@ def _settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
     settings.networking.error_backoffs = Backoffs()
     # No object has a finalizer of this name: kopf removes its own from every object that it sees.
     settings.persistence.finalizer = "tenantry.dev/kopf-unused"
+    settings.persistence.diffbase_storage = NoDifferences()
     for each in watched:
         if each.selector:
             settings.watching.label_selectors[each.plural] = each.selector
