@@ -51,7 +51,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.model.syncing import source_label
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import NotFound
-from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.answers import LateAnswer, ReadyAnswer
 from tenantry.rest.apps.later import LaterApp
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.clock import now
@@ -287,8 +287,8 @@ class Platform:
 
         return numbers_of(self.facade)
 
-    def answer_now(self, scope: Scope) -> ReadyAnswer | None:
-        """Return an answer of an engine that needs no waiting, as AnswerNow."""
+    def answer_now(self, scope: Scope) -> ReadyAnswer | LateAnswer | None:
+        """Return an answer of an engine before the framework, as AnswerNow."""
         return self._engines_app.answer_now(scope) if scope["path"].startswith("/e/") else None
 
     @cached_property

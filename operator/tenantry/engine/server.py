@@ -21,7 +21,7 @@ from tenantry.engine.principal import RowCaller
 from tenantry.model.measures import RequestMeasures
 from tenantry.model.verdicts import Forbidden, NotFound
 from tenantry.ports import EngineAdmin
-from tenantry.rest.answers import AnswerNow, ReadyAnswer
+from tenantry.rest.answers import AnswerNow, LateAnswer, ReadyAnswer
 from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.auth.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
 from tenantry.rest.auth.throttle import address_of
@@ -99,7 +99,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
 
     rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastReads(f"{API}/data/", requests)
 
-    def now(scope: Scope) -> ReadyAnswer | None:
+    def now(scope: Scope) -> ReadyAnswer | LateAnswer | None:
         return fast.at_root(scope, served_of(Request(scope)))
 
     tables = (

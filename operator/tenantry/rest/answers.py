@@ -1,9 +1,9 @@
-"""Answers that are made without waiting, in the event loop: they need no task, no middleware and no Request."""
+"""Answers that are made in the event loop before the framework: they need no middleware and no Request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from starlette.types import Scope, Send
 
@@ -17,18 +17,34 @@ class ReadyAnswer(NamedTuple):
     headers: Headers
     body: bytes
 
-    def with_header(self, header: tuple[bytes, bytes]) -> ReadyAnswer:
-        """Return the answer with one more header."""
-        return self._replace(headers=[*self.headers, header])
-
     async def send(self, send: Send) -> None:
         """Send it."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.body})
 
 
-AnswerNow = Callable[[Scope], ReadyAnswer | None]
-"""Answers a request at once; None leaves it to the application."""
+LateAnswer = Callable[[], Coroutine[Any, Any, ReadyAnswer | None]]
+"""Makes an answer that waits for a database; None leaves the request to the application. It is called once, or never."""
+AnswerNow = Callable[[Scope], ReadyAnswer | LateAnswer | None]
+"""Answers a request before the framework; None leaves it to the application."""
+
+
+def with_header(answer: ReadyAnswer | LateAnswer, header: tuple[bytes, bytes]) -> ReadyAnswer | LateAnswer:
+    """Return the answer with one more header."""
+
+    def added(ready: ReadyAnswer) -> ReadyAnswer:
+        return ready._replace(headers=[*ready.headers, header])
+
+    async def late() -> ReadyAnswer | None:
+        found = await in_time(answer)
+        return found and added(found)
+
+    return added(answer) if isinstance(answer, ReadyAnswer) else late
+
+
+async def in_time(answer: ReadyAnswer | LateAnswer | None) -> ReadyAnswer | None:
+    """Return an answer once it is there."""
+    return answer if answer is None or isinstance(answer, ReadyAnswer) else await answer()
 
 
 def not_now(_: Scope) -> None:

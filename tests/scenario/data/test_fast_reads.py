@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,13 +25,15 @@ from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.engine.server import engine_app
 from tenantry.engine.service import Engine
 from tenantry.engine.sql import short_reads
+from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.transactions import Transactions
 from tenantry.model.facts import Password
-from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.answers import LateAnswer, ReadyAnswer
 from tenantry.rest.cross_origin import CrossOrigin
 from tenantry.rest.uploads import Uploads
 from tests.scenario.data.plain_rows import PLAIN, ROWS
 from tests.scenario.data_world import PASSWORD, engine_with_app
+from tests.scenario.postgres import database_url
 from tests.support.local_engines import SECRET, SPEC
 
 DATA = "/api/v1/data/crm"
@@ -114,11 +117,17 @@ class World:
         """Notes the answers that are given before the framework."""
         answer = FastReads.answer
 
-        def noted(reads: FastReads, scope: Scope, path: str, engine: Served) -> ReadyAnswer | None:
+        def noted(reads: FastReads, scope: Scope, path: str, engine: Served) -> ReadyAnswer | LateAnswer | None:
             found = answer(reads, scope, path, engine)
-            if found is not None:
-                self.fast.append(found)
+            return found if found is None else seen(found) if isinstance(found, ReadyAnswer) else partial(waited, found)
+
+        def seen(found: ReadyAnswer) -> ReadyAnswer:
+            self.fast.append(found)
             return found
+
+        async def waited(late: LateAnswer) -> ReadyAnswer | None:
+            found = await late()
+            return found and seen(found)
 
         with patch.object(FastReads, "answer", noted):
             yield
@@ -143,8 +152,20 @@ def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=WAYS)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    way, root = WAYS[request.param]
-    async with engine_with_app(tmp_path, manifest=PLAIN, seeds={"plain": ROWS}) as (engine, _):
+    async with world_of(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=WAYS)
+async def on_server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_of(request.param, tmp_path, database_url(request.getfixturevalue("server"))) as made:
+        yield made
+
+
+@asynccontextmanager
+async def world_of(name: str, tmp_path: Path, url: str | None = None) -> AsyncIterator[World]:
+    way, root = WAYS[name]
+    async with engine_with_app(tmp_path, url, manifest=PLAIN, seeds={"plain": ROWS}) as (engine, _):
         served = Served(engine, tmp_path / "data" / "token-key.jwk")
         (tmp_path / "host").mkdir()
         app = way(served, tmp_path / "host")
@@ -313,12 +334,53 @@ async def test_requests_wait_for_their_turn_while_another_tenant_asks(world: Wor
     assert {answer[0] for answer in answers} == {200} and len({answer[2] for answer in answers}) == 1
 
 
-async def test_rows_on_a_server_are_not_tried(world: World) -> None:
-    """It is known from the start that they are not served here. No request finds it out again."""
-    with patch.object(RowAccess, "reads_now", False), patch.object(FastReads, "_answer") as tried, world.watched():
-        for asked in FAST:
-            assert (await world.ask(asked))[0] == 200
-    assert not tried.called and not world.fast
+ONE_ROW = [asked for asked in FAST if "?limit" not in asked and "&limit" not in asked]
+
+
+@pytest.mark.slow
+async def test_single_rows_on_a_server_are_answered_alike_before_the_framework(on_server: World) -> None:
+    for asked in ONE_ROW:
+        await on_server.same(asked)  # a thread compiles its statement
+    assert {asked: await on_server.same(asked) for asked in ONE_ROW} == dict.fromkeys(ONE_ROW, (200, True))
+    others = [*OTHERS, *(asked for asked in FAST if asked not in ONE_ROW)]
+    found = {asked: (await on_server.same(asked))[1] for asked in others}
+    assert not [asked for asked, fast in found.items() if fast]
+    for headers, _, one in HEADERS:
+        assert (await on_server.same(f"GET {DATA}/plain/003", **headers))[1] == one, headers
+    _, headers, _ = await on_server.ask(f"GET {DATA}/plain/003")
+    tag = dict(headers)[b"etag"].decode()
+    assert await on_server.same(f"GET {DATA}/plain/003", if_none_match=tag) == (304, True)
+
+
+@pytest.mark.slow
+async def test_rights_on_a_server_are_those_of_the_moment(on_server: World) -> None:
+    async def status(user: str) -> int:
+        return (await on_server.same(f"GET {DATA}/plain/003", user))[0]
+
+    assert [await status(user) for user in ("ed", "rea", "none", "")] == [200, 403, 403, 401]
+    await on_server.engine.set_roles("ed", [])
+    assert await status("ed") == 403
+    await on_server.engine.set_roles("ed", [("crm", "editor")])
+    assert await status("ed") == 200
+    await on_server.engine.set_password("ed", Password("another password"))
+    assert await status("ed") == 401
+
+
+@pytest.mark.slow
+async def test_many_reads_of_a_server_at_once_are_answered_alike(on_server: World) -> None:
+    """More than there are connections for the event loop: some wait."""
+    answers = await asyncio.gather(*(on_server.ask(f"GET {DATA}/plain/003") for _ in range(100)))
+    assert {answer[0] for answer in answers} == {200} and len({answer[2] for answer in answers}) == 1
+
+
+@pytest.mark.slow
+async def test_a_read_of_a_server_that_is_slow_is_left_to_the_endpoint(on_server: World) -> None:
+    async def late(*_: Any) -> Any:
+        raise NotShort
+
+    with patch.object(RowAccess, "read_late", late), on_server.watched():
+        assert (await on_server.ask(f"GET {DATA}/plain/003"))[0] == 200
+    assert not on_server.fast
 
 
 async def test_a_bug_is_answered_with_500(world: World) -> None:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from tenantry.engine.sql.files import DATABASE_DAMAGED, data_missing
 from tenantry.model.facts import EngineRef
 from tenantry.model.measures import RequestMeasures
 from tenantry.model.verdicts import Halt, Waiting
-from tenantry.rest.answers import ReadyAnswer
+from tenantry.rest.answers import LateAnswer, ReadyAnswer
 from tenantry.rest.fairness.gate import Gate
 from tenantry.rest.problems import problem, reason_to_explain, status_of, unexpected
 from tenantry.rest.uploads import Uploads
@@ -128,8 +129,9 @@ class LocalHosting:
         self.measures.answered("other", refusal.status_code, 0.0)
         return refusal
 
-    def answer_now(self, scope: Scope) -> ReadyAnswer | None:
-        """Return the answer to a frequent read of an open engine, as AnswerNow: it waits neither for a turn nor for a thread.
+    def answer_now(self, scope: Scope) -> ReadyAnswer | LateAnswer | None:
+        """Return the answer to a frequent read of an open engine, as AnswerNow: it waits neither for a turn nor for a thread,
+        and at most for a server's database.
 
         It is None for a request that was asked about before.
         """
@@ -141,14 +143,26 @@ class LocalHosting:
         record = self._folders.route(parts[2], parts[3]) if len(parts) == 5 and parts[1] == "e" else None
         id_ = "" if record is None else record.ref.id
         lease = self._leases.get(id_)
-        if lease is None:
+        if record is None or lease is None:
             return None
         path, served = f"/{parts[4]}", lease.engine.served
-        if not app.fast.may_answer(scope, path, served) or not self.gate.begins_now(parts[2]):
+        if not app.fast.may_answer(scope, path) or not self.gate.begins_now(parts[2]):
             return None
         scope[_HAD_TURN] = True
         self._leases.move_to_end(id_)
-        return app.fast.answer(scope, path, served)
+        answer = app.fast.answer(scope, path, served)
+        return answer if answer is None or isinstance(answer, ReadyAnswer) else partial(self._held, lease, record, answer)
+
+    async def _held(self, lease: _Lease, record: EngineRecord, late: LateAnswer) -> ReadyAnswer | None:
+        """Keep the engine open until the answer is there."""
+        if lease.retired:
+            return None
+        lease.users += 1
+        try:
+            with bound_contextvars(**{SUBJECT: EnvironmentSubject(record.ref)}):
+                return await late()
+        finally:
+            await self._leave(lease)
 
     async def _engines(self) -> EngineServer:
         """The server of engines. It is imported in a thread when the first of them is used, because that takes 0.3 s."""

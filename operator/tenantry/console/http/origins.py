@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tenantry.model.verdicts import Forbidden
-from tenantry.rest.answers import AnswerNow, ReadyAnswer, not_now
+from tenantry.rest.answers import AnswerNow, LateAnswer, ReadyAnswer, in_time, not_now, with_header
 
 SANDBOX = (b"content-security-policy", b"sandbox allow-scripts allow-forms allow-popups")
 LOCALHOST = "localhost"
@@ -95,7 +95,7 @@ class Sandboxed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = self.answer_now(scope)
+        answer = await in_time(self.answer_now(scope))
         if answer is not None:
             await answer.send(send)
             return
@@ -110,7 +110,7 @@ class Sandboxed:
 
         await self._app(scope, receive, sandboxed)
 
-    def answer_now(self, scope: Scope) -> ReadyAnswer | None:
-        """Return an answer that needs no waiting, as AnswerNow."""
+    def answer_now(self, scope: Scope) -> ReadyAnswer | LateAnswer | None:
+        """Return an answer before the framework, as AnswerNow."""
         answer = self._now(scope)
-        return answer if answer is None or _at_loopback(scope) else answer.with_header(SANDBOX)
+        return answer if answer is None or _at_loopback(scope) else with_header(answer, SANDBOX)

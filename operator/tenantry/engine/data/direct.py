@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.model.measures import EngineOperation, RequestMeasures
-from tenantry.rest.answers import AnswerNow, not_now
+from tenantry.rest.answers import AnswerNow, in_time, not_now
 from tenantry.rest.problems import refusal_of, unexpected
 from tenantry.rest.routes import Endpoint, Route, strict
 
@@ -53,7 +53,7 @@ class DirectRows:
         endpoint, scope["path_params"], operation = found
         request = Request(scope, receive, send)
         try:
-            answer = self._fast(scope) if operation == "read" else None
+            answer = await in_time(self._fast(scope)) if operation == "read" else None
             response = await endpoint(request, **scope["path_params"]) if answer is None else None
         except Exception as error:  # noqa: BLE001 - a bug is answered and logged
             response = refusal_of(request, error) or unexpected(scope, error)

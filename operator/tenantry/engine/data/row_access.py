@@ -77,6 +77,12 @@ class RowAccess:
             self.live.feed.wake()
         return done
 
+    async def read_late(self, app: str, caller: RowCaller, work: ReadingWork[T]) -> T:
+        """Return the result of `work`, as EngineRows."""
+        if self._quick is None or not self._transactions.prepared:
+            raise NotShort
+        return await self._quick.run(app, caller, work, write=False)
+
     def run_now(self, app: str, table: str, caller: RowCaller, work: ReadingWork[T], *, single: bool = False) -> T:
         """Return the result of `work`, as EngineRows."""
         if not self.reads_now or not self._transactions.prepared:

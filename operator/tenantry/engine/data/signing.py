@@ -54,6 +54,11 @@ class EngineRows(Protocol):
 
         Raises NotShort: `run` serves it. And what `run` raises."""
 
+    def read_late(self, app: str, caller: RowCaller, work: ReadingWork[T]) -> Coroutine[Any, Any, T]:
+        """Return the result of `work` on a server, of one statement and without a thread.
+
+        Raises NotShort: `run` serves it. And what `run` raises."""
+
 
 class DataEngine(Protocol):
     """The data API's view of an engine. live: the changes of its rows."""

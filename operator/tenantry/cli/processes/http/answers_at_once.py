@@ -1,4 +1,5 @@
-"""Requests that need no waiting are answered when they have come: without a task, and by one call of the system."""
+"""Requests that are answered before the framework: without a task if nothing has to be waited for, and by one call of the
+system."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from tenantry.cli.processes.http.slow_clients import Patient
-from tenantry.rest.answers import PART_NOW, AnswerNow, ReadyAnswer
+from tenantry.rest.answers import PART_NOW, AnswerNow, LateAnswer, ReadyAnswer
 
 _Begun = tuple[RequestResponseCycle, ASGI3Application]
 
@@ -52,7 +53,18 @@ class AnswersAtOnce(Patient):
         answer = None if waits else self._now(cast(Scope, cycle.scope))
         if answer is None:
             self._start_task(cycle, app)
+        elif isinstance(answer, ReadyAnswer):
+            self._send(cycle, answer)
         else:
+            task = self.loop.create_task(self._send_late(cycle, app, answer))
+            task.add_done_callback(self.tasks.discard)
+            self.tasks.add(task)
+
+    async def _send_late(self, cycle: RequestResponseCycle, app: ASGI3Application, late: LateAnswer) -> None:
+        answer = await late()
+        if answer is None:
+            self._start_task(cycle, app)
+        elif not cycle.disconnected:
             self._send(cycle, answer)
 
     def _send(self, cycle: RequestResponseCycle, answer: ReadyAnswer) -> None:
@@ -63,6 +75,8 @@ class AnswersAtOnce(Patient):
         parts += (b"\r\n", answer.body)
         self._writer.write_whole(b"".join(parts))
         cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:  # the server has begun to end
+            self.transport.close()
         cycle.on_response()
 
 

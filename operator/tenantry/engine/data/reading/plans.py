@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Hashable
-from typing import Protocol
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol
 
 import orjson
 from sqlalchemy.engine.interfaces import Dialect
@@ -20,6 +20,7 @@ from tenantry.engine.data.reading.reader import BY_KEY, Reader, tag_of_json
 from tenantry.engine.data.reading.selection import parse_select
 from tenantry.engine.data.values import json_readers, row_of
 from tenantry.engine.sql.driver import ShortRead
+from tenantry.engine.sql.quick.replay import Replay
 from tenantry.engine.sql.short_reads import LARGEST_PAGE, NotShort, NotWritten
 from tenantry.engine.sql.spelled import Reader as Binder
 from tenantry.engine.sql.spelled import Spelled
@@ -28,14 +29,15 @@ from tenantry.rest.bodies import names_tag
 from tenantry.rest.paging import next_link
 from tenantry.rest.routes import refuse_unknown
 
+Converters = list[tuple[int, str, Callable[[Any], Any]]]
 _JSON = (b"content-type", b"application/json")
 
 
 class ReadPlan(Protocol):
     """A read of one table by one query string."""
 
-    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
-        """Return the answer. wanted: If-None-Match. Raises NotShort, Halt, sqlite3.Error."""
+    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+        """Return the answer. wanted: If-None-Match. Raises NotShort, Halt, NeedsAnswer, and the driver's errors."""
 
 
 def plan_of(scope: Scope, exposed: Exposed, dialect: Dialect, *, one: bool) -> ReadPlan:
@@ -62,19 +64,25 @@ class RowPlan:
         self._spelled = _at_hand(exposed, (dialect.name, BY_KEY))
         self._binders = _binders(self._spelled, exposed)
         self._names = tuple(exposed.columns)
-        self._converters = json_readers(
-            tuple(exposed.columns.values()), self._spelled.readers_by([None] * len(self._names), dialect)
-        )
+        self._dialect = dialect
+        self._columns = tuple(exposed.columns.values())
+        self._converters: dict[tuple[int, ...], Converters] = {}
         names = parse_select(exposed, asked).names
         self._shown = None if names == self._names else names
 
-    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
         """Return the answer, as ReadPlan."""
         key = Reader(read, exposed).key_values(key_of(scope, exposed))
-        row = read.first(self._spelled.sql, [binder(key[place]) if binder else key[place] for place, binder in self._binders])
+        values = [binder(key[place]) if binder else key[place] for place, binder in self._binders]
+        codes: tuple[int, ...] = ()
+        if isinstance(read, ShortRead):
+            row = read.first(self._spelled.sql, values)
+        else:
+            with read.run(self._spelled, values) as found:
+                row, codes = found.fetchone(), found.codes
         if row is None:
             raise NotShort
-        whole = row_of(self._names, row, self._converters)
+        whole = row_of(self._names, row, self._converters_of(codes))
         body = orjson.dumps(whole)
         tag = tag_of_json(body)
         if wanted is not None and names_tag(wanted.decode("latin-1"), tag):
@@ -83,11 +91,20 @@ class RowPlan:
             body = orjson.dumps({name: whole[name] for name in self._shown})
         return ReadyAnswer(200, [(b"etag", tag.encode()), _length(body), _JSON], body)
 
+    def _converters_of(self, codes: tuple[int, ...]) -> Converters:
+        """What makes the driver's values JSON. codes: of the columns' types, as a server numbers them."""
+        known = self._converters.get(codes)
+        if known is None:
+            readers = self._spelled.readers_by(codes or [None] * len(self._names), self._dialect)
+            known = self._converters[codes] = json_readers(self._columns, readers)
+        return known
+
 
 def _binders(spelled: Spelled, exposed: Exposed) -> list[tuple[int, Binder | None]]:
     """The place of the key's part that each parameter has, and what makes it the driver's. The statement has no others."""
     places = {f"key_{number}": number for number in range(len(exposed.key))}
-    return [(places[name], spelled.binders[name]) for name in spelled.order or ()]
+    order = spelled.numbered[1] if spelled.order is None else spelled.order
+    return [(places[name], spelled.binders[name]) for name in order]
 
 
 class PagePlan:
@@ -98,8 +115,9 @@ class PagePlan:
         self._page, self._end = (_at_hand(exposed, (dialect.name, part, query)) for part in ("page", "end"))
         self._places = self._end.readers_by([None] * len(self._end.types), dialect)[len(query.select.fields) :]
 
-    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
         """Return the answer, as ReadPlan."""
+        assert isinstance(read, ShortRead)
         driver = read.driver
         driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_PAGE)
         items, number = driver.execute(self._page.sql, self._page.parameters({})).fetchone()

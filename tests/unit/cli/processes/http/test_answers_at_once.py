@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tenantry.cli.clients.sockets import listening
 from tenantry.cli.processes.serving import serving
-from tenantry.rest.answers import PART_NOW, AnswerNow, PartNow, ReadyAnswer, as_part, not_now
+from tenantry.rest.answers import PART_NOW, AnswerNow, LateAnswer, PartNow, ReadyAnswer, as_part, not_now
 from tenantry.settings import HttpSettings
 
 SOON_S = 60
@@ -52,6 +52,18 @@ class Told:
             return None
         self.at_once.append(scope["path"])
         return answer_to(scope)
+
+    def later(self, scope: Scope) -> LateAnswer:
+        """The same, after a wait."""
+
+        async def answer() -> ReadyAnswer | None:
+            await asyncio.sleep(0)
+            return self.now(scope)
+
+        return answer
+
+
+WAYS: list[Callable[[Told], AnswerNow]] = [lambda told: told.now, lambda told: told.later]
 
 
 @asynccontextmanager
@@ -100,9 +112,12 @@ CHUNKS = request("/chunks", "Transfer-Encoding: chunked")
         ([CHUNKS + b"4\r\nabcd\r\n0\r\n\r\n"], ["/chunks"], []),
     ],
 )
-async def test_an_answer_has_the_same_bytes_in_both_ways(parts: list[bytes], at_once: list[str], by_tasks: list[str]) -> None:
+@pytest.mark.parametrize("way", WAYS, ids=["now", "later"])
+async def test_an_answer_has_the_same_bytes_in_both_ways(
+    parts: list[bytes], at_once: list[str], by_tasks: list[str], way: Callable[[Told], AnswerNow]
+) -> None:
     told, other = Told(), Told()
-    assert await answers(told, told.now, *parts) == await answers(other, not_now, *parts)
+    assert await answers(told, way(told), *parts) == await answers(other, not_now, *parts)
     assert (told.at_once, told.by_tasks) == (at_once, [*by_tasks, "/last"])
     assert other.at_once == []
 
@@ -117,12 +132,57 @@ async def test_a_body_that_has_not_come_is_waited_for_in_a_task() -> None:
     assert (told.at_once, told.by_tasks) == ([], ["/body"])
 
 
-async def test_requests_that_come_together_are_answered_in_their_order() -> None:
+@pytest.mark.parametrize("way", WAYS, ids=["now", "later"])
+async def test_requests_that_come_together_are_answered_in_their_order(way: Callable[[Told], AnswerNow]) -> None:
     told, other = Told(), Told()
     together = b"".join(request(f"/{'waits/' if number % 7 == 3 else ''}{number}") for number in range(300))
-    assert await answers(told, told.now, together) == await answers(other, not_now, together)
+    assert await answers(told, way(told), together) == await answers(other, not_now, together)
     assert "/0" in told.at_once
     assert len(told.by_tasks) > len(told.at_once)  # others have their turn in between
+
+
+async def test_a_late_answer_is_not_sent_to_a_client_that_has_left() -> None:
+    told, left, ended = Told(), asyncio.Event(), asyncio.Event()
+
+    def now(scope: Scope) -> LateAnswer:
+        async def answer() -> ReadyAnswer:
+            told.asked.set()
+            await left.wait()
+            ended.set()
+            return answer_to(scope)
+
+        return answer
+
+    async with connected(told, now) as (_, writer):
+        writer.write(ONE)
+        await told.asked.wait()
+        writer.transport.abort()
+        await writer.wait_closed()
+        left.set()
+        await ended.wait()
+    assert told.by_tasks == []
+
+
+async def test_a_server_that_ends_sends_its_late_answers() -> None:
+    told, ending = Told(), asyncio.Event()
+
+    def now(scope: Scope) -> LateAnswer:
+        async def answer() -> ReadyAnswer:
+            told.asked.set()
+            await ending.wait()
+            return answer_to(scope)
+
+        return answer
+
+    bound = listening("127.0.0.1", 0)
+    async with asyncio.timeout(SOON_S):
+        async with serving(told, bound, PLAIN, now):
+            reader, writer = await asyncio.open_connection(*bound.getsockname())
+            writer.write(ONE)
+            await told.asked.wait()
+            asyncio.get_running_loop().call_later(0.1, ending.set)
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
 
 
 async def test_a_bad_request_behind_a_good_one_ends_the_connection_in_both_ways() -> None:
