@@ -12,7 +12,9 @@ from tenantry.model.facts import Password
 from tenantry.model.verdicts import Invalid
 from tenantry.rest.auth import passwords
 from tenantry.rest.auth.passwords import hash_password, needs_rehash, verify_password
+from tenantry.rest.fairness.lanes import PASSWORD_SHARING
 from tests.support.patience import DEADLINE_S
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("costly_passwords")
 CHEAP = {"time_cost": 1, "memory_cost": 64, "parallelism": 1}
@@ -112,12 +114,21 @@ def test_what_is_remembered_is_forgotten_in_time_and_bounded() -> None:
     assert not gone.knows("hash", "clear")
 
 
-async def test_sign_ins_of_one_engine_leave_a_thread_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    let_go = threading.Event()
-    monkeypatch.setattr(passwords, "_matches", lambda stored, clear: clear != "slow" or let_go.wait(2 * DEADLINE_S))
-    slow = [asyncio.ensure_future(verify_password("hash", "slow", "a/1")) for _ in range(5)]
+async def test_a_sign_in_goes_before_those_of_an_engine_that_has_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that nobody waits for are lent. So another engine waits for one password at most."""
+    checked, go_on = list[str](), threading.Semaphore(0)
+
+    def matches(_: str, clear: str) -> bool:
+        checked.append(clear)
+        return clear != "slow" or go_on.acquire(timeout=2 * DEADLINE_S)
+
+    monkeypatch.setattr(passwords, "_matches", matches)
+    slow = [asyncio.ensure_future(verify_password(f"hash {number}", "slow", "a/1")) for number in range(5)]
+    await eventually(lambda: len(checked) == PASSWORD_SHARING.threads)
+    quick = asyncio.ensure_future(verify_password("hash", "quick", "b/1"))
     await asyncio.sleep(0)
-    async with asyncio.timeout(DEADLINE_S):
-        assert await verify_password("hash", "quick", "b/1")
-    let_go.set()
+    go_on.release()
+    assert await asyncio.wait_for(quick, DEADLINE_S)
+    assert checked[: PASSWORD_SHARING.threads + 1] == ["slow", "slow", "quick"]
+    go_on.release(len(slow))
     await asyncio.gather(*slow)
