@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import perf_counter
+from typing import NamedTuple
 
 from sqlalchemy.engine.interfaces import Dialect
 from starlette.types import Scope
@@ -37,9 +37,8 @@ _TRIED = "tenantry.tried"
 """In the scope of a request that was no frequent read."""
 
 
-@dataclass(frozen=True)
-class FrequentRead:
-    """What a request asks for. within: reads it, in a transaction."""
+class FrequentRead(NamedTuple):
+    """A read that a request asks for. within: reads it, in a transaction."""
 
     engine: DataEngine
     caller: RowCaller

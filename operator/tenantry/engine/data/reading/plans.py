@@ -92,7 +92,7 @@ class RowPlan:
         return ReadyAnswer(200, [(b"etag", tag.encode()), _length(body), _JSON], body)
 
     def _converters_of(self, codes: tuple[int, ...]) -> Converters:
-        """What makes the driver's values JSON. codes: of the columns' types, as a server numbers them."""
+        """Return converters of the driver's values into JSON. codes: of the columns' types, as a server numbers them."""
         known = self._converters.get(codes)
         if known is None:
             readers = self._spelled.readers_by(codes or [None] * len(self._names), self._dialect)
