@@ -277,6 +277,7 @@ class _Watching:
 
 
 def operator_settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
+    """Return settings with which kopf only watches: it keeps nothing on objects, and waits through outages."""
     settings = kopf.OperatorSettings()
     settings.process.ultimate_exiting_timeout = None
     settings.posting.enabled = False

@@ -1,4 +1,4 @@
-"""What the host on Kubernetes asks of kopf, and when it asks for complete lists."""
+"""The host on Kubernetes: kopf copies no objects for it, and complete lists wait for the events of a list."""
 
 from __future__ import annotations
 
