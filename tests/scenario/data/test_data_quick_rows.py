@@ -411,7 +411,8 @@ async def test_slow_writes_of_one_engine_leave_another_alone(
 
 @pytest.mark.slow
 async def test_reads_are_not_tried_in_the_ways_of_sqlite(editor: httpx.AsyncClient) -> None:
-    with patch.object(RowAccess, "run_now") as short, patch.object(Served, "remembered_sender") as frequent:
-        assert (await editor.get(CONTACTS, params={"limit": 3})).status_code == 200
+    with patch.object(RowAccess, "run_now") as short:
+        with patch.object(Served, "remembered_sender") as frequent:
+            assert (await editor.get(CONTACTS, params={"limit": 3})).status_code == 200
         assert (await editor.get(f"{CONTACTS}/1")).status_code in (200, 404)
     assert not short.called and not frequent.called
