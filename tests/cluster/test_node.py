@@ -6,8 +6,6 @@ import asyncio
 import json
 import shlex
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +14,7 @@ from tests.cluster.charting import CHART, NAMESPACE
 from tests.cluster.node_console import look_around
 from tests.cluster.running import Kube, condition, token, until
 from tests.scenario.cli import COMMAND, environment, tenantry
-from tests.support.node import READY_S, ROOT, VALUES, Node, engine_of, kube, node, told
-from tests.support.ports import free_port
+from tests.support.node import READY_S, ROOT, VALUES, Node, engine_of, forwarded, kube, node, told
 
 __all__ = ["kube", "node"]
 
@@ -30,20 +27,6 @@ rows = sqlite3.connect("file:/data/engine.db?mode=ro", uri=True)
 tables = [name for name, in rows.execute("select name from sqlite_master where type='table' and name like '%Track%'")]
 print({name: rows.execute(f'select count(*) from "{name}"').fetchone()[0] for name in sorted(tables)})
 """
-
-
-@contextmanager
-def forwarded(node: Node) -> Iterator[str]:
-    """The api's URL, on this machine."""
-    port = free_port()
-    command = (*node.command("kubectl"), "port-forward", "-n", NAMESPACE, "service/tenantry-api", f"{port}:8080")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert "Forwarding" in process.stdout.readline()
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
 
 
 def all_ready(kube: Kube) -> bool:

@@ -17,7 +17,6 @@ from tests.support.node import READY_S, ROOT, TOOLS, VALUES, Node, engine_of, to
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
 PROBE_S = 0.3
-NAME = "tenantry-rollout"
 HOME = "tenant-waves"
 PLAIN, PROTECTED = tuple(f"e{number}" for number in range(5)), "vault"
 EVERY = (*PLAIN, PROTECTED)
@@ -34,13 +33,6 @@ done
 class OwnNode(Node):
     """A node beside the one of test_node."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._environment["KNODE_NAME"] = NAME
-
-    def command(self, program: str) -> tuple[str, str, str]:
-        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / NAME / "kubeconfig")
-
     def probing(self, file: Path, *addresses: str) -> subprocess.Popen[bytes]:
         """Asks each engine again and again, from within the node."""
         command = [str(TOOLS / "enter.sh"), "bash", "-c", PROBE, "probe", *addresses]
@@ -50,7 +42,7 @@ class OwnNode(Node):
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[OwnNode]:
-    own = OwnNode()
+    own = OwnNode("tenantry-rollout")
     if not TOOLS.exists() or not (own.folder / "bin" / "kubelet").exists():
         pytest.skip(f"there is no node to start with {TOOLS}: run tests/cluster/test_node.py first")
     own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")

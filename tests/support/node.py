@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT.parent / "shared" / "tools" / "cluster"
 """Starts a node without docker; its README says what it needs."""
-NAME = "tenantry-node"
 READY_S = 180.0
 """For what several pods must do on two cores."""
 VALUES = {
@@ -30,13 +30,14 @@ VALUES = {
 
 
 class Node:
-    """The tools of the node, and its kubectl and helm."""
+    """The tools of a node, and its kubectl and helm."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "tenantry-node") -> None:
+        self.name = name
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         self.folder = Path(os.environ.get("KNODE_DIR") or caches / "knode")
         kept = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
-        self._environment = kept | {"KNODE_NAME": NAME, "KNODE_PORT": str(free_port())}
+        self._environment = kept | {"KNODE_NAME": name, "KNODE_PORT": str(free_port())}
 
     def tool(self, name: str, *arguments: str | Path) -> None:
         """Runs one of its scripts."""
@@ -51,7 +52,7 @@ class Node:
         return self._run(*command, given=None if given is None else json.dumps(given), within=300)
 
     def command(self, program: str) -> tuple[str, str, str]:
-        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / NAME / "kubeconfig")
+        return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / self.name / "kubeconfig")
 
     def _run(self, *command: str | Path, given: str | None = None, within: float = 90) -> subprocess.CompletedProcess[str]:
         full = list(map(str, command))
@@ -93,3 +94,17 @@ def told(kube: Kube) -> str:
 
 def engine_of(kube: Kube, name: str, namespace: str) -> str:
     return str(kube.get("environment", name, namespace)["status"]["externalId"].rpartition("/")[2])
+
+
+@contextmanager
+def forwarded(node: Node) -> Iterator[str]:
+    """The api's URL, on this machine."""
+    port = free_port()
+    command = (*node.command("kubectl"), "port-forward", "-n", NAMESPACE, "service/tenantry-api", f"{port}:8080")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "Forwarding" in process.stdout.readline()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
