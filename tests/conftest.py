@@ -8,12 +8,14 @@ from __future__ import annotations
 from tests.campaigns.tried import tried
 from tests.cluster.fixtures import cluster
 from tests.scenario.postgres import server
+from tests.support.absent_libraries import absent_libraries
 from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
 
 __all__ = [
+    "absent_libraries",
     "cheap_passwords",
     "cluster",
     "costly_passwords",

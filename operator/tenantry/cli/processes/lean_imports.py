@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,8 @@ CONSOLES = ("click", "colorama", "greenlet", "pygments", "rich")
 """Libraries for terminals, and greenlet: structlog takes them where it finds them, 0.1 s and 10 MiB."""
 HTTPX = "httpx._main"
 """The command line of httpx. It imports the same libraries, whenever httpx itself is imported."""
+ASKED_FOR_AT_EACH_REQUEST = "sniffio"
+"""A library of trio. httpx and httpcore import it four times for a request. If it is not there, each takes a search of 0.2 ms."""
 NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
 """The variable that keeps pydantic from looking for plugins: it reads the metadata of all installed packages, for 10 ms."""
 UVICORN = "uvicorn.main"
@@ -40,8 +43,15 @@ def import_without_consoles() -> None:
     os.environ.setdefault(*NO_PLUGINS)
     sys.modules.setdefault(UVICORN, _WithoutCommands(UVICORN))
     sys.modules.setdefault(HTTPX, None)  # type: ignore[arg-type]  # Python's own way to say: not to be found
+    remember_absent(ASKED_FOR_AT_EACH_REQUEST)
     with _hidden(*CONSOLES):
         import_module("structlog")
+
+
+def remember_absent(library: str) -> None:
+    """Let each import of a library fail without a search, if it is not installed."""
+    if library not in sys.modules and find_spec(library) is None:
+        sys.modules[library] = None  # type: ignore[assignment]
 
 
 @contextmanager
