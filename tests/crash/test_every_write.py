@@ -21,8 +21,6 @@ from tests.crash.campaign import Doom, copy_of, run
 from tests.support.store_faults import Fault
 
 REPLAY = os.environ.get("TENANTRY_CRASH_POINT", "")
-SAMPLE = 9
-"""The normal tier dies at every ninth place only."""
 STEP = 1 if REPLAY else at_full(1, otherwise=3)
 """The slow tier dies at every third place; the campaign, and a replay, at every one."""
 
@@ -81,17 +79,6 @@ async def test_the_end_is_the_same_wherever_it_strikes(
     for at in range(1 + list(Fault).index(fault) % STEP, chapter.places + 1, STEP):
         await _check(chapter, name, at, fault, tmp_path / "state")
         tried()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda fault: fault.name)
-@pytest.mark.parametrize("name", story.CHAPTERS)
-async def test_the_end_is_the_same_at_a_sample_of_crashes(
-    name: str, fault: Fault, chapters: dict[str, Chapter], tmp_path: Path
-) -> None:
-    chapter = chapters[name]
-    for at in range(1 + list(Fault).index(fault), chapter.places + 1, SAMPLE):
-        await _check(chapter, name, at, fault, tmp_path / "state")
 
 
 def test_the_campaign_has_its_three_hundred_places(chapters: dict[str, Chapter]) -> None:
