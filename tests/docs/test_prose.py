@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,19 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "operator").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONG = " ".join(["word"] * 41)
+
+
+def by_folder(paths: Iterable[Path]) -> list[Any]:
+    """The files of each folder as one row: a test of each file costs more in the test's own machinery than in its subject."""
+    folders: dict[Path, list[Path]] = {}
+    for path in paths:
+        folders.setdefault(path.parent, []).append(path)
+    return [pytest.param(files, id=str(folder.relative_to(ROOT))) for folder, files in folders.items()]
+
+
+def named(path: Path, found: Iterable[prose.Finding]) -> list[str]:
+    """The findings in a file, as lines that name it."""
+    return [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in found]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +87,14 @@ class Kind:
     ]
 
 
-@pytest.mark.parametrize("path", [*prose.pages(ROOT), *MODULES, *TESTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_is_plain_english(path: Path) -> None:
-    found = prose.in_markdown(text_of(path)) if path.suffix == ".md" else prose.in_docstrings(tree_of(path))
-    assert not found, "\n".join(f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in found)
+@pytest.mark.parametrize("files", by_folder(prose.pages(ROOT)))
+def test_pages_are_plain_english(files: list[Path]) -> None:
+    assert [line for path in files for line in named(path, prose.in_markdown(text_of(path)))] == []
+
+
+@pytest.mark.parametrize("files", by_folder([*MODULES, *TESTS]))
+def test_docstrings_are_plain_english(files: list[Path]) -> None:
+    assert [line for path in files for line in named(path, prose.in_docstrings(tree_of(path)))] == []
 
 
 @pytest.mark.parametrize(
@@ -96,8 +115,7 @@ def test_a_message_says_what_an_engineer_would_say(module: str, words: list[str]
 
 @pytest.mark.slow
 def test_every_message_is_plain_english() -> None:
-    found = {path: prose.in_messages(tree_of(path)) for path in MODULES}
-    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for path in found for each in found[path]] == []
+    assert [line for path in MODULES for line in named(path, prose.in_messages(tree_of(path)))] == []
 
 
 @pytest.mark.parametrize(
@@ -130,15 +148,19 @@ def test_a_comment_of_code_is_checked_by_paragraph(module: str, rules: list[tupl
     assert [(found.line, found.rule) for found in prose.in_comments_of_code(module)] == rules
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_comments_of_code_are_plain_english(path: Path) -> None:
-    found = prose.in_comments_of_code(text_of(path))
-    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in found] == []
+@pytest.mark.parametrize("files", by_folder(MODULES))
+def test_comments_of_code_are_plain_english(files: list[Path]) -> None:
+    assert [line for path in files for line in named(path, prose.in_comments_of_code(text_of(path)))] == []
 
 
-@pytest.mark.parametrize("path", prose.commented(ROOT), ids=lambda path: str(path.relative_to(ROOT)))
-def test_comments_of_a_file_are_plain_english(path: Path) -> None:
-    assert [f"{path.relative_to(ROOT)}:{each.line}: {each.rule}: {each.text}" for each in prose.in_comments(text_of(path))] == []
+@pytest.mark.parametrize("files", by_folder(prose.commented(ROOT)))
+def test_comments_of_files_are_plain_english(files: list[Path]) -> None:
+    assert [line for path in files for line in named(path, prose.in_comments(text_of(path)))] == []
+
+
+def test_each_page_module_and_test_is_in_one_row() -> None:
+    files = [*prose.pages(ROOT), *MODULES, *TESTS, *prose.commented(ROOT)]
+    assert sorted(path for row in by_folder(files) for path in row.values[0]) == sorted(files)
 
 
 def test_the_notes_of_the_chart_are_plain_english() -> None:
