@@ -69,8 +69,8 @@ def add_console(app: FastAPI, context: FacadeContext, codes: OneTimeCodes | None
     pages = Pages(shell)
     entering = Entering(shell, codes)
     issuers = IssuerSignIn(context, sessions, entering.refuse)
-    acting, forming, planning, removed = Acting(shell), Forming(shell), Planning(shell), Removed(shell)
-    publishing = Publishing(shell)
+    acting, forming, planning = Acting(shell), Forming(shell), Planning(shell)
+    publishing, removed = Publishing(shell), Removed(shell)
     table: tuple[tuple[str, str, Endpoint], ...] = (
         ("GET", BASE, pages.start),
         ("GET", f"{BASE}/sign-in", entering.form),
@@ -99,4 +99,5 @@ def add_console(app: FastAPI, context: FacadeContext, codes: OneTimeCodes | None
     )
     for method, path, endpoint in table:
         options: dict[str, Any] = {"methods": [method], "include_in_schema": False, "response_model": None}
-        app.router.add_api_route(path, shell.guarded(endpoint), route_class_override=LeanRoute, **options)
+        guard = shell.answering if endpoint == pages.file else shell.guarded
+        app.router.add_api_route(path, guard(endpoint), route_class_override=LeanRoute, **options)

@@ -95,6 +95,12 @@ class Parsed(HTMLParser):
         """The addresses of its links."""
         return [str(attributes["href"]) for tag, attributes in self.tags if tag == "a" and attributes.get("href")]
 
+    @property
+    def assets(self) -> list[str]:
+        """The addresses of its styles, scripts and pictures, which a browser fetches with the page."""
+        loading = {"link": "href", "script": "src", "img": "src"}
+        return [str(held[loading[tag]]) for tag, held in self.tags if tag in loading and held.get(loading[tag])]
+
 
 def csrf_of(page: str) -> str:
     """The token that the forms of a page carry."""

@@ -20,8 +20,10 @@ async def test_following_every_link_writes_nothing(tmp_path: Path) -> None:
     async with console_world(tmp_path) as world:
         await _fill(world)
         before = await _version(world)
-        pages = await _crawl(await world("root"), "/console/")
+        pages, assets = await _crawl(await world("root"), "/console/")
         assert await _version(world) == before
+        assert {each: (await (await world("root")).get(each)).status_code for each in assets} == dict.fromkeys(assets, 200)
+    assert {each.rpartition(".")[2] for each in assets} == {"css", "js", "svg"}
     kinds = {urlsplit(each).path.split("/")[2] for each in pages}
     assert {"tenants", "environments", "apps", "packages", "regions", "users", "identities", "sources", "operations"} <= kinds
     verbs = {urlsplit(each).path.rpartition("/")[2] for each in pages}
@@ -50,20 +52,22 @@ async def _version(world: ConsoleWorld) -> str:
     return version
 
 
-async def _crawl(browser: httpx.AsyncClient, start: str) -> set[str]:
-    """Every address of the console that links lead to; each is answered with a page."""
-    seen, left = {start}, [start]
+async def _crawl(browser: httpx.AsyncClient, start: str) -> tuple[set[str], set[str]]:
+    """Every address of the console that links lead to, each answered with a page; and all that these pages load."""
+    seen, assets, left = {start}, set[str](), [start]
     while left:
         address = left.pop()
         answer = await browser.get(address, follow_redirects=True)
         assert answer.status_code in (200, 404), (address, answer.status_code)
         if "text/html" not in answer.headers["content-type"]:
             continue
-        for link in Parsed(answer.text).links:
+        parsed = Parsed(answer.text)
+        assets |= {urljoin(str(answer.url), each) for each in parsed.assets}
+        for link in parsed.links:
             found = urlsplit(urljoin(f"{BASE}{address}", link))
             target = f"{found.path}?{found.query}" if found.query else found.path
             if found.netloc == urlsplit(BASE).netloc and found.path.startswith("/console/") and target not in seen:
                 seen.add(target)
                 left.append(target)
         assert len(seen) < MOST, sorted(seen)[-10:]
-    return seen
+    return seen, assets

@@ -5,42 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from playwright.async_api import Page
 
 from tests.scenario.console.browser_place import Place, place_in
+from tests.scenario.console.declared_crm import BASE, declare, environment, source_of
 from tests.scenario.hosts import object_
 from tests.scenario.repositories import Remote
 
 DOCS = Path(__file__).parents[3] / "docs" / "console.md"
 LIVE_MS = 90_000
-APP = """
-apiVersion: tenantry.dev/app/v1
-id: crm
-name: CRM
-author: Example Ltd
-version: 1.0.0
-tables:
-  - {name: contacts, primaryKey: [id], columns: [{name: id, type: integer}]}
-"""
 pytestmark = pytest.mark.slow
-
-
-def environment(name: str, region: str = "here") -> dict[str, Any]:
-    return object_("Environment", "tenant-acme", name, region=region, displayName=name.upper())
-
-
-BASE = (
-    object_("Region", "", "here"),
-    object_("Tenant", "", "acme", displayName="Acme"),
-    environment("dev"),
-    environment("live"),
-    object_("Package", "tenant-acme", "crm-1", app="crm", version="1.0.0", source={"path": "crm"}),
-    object_("App", "tenant-acme", "dev.crm", environment="dev", app="crm", version="1.0.0"),
-)
 
 
 @dataclass
@@ -68,17 +45,6 @@ class Walk:
         bold = set(re.findall(r"\*\*(.+?)\*\*", steps.replace("\n   ", " ")))
         assert bold, self.title
         assert bold - self.seen == set(), self.title
-
-
-def declare(place: Place, *documents: dict[str, Any]) -> None:
-    (place.source / "all.yaml").write_text(yaml.safe_dump_all(documents))
-
-
-def source_of(folder: Path) -> Path:
-    (folder / "crm").mkdir(parents=True)
-    (folder / "crm" / "app.yaml").write_text(APP)
-    (folder / "all.yaml").write_text(yaml.safe_dump_all([*BASE, environment("lost", "nowhere")]))
-    return folder
 
 
 async def test_each_task_works_as_it_is_written(tmp_path: Path) -> None:

@@ -112,8 +112,7 @@ def _set(request: Request, answer: Response, name: str, value: str, life: timede
 
 
 def _clear(request: Request, answer: Response, name: str) -> None:
-    secure = request.url.scheme == "https"
-    answer.delete_cookie(name, path=_path(request), secure=secure, httponly=True, samesite="lax")
+    answer.delete_cookie(name, path=_path(request), secure=request.url.scheme == "https", httponly=True, samesite="lax")
 
 
 def following(request: Request) -> str:

@@ -63,11 +63,9 @@ class Publishing:
                 await call.make(request, if_plan=form.get("plan", "") or "none")
             except Halt as halt:
                 shown = ShownPackage(content, facts, await call.plan(request))
-                error, status = refused(halt)
-                return self._page(request, principal, environment, shown, form, error, status)
+                return self._page(request, principal, environment, shown, form, *refused(halt))
         except Halt as halt:
-            error, status = refused(halt)
-            return self._page(request, principal, environment, None, {}, error, status)
+            return self._page(request, principal, environment, None, {}, *refused(halt))
         return redirect(f"{BASE}/{Environment.PLURAL}/{environment.metadata.uid}")
 
     async def _found(self, request: Request) -> tuple[SignedInUser, Environment]:

@@ -78,8 +78,7 @@ class PageShell:
 
     def plain(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """A page for anybody."""
-        encoding = request.headers.get("accept-encoding", "")
-        return page(template, {"assets": ASSETS.addresses, **values}, status, encoding)
+        return page(template, {"assets": ASSETS.addresses, **values}, status, request.headers.get("accept-encoding", ""))
 
     def guarded(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint, with a page for each refusal, and only at an address where a session is safe."""
@@ -89,6 +88,14 @@ class PageShell:
                 return Response(status_code=307, headers={"Location": elsewhere})
             if not safe(request):
                 return self.plain(request, "not_here.html", HTTPStatus.FORBIDDEN, title=TEXTS["not_here"])
+            return await endpoint(request)
+
+        return self.answering(guarded)
+
+    def answering(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint, with a page for each refusal, at every address: for the files that pages load, not_here.html too."""
+
+        async def answering(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except Unauthorized:
@@ -96,8 +103,7 @@ class PageShell:
             except Halt as halt:
                 return self.refusal(request, halt)
 
-        guarded.__name__ = f"console-{getattr(endpoint, '__name__', 'page')}"
-        return guarded
+        return answering
 
     def refusal(self, request: Request, halt: Halt) -> Response:
         """The page of an error: what REST would say."""
