@@ -1,14 +1,13 @@
 """Protocols and nothing else: the core's view of stores, deployers, engines, packages and secrets.
 
-Every failure is a Halt (model/verdicts.py): NotFound, AlreadyExists, Conflict, Invalid, Unauthorized, Forbidden, Expired, or
-a bare Halt with a Transient verdict. Ports are async, save what reads the cache (View, SecretView), which is synchronous.
+Every failure is a Halt of model/verdicts.py. Ports are async, except what reads the cache (View, SecretView).
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -60,8 +59,8 @@ class Store(Protocol):
         """Replaces the finalizers; with none left on a deleting object the object goes. Raises NotFound, Conflict."""
 
     async def delete(self, held: Held) -> Document:
-        """Marks for deletion, or removes at once without finalizers. Idempotent. `held.version` `""` deletes any version of the
-        uid. Raises NotFound, Conflict, Forbidden (protected)."""
+        """Marks for deletion, or removes at once without finalizers. Idempotent. `held.version` `""`: any version of the uid.
+        Raises NotFound, Conflict, Forbidden (protected)."""
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
@@ -75,8 +74,7 @@ class Declarations(Protocol):
 
     async def write(self, change: Redeclaration) -> Committed:
         """Declare the change in one commit that the remote has when the call returns; if it raises, nothing of it is there.
-        Raises Overtaken (the object is declared otherwise by now), Invalid (it cannot be declared so, or not in its file), and
-        a Halt when the remote refuses or cannot be reached. The Halt says so if the remote may have taken it after all."""
+        Raises Overtaken, Invalid (not in its file, for example), and a Halt, which says so if the remote may have taken it."""
 
     async def tree(self) -> Tree:
         """Return its present declarations. Raises Invalid if it is broken, and a Halt when it cannot be read."""
@@ -218,9 +216,8 @@ class EngineView(Protocol):
 
 
 class EngineAdmin(EngineView, Protocol):
-    """The engine management interface: implemented by the engine itself, by the facade over the store, and over HTTP.
-
-    Every call may raise NotFound (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503)."""
+    """The engine management interface, of the engine, of the facade over the store, and over HTTP. Calls may raise NotFound
+    (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503)."""
 
     async def upload(self, package: Path) -> PackageFacts:
         """Stores a package file. The same bytes again change nothing; other bytes for a stored version are Invalid."""
@@ -278,8 +275,11 @@ class EngineViews(Protocol):
     def at(self, endpoint: EngineEndpoint) -> EngineView:
         """The engine at that endpoint; connects on the first call."""
 
+    async def unused(self, endpoint: EngineEndpoint) -> timedelta | None:
+        """Return for how long no person or program used the engine, None if it does not say. Raises Halt."""
 
-class Engines(Protocol):
+
+class Engines(EngineViews, Protocol):
     """Engines, for administration."""
 
     def at(self, endpoint: EngineEndpoint) -> EngineAdmin:

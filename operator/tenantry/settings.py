@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from tenantry.model.documents import SECONDS
+from tenantry.model.documents import parse_duration as parse_duration
 from tenantry.model.wording import reason_of, worded
 
 PREFIX = "TENANTRY_"
@@ -23,8 +25,6 @@ NESTED = "__"
 OF_CLIENTS = frozenset({"TENANTRY_SERVER", "TENANTRY_TOKEN", "TENANTRY_CONTEXT", "TENANTRY_KUBECONFIG"})
 """Environment variables that client commands read as options; they are no settings."""
 
-_DURATION = re.compile(r"([0-9]+)(s|m|h|d)")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZE = re.compile(r"([0-9]+)(B|KiB|MiB|GiB)?")
 _BYTES = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 IPNetworks = tuple[IPv4Network | IPv6Network, ...]
@@ -39,17 +39,6 @@ _ORIGIN_FORM = (
     "* is not accepted"
 )
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\s\[\]]+):([0-9]{1,5})")
-
-
-def parse_duration(text: str) -> timedelta:
-    """`90s`, `15m`, `1h`, `30d` or several of them, `1h30m`. Raises ValueError."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(map("".join, parts)) != text:
-        raise ValueError(f"{text!r} is not a duration; write 90s, 15m, 1h or 30d")
-    try:
-        return timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
-    except OverflowError:
-        raise ValueError(f"{text!r} is too long") from None
 
 
 def parse_size(text: str) -> int:
@@ -392,8 +381,8 @@ def _written(name: str, value: Any) -> str:
         return ""
     if isinstance(value, timedelta):
         seconds = int(value.total_seconds())
-        unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
-        return f"{seconds // _SECONDS[unit]}{unit}"
+        unit = next(unit for unit in ("d", "h", "m", "s") if seconds % SECONDS[unit] == 0)
+        return f"{seconds // SECONDS[unit]}{unit}"
     if name in ("size", "inflated", "manifest"):
         unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if value % _BYTES[unit] == 0)
         return f"{value // _BYTES[unit]}{unit}"

@@ -39,6 +39,7 @@ COMPUTED: Mapping[tuple[str, str], frozenset[str]] = {
     ("adapters/pools/wire.py", "reason"): frozenset(),  # as the pool raised it
     ("adapters/store/secrets.py", "reason"): frozenset({"SecretMissing", "SecretNotLabelled", "SecretKeyMissing"}),
     ("kinds/app/decide.py", "f'Environment{seen.environment}'"): frozenset({"EnvironmentMissing", "EnvironmentDeleting"}),
+    ("kinds/environment/sleeping.py", "stalled.reason"): frozenset(),  # as it was
     ("kinds/identity/decide.py", "f'Environment{seen.environment}'"): frozenset({"EnvironmentMissing", "EnvironmentDeleting"}),
     ("kinds/identity_provider/decide.py", "f'Environment{seen.environment}'"): frozenset(
         {"EnvironmentMissing", "EnvironmentDeleting"}

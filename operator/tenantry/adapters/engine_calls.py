@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, quote, urlsplit
@@ -241,6 +241,18 @@ class OwnEngine(PlainEngine):
     async def edit_identity_provider(self, id_: str, settings: IdentityProviderSettings, client_secret: Password | None) -> None:
         body = _extended_settings_body(settings) | (_client_secret_body(client_secret) if client_secret else {})
         await self._wire.perform("PUT", f"{EXTENSION}/idps/{_safe(id_)}", json=body)
+
+
+async def unused(wire: Wire) -> timedelta | None:
+    """Return for how long nobody used an engine of ours; None if it is of an older release, which has no such route."""
+    try:
+        return wire.parsed(_unused, await wire.call("GET", f"{EXTENSION}/use"))
+    except NotFound:
+        return None
+
+
+def _unused(body: Json) -> timedelta:
+    return timedelta(seconds=float(body["unused_s"]))
 
 
 def _form(package: Path, file: BinaryIO) -> dict[str, Any]:

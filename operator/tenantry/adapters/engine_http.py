@@ -77,6 +77,12 @@ class HttpEngines:
 
         return OwnEngine(self._own(endpoint), self._inspect, self._scratch, self._largest)
 
+    async def unused(self, endpoint: EngineEndpoint) -> timedelta | None:
+        """Return for how long nobody used an engine of ours; None for one of others, and of an older release."""
+        from tenantry.adapters.engine_calls import unused
+
+        return await unused(self._own(endpoint)) if endpoint.admin_secret is None else None
+
     def rows(self, endpoint: EngineEndpoint) -> EngineRowViews:
         """The rows of the engine there. Raises Invalid for an engine of others: its interface shows the platform none."""
         if endpoint.admin_secret is not None:

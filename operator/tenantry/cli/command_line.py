@@ -35,6 +35,7 @@ GROUPS = {
         "reconcile": "objects.reconcile_commands",
         "suspend": "objects.reconcile_commands",
         "resume": "objects.reconcile_commands",
+        "wake": "objects.reconcile_commands",
         "drift": "objects.drift",
     },
     "Declarations": {

@@ -14,6 +14,7 @@ from joserfc.jwk import OKPKey
 from starlette.requests import Request
 from starlette.types import Scope
 
+from tenantry.engine.data.counting import BY_OPERATOR
 from tenantry.engine.data.signing import DataEngine, Sender
 from tenantry.engine.oidc.sign_in import ExternalSignIn, Federation
 from tenantry.engine.principal import IdentityGone, KnownPassword, Principal, RowCaller, TokenHolder
@@ -245,7 +246,9 @@ async def admin_of(served: Served, request: Request) -> EngineAdmin:
     principal = await served.principal(request)
     if not principal.administers:
         raise Forbidden(f"{principal.username} does not administer this engine; admin does")
-    if not principal.operator:
+    if principal.operator:
+        request.scope[BY_OPERATOR] = True
+    else:
         served.quota.admit()
     if served.facade_url and not principal.operator and request.method not in READS:
         raise invalid("", f"this engine is managed; make the change at {served.facade_url}")
@@ -255,6 +258,8 @@ async def admin_of(served: Served, request: Request) -> EngineAdmin:
 async def operator_of(served: Served, request: Request) -> EngineAdmin:
     """The engine, for the operator, or for `admin` where no operator manages it. Raises Unauthorized, Forbidden."""
     principal = await served.principal(request)
+    if principal.operator:
+        request.scope[BY_OPERATOR] = True
     if principal.operator or (principal.administers and not served.facade_url):
         return served.engine
     raise Forbidden("only the platform's operator may ask this")

@@ -26,9 +26,9 @@ from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.auth.sign_in import PASSWORD_GRANT, TokenResponse, password_grant
 from tenantry.rest.auth.throttle import address_of
 from tenantry.rest.bodies import AnswerBody, json_response
-from tenantry.rest.engine.extension import extension_routes
-from tenantry.rest.engine.routes import engine_routes
-from tenantry.rest.routes import Query, Route, RouteTable
+from tenantry.rest.engine.extension import PREFIX, extension_routes
+from tenantry.rest.engine.routes import AdminOf, engine_routes
+from tenantry.rest.routes import JSON, Query, Route, RouteTable
 from tenantry.rest.uploads import Uploads
 
 API = "/api/v1"
@@ -104,7 +104,12 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
 
     tables = (
         RouteTable(engine_routes(administrator, uploads), "engine", API, ERRORS),
-        RouteTable([*extension_routes(operator, uploads), *_viewing(served_of, uploads)], "operator", API, ERRORS),
+        RouteTable(
+            [*extension_routes(operator, uploads), *_viewing(served_of, uploads), _use(operator, requests)],
+            "operator",
+            API,
+            ERRORS,
+        ),
         RouteTable(_sign_in_routes(counted), "sign-in", API, (401,)),
         RouteTable(rows, "data", API, ERRORS),
         RouteTable(_external_routes(counted), "sign-in"),
@@ -112,6 +117,15 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
     app = EngineServer(fast, now, tables, lambda inner: DirectRows(CountedRequests(inner, requests), rows, API, requests, now))
     _add_public(app, served_of, counted)
     return app
+
+
+def _use(operator: AdminOf, requests: RequestMeasures) -> Route:
+    async def use(request: Request) -> Response:
+        """Tell for how long nobody used the engines of this process."""
+        await operator(request)
+        return json_response({"unused_s": requests.unused_s})
+
+    return Route("GET", f"{PREFIX}/use", use, 200, JSON)
 
 
 def _viewing(served_of: Callable[[Request], Served], uploads: Uploads) -> list[Route]:

@@ -10,7 +10,7 @@ from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.documents import namespace_of as namespace_of
 from tenantry.model.facts import EngineEndpoint
-from tenantry.model.resource import Document, Ref, Resource
+from tenantry.model.resource import Document, Ref, Resource, format_time
 from tenantry.ports import SecretView, View
 
 
@@ -80,6 +80,14 @@ def endpoint_of(environment: Environment | None) -> EngineEndpoint | None:
     if environment.spec.engine.external is None:
         return EngineEndpoint(environment.id, engine.url)
     return _foreign_endpoint(environment)
+
+
+def sleeping_since(environment: Environment | None) -> str:
+    """Return since when the environment's engine sleeps, `""` for one that does not."""
+    engine = environment.status.engine if environment is not None else None
+    if engine is None or engine.status != "SLEEPING" or engine.sleeping_since is None:
+        return ""
+    return format_time(engine.sleeping_since)
 
 
 def declared_endpoint(environment: Environment) -> EngineEndpoint | None:

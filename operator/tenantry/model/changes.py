@@ -108,7 +108,8 @@ class DeployEngine:
     keeps_pod: bool = False
 
     def __str__(self) -> str:
-        return f"environment {self.spec.ref.name}: deploy{self.version and f' version {self.version}'}"
+        asleep = " asleep: its pod goes, its volume stays" if self.spec.asleep else ""
+        return f"environment {self.spec.ref.name}: deploy{self.version and f' version {self.version}'}{asleep}"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 GROUP = "tenantry.dev"
 CREDENTIAL_LABEL = f"{GROUP}/credential"
 SUSPENDED = "Suspended"
 """Condition of what is suspended."""
+_DURATION = re.compile(r"([0-9]+)(s|m|h|d)")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Document = Mapping[str, Any]
 """The JSON of an object: apiVersion, kind, metadata, spec, status (a Secret: data)."""
@@ -35,6 +38,17 @@ def format_time(moment: datetime) -> str:
 def parse_time(text: str) -> datetime:
     """The reverse of `format_time`. Raises ValueError."""
     return datetime.fromisoformat(text)
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `15m`, `1h`, `30d` or several of them, `1h30m`. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(map("".join, parts)) != text:
+        raise ValueError(f"{text!r} is not a duration; write 90s, 15m, 1h or 30d")
+    try:
+        return timedelta(seconds=sum(int(number) * SECONDS[unit] for number, unit in parts))
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long") from None
 
 
 def ref_of(document: Document) -> Ref:

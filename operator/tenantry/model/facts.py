@@ -57,7 +57,8 @@ class EngineSpec:
 
     restoring: the mark of the backup that it comes from, until it has all of it. database_limit: bytes of its database;
     request_limit: requests per second; 0: no limit. pool: the id of the pool that holds it, `""` for a pod of its own.
-    capacity: of a pool, the number of engines that it takes; 0 for an engine.
+    capacity: of a pool, the number of engines that it takes; 0 for an engine. asleep: since when it sleeps, `""` for one that is
+    to run.
     """
 
     ref: EngineRef
@@ -73,6 +74,7 @@ class EngineSpec:
     request_limit: int = 0
     pool: str = ""
     capacity: int = 0
+    asleep: str = ""
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -124,13 +126,13 @@ DataPlace = Literal["", "Folder", "Server"]
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """The engine as the deployer sees it. status: PENDING, RUNNING, FAILED, DELETING.
+    """The engine as the deployer sees it. status: PENDING, RUNNING, SLEEPING, FAILED, DELETING.
 
     credential: the fingerprint of the admin password that it has; `""` where it takes the Secret's by itself. altered: what of it
     somebody else has changed, as phrases; spec is None then. missing: what of its data is gone, `""` when nothing is.
     archived: an archive of what is missing was made before. version: of the platform's release that it runs; next: the one
     that a restart would give it, `""` where it has what it is to have.
-    place: where its data is. route: the slugs whose host leads to it, None where no host does. pool: as EngineSpec.
+    place: where its data is. route: the slugs whose host leads to it, None where no host does. pool, asleep: as EngineSpec.
     """
 
     id: str
@@ -151,6 +153,7 @@ class EngineFacts:
     place: DataPlace = ""
     route: EngineRoute | None = None
     pool: str = ""
+    asleep: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
+from time import monotonic
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -149,19 +150,41 @@ class EngineHoldings(NamedTuple):
     backed_up: float | None = None
 
 
-class RequestMeasures:
-    """The requests that the engines of this process have answered, of all of them together."""
+NOT_USES = frozenset({401, 403, 404})
+"""Statuses of requests that do not count as use: whoever scans a network gets them."""
 
-    def __init__(self) -> None:
+
+class RequestMeasures:
+    """The requests that the engines of this process have answered, of all of them together.
+
+    time: monotonic, in seconds. open: requests for rows whose answers are being sent, such as those of listeners.
+    """
+
+    def __init__(self, time: Callable[[], float] = monotonic) -> None:
+        self._time = time
+        self._used = time()
+        self.open = 0
         self.times = {operation: Times(REQUEST_BOUNDS_S) for operation in ENGINE_OPERATIONS}
         """Seconds until the answer began."""
         self.answers: Counter[tuple[EngineOperation, int]] = Counter()
         """Their number, by operation and HTTP status."""
 
-    def answered(self, operation: EngineOperation, status: int, seconds: float) -> None:
-        """Count one request."""
+    def answered(self, operation: EngineOperation, status: int, seconds: float, *, by_operator: bool = False) -> None:
+        """Count one request. by_operator: it is one of the platform itself, and no use of the engine."""
         self.times[operation].add(seconds)
         self.answers[operation, status] += 1
+        if operation != "other" and not by_operator and status not in NOT_USES:
+            self._used = self._time()
+
+    def sent(self) -> None:
+        """Count the end of an answer of which `open` counted the beginning."""
+        self.open -= 1
+        self._used = self._time()
+
+    @property
+    def unused_s(self) -> float:
+        """Return the seconds since the last use, or since the start; 0 while an answer is being sent."""
+        return 0.0 if self.open else self._time() - self._used
 
 
 class FacadeMeasures:

@@ -19,6 +19,7 @@ from tenantry.model.documents import SUSPENDED as SUSPENDED
 from tenantry.model.documents import Document as Document
 from tenantry.model.documents import Ref as Ref
 from tenantry.model.documents import format_time as format_time
+from tenantry.model.documents import parse_duration as parse_duration
 from tenantry.model.documents import parse_time as parse_time
 from tenantry.model.documents import ref_of as ref_of
 
@@ -38,6 +39,8 @@ SUSPEND = f"{GROUP}/suspend"
 DROP_DATA_REQUESTED = f"{GROUP}/drop-data-requested-at"
 ACCEPT_EMPTY_REQUESTED = f"{GROUP}/accept-empty-requested-at"
 """Annotation of an Environment whose data is missing: a new value lets an empty engine take its place, once."""
+WAKE_REQUESTED = f"{GROUP}/wake-requested-at"
+"""Annotation of an Environment whose engine sleeps: a new value wakes the engine, once."""
 FILLED_IN = f"{GROUP}/filled-in"
 """Annotation: the field of the spec that nobody declared and the platform filled in."""
 REQUESTED_BY = f"{GROUP}/requested-by"

@@ -55,6 +55,8 @@ class Gone:
     message: str = ""
 
 
+NOT_LOOKED_AT = "NotLookedAt"
+"""The reason of a Ready object in an engine that sleeps: the last look at it counts."""
 Verdict = Ready | Waiting | Stalled | Transient | Gone
 
 

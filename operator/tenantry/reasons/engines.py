@@ -24,6 +24,10 @@ ENGINES: Explanations = {
     "EngineRefusesPassword": Explanation(
         "The foreign engine refuses the password of its `admin`.", "Set the right password in the Secret of `engine.external`"
     ),
+    "EngineSleeping": Explanation(
+        "The engine sleeps, and the change needs it. Tenantry wakes it for that; a plan shows what can be known without it.",
+        "Wait, or read the object later",
+    ),
     "EngineSlow": Explanation(
         "The engine did not carry out the change within 30 s. The Operation continues.",
         "Run `tenantry logs OPERATION -f`, or read the object later",
@@ -38,9 +42,17 @@ ENGINES: Explanations = {
     "ExternalNotAllowed": Explanation(
         "The region permits no foreign engines.", "Name another region, or set `Region.spec.engine.external`"
     ),
+    "HibernationNotUsed": Explanation(
+        "`spec.hibernation` is only for an engine with a pod of its own. This one sleeps by itself, or is run by others.",
+        "Remove `spec.hibernation`, or declare a new environment with `engine.placement: Dedicated`",
+    ),
     "InvalidId": Explanation("The id of the environment cannot name a folder.", "Remove `spec.id`, or write a UUID"),
     "KubeconfigRefused": Explanation(
         "The kubeconfig of the region cannot be used. The message names the field.", "Correct the Secret of the region"
+    ),
+    "NotLookedAt": Explanation(
+        "The engine sleeps, so Tenantry does not look whether it still is as declared. It does when the engine wakes.",
+        "Run `tenantry wake` for its environment, if you want to know now",
     ),
     "NotAnEngine": Explanation("The URL of the foreign engine leads to another server.", "Correct `spec.engine.external.url`"),
     "ObjectTaken": Explanation(
@@ -85,6 +97,13 @@ ENGINES: Explanations = {
     ),
     "SizeNotAllowed": Explanation("The region does not offer this size.", "Choose one of `Region.spec.engine.sizes`"),
     "SizeUnknown": Explanation("The chart does not define this size.", "Add it to `engines.sizes` of the chart"),
+    "Sleeping": Explanation(
+        "The engine sleeps: it has no pod, and its volume stays. Requests to it are answered 503 until it is woken.",
+        "Run `tenantry wake NAMESPACE/NAME` if you need it",
+    ),
+    "TimeZoneUnknown": Explanation(
+        "`spec.hibernation.schedule` names a time zone that does not exist.", "Write a name such as `Europe/Berlin`"
+    ),
     "VersionNotAllowed": Explanation("The region does not offer this version.", "Choose one of `Region.spec.engine.images`"),
 }
 DATA: Explanations = {

@@ -70,3 +70,18 @@ async def test_nobody_who_signs_in_to_the_engine_may_ask(operator: httpx.AsyncCl
         assert (await operator.get(path, auth=auth)).status_code == 403
         async with httpx.AsyncClient(base_url=operator.base_url, timeout=30) as nobody:
             assert (await nobody.get(path)).status_code == 401
+
+
+@pytest.mark.slow
+async def test_only_the_platform_asks_for_how_long_nobody_used_the_engine(operator: httpx.AsyncClient) -> None:
+    use = "/api/v1/admin/tenantry/use"
+    admin = httpx.BasicAuth("admin", "long enough")
+    assert (await operator.get(use, auth=admin)).status_code == 403
+    assert (await operator.get("/api/v1/data/crm/accounts", auth=httpx.BasicAuth("ed", "long enough"))).status_code == 200
+    first = (await operator.get(use)).json()["unused_s"]
+    for _ in range(3):
+        await operator.get("/api/v1/admin/tenantry/identities")
+        await operator.get("/api/v1/admin/apps")
+        await operator.get("/readyz")
+    again = (await operator.get(use)).json()["unused_s"]
+    assert 0 < first < again

@@ -225,6 +225,7 @@ class Engine:
     users: tuple[EngineIdentity, ...] = ()
     providers: tuple[EngineIdentityProvider, ...] = ()
     migrations: Mapping[tuple[str, str], tuple[MigrationStep, ...]] = field(default_factory=dict)
+    unused: timedelta | None = None
 
     async def apps(self) -> tuple[EngineApp, ...]:
         return self.held_apps
@@ -258,6 +259,9 @@ class Surroundings:
 
     def at(self, endpoint: EngineEndpoint) -> Engine:
         return self.engines[endpoint.environment_id]
+
+    async def unused(self, endpoint: EngineEndpoint) -> timedelta | None:
+        return self.engines[endpoint.environment_id].unused
 
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
         return self.packages.get((tenant, sha256))

@@ -38,9 +38,11 @@ class OverlayDeployer:
         ref = spec.ref
         url = self.preview(spec.region, ref.tenant_slug, ref.slug)
         facts = await self.engine(ref) or EngineFacts(ref.id, f"engine-{ref.slug}", "RUNNING", url, "", "", self._now())
-        self._written[ref.namespace, ref.name, ref.id] = replace(
-            facts, url=url, spec=spec, status="RUNNING", next=facts.next if keeps_pod else "", route=ref.route, pool=spec.pool
-        )
+        following = facts.next if keeps_pod else ""
+        # Nobody can ask an engine that sleeps what it holds: in a plan it does not wake.
+        status = "SLEEPING" if spec.asleep or facts.status == "SLEEPING" else "RUNNING"
+        made = replace(facts, url=url, spec=spec, status=status, next=following, route=ref.route, pool=spec.pool)
+        self._written[ref.namespace, ref.name, ref.id] = replace(made, asleep=spec.asleep)
 
     async def snapshot(self, ref: EngineRef) -> None:
         return

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from tenantry.model.facts import (
@@ -43,6 +43,10 @@ class OverlayEngines:
             real = self._real.at(endpoint) if foreign or self._exists(endpoint.environment_id) else None
             engine = self._engines[endpoint.environment_id] = OverlayEngine(real, self._inspect)
         return engine
+
+    async def unused(self, endpoint: EngineEndpoint) -> timedelta | None:
+        """Not known: in a plan no engine falls asleep because nobody uses it."""
+        return None
 
 
 @dataclass

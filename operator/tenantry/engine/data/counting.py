@@ -15,6 +15,8 @@ _PLACES: tuple[tuple[str, EngineOperation], ...] = (
     ("/auth/", "sign-in"),
     ("/apps/", "content"),
 )
+BY_OPERATOR = "tenantry.by-operator"
+"""In the scope of a request that the platform itself sent."""
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -34,7 +36,9 @@ class CountedRequests:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 path = scope["path"].removeprefix(scope.get("root_path", ""))
-                self._measures.answered(operation_of(scope["method"], path), message["status"], perf_counter() - started)
+                seconds, by_operator = perf_counter() - started, BY_OPERATOR in scope
+                operation = operation_of(scope["method"], path)
+                self._measures.answered(operation, message["status"], seconds, by_operator=by_operator)
             await send(message)
 
         await self._app(scope, receive, counted)

@@ -62,7 +62,14 @@ class DirectRows:
             await answer.send(send)
             return
         self._measures.answered(operation, response.status_code, perf_counter() - started)
-        await response(scope, receive, send)
+        if response.status_code >= 400:
+            await response(scope, receive, send)
+            return
+        self._measures.open += 1
+        try:
+            await response(scope, receive, send)
+        finally:
+            self._measures.sent()
 
     def _find(self, scope: Scope) -> tuple[Endpoint, dict[str, Any], EngineOperation] | None:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))

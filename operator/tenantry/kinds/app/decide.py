@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tenantry.kinds.app.spec import App, AppStatus
 from tenantry.kinds.drift import settled
+from tenantry.kinds.environment.sleeping import while_asleep
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import (
     Change,
@@ -40,6 +41,7 @@ class Observed:
 
     environment: `Missing`, `Deleting` or `Present`. steps: the steps of an install of the wanted version, if it is stored.
     unsigned: the reasons why versions lack a signature that the region or environment requires.
+    asleep: since when the engine sleeps, `""` for one that does not.
     """
 
     app: App
@@ -50,6 +52,7 @@ class Observed:
     steps: tuple[MigrationStep, ...] = ()
     drift_policy: str = "Correct"
     unsigned: Mapping[str, str] = field(default_factory=dict)
+    asleep: str = ""
 
 
 def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
@@ -59,7 +62,7 @@ def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     if seen.environment != "Present":
         return Decision(seen.app.status, Waiting(f"Environment{seen.environment}", _about_environment(seen)))
     if seen.engine is None:
-        return Decision(seen.app.status, Waiting("EngineNotRunning", f"environment {seen.app.spec.environment} does not run yet"))
+        return Decision(seen.app.status, _without_engine(seen))
     held = seen.held or EngineApp(seen.app.spec.app)
     warns = seen.drift_policy == "Warn"
     if warns and settled(seen.app) and not _drop_requested(seen.app) and (differences := _differences(seen.app, held)):
@@ -69,6 +72,19 @@ def decide(seen: Observed, now: datetime) -> Decision[AppStatus]:
     action, subject, request = about if about[0] or seen.app.ready else _action(seen.app, _reported(seen.app))
     changes, verdict = _next(seen, held, seen.engine)
     return Decision(_status(seen.app, held), verdict, action, subject, request, changes, () if warns else None)
+
+
+def _without_engine(seen: Observed) -> Verdict:
+    """Return the verdict while no engine can be asked. Of one that sleeps, its last report counts."""
+    if not seen.asleep:
+        return Waiting("EngineNotRunning", f"environment {seen.app.spec.environment} does not run yet")
+    changes, verdict = _next(seen, _reported(seen.app), EngineEndpoint("", ""))
+    wants = bool(changes) or _drop_requested(seen.app) != ""
+    if not wants and not isinstance(verdict, Ready) and not seen.app.deleting:
+        return verdict  # it waits for a package, or for a signature
+    stalled = seen.app.status.condition("Stalled")
+    signed = stalled is not None and stalled.reason == "PackageNotSigned"
+    return while_asleep(seen.app, seen.asleep, wants=wants, holds=not signed)
 
 
 def wanted_versions(app: App) -> tuple[str, ...]:
@@ -227,7 +243,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[AppStatus]:
         return Decision(seen.app.status, let_go(seen.app, now), action)
     if seen.engine is None or seen.held is None:
         if seen.environment == "Present" and seen.engine is None:
-            return Decision(seen.app.status, Waiting("EngineNotRunning", "the engine must run for the app to be removed"), action)
+            return Decision(seen.app.status, _without_engine(seen), action)
         return Decision(seen.app.status, Gone(), action)
     held = seen.held
     uninstall: tuple[Change, ...] = (UninstallApp(seen.engine, held.id),) if held.installed else ()

@@ -11,7 +11,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.signatures import refusal
-from tenantry.kinds.tenancy import engine_of, tenant_of
+from tenantry.kinds.tenancy import engine_of, sleeping_since, tenant_of
 from tenantry.model.facts import EngineApp, MigrationStep
 from tenantry.model.resource import SYSTEM_NAMESPACE
 from tenantry.ports import EngineView, View, World
@@ -30,7 +30,8 @@ async def observe(app: App, world: World) -> Observed:
     keys = _keys(environment, world.resources)
     packages = _packages(app, world.resources)
     refused = await _unsigned(packages, keys, world) if keys else {}
-    return Observed(app, state, endpoint, held, packages, steps, policy_of(environment), refused)
+    asleep = sleeping_since(environment)
+    return Observed(app, state, endpoint, held, packages, steps, policy_of(environment), refused, asleep)
 
 
 def _keys(environment: Environment | None, view: View) -> tuple[list[str], ...]:

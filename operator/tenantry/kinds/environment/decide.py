@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
 from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
-from tenantry.kinds.environment.children import Child, wait_for
+from tenantry.kinds.environment.children import wait_for
 from tenantry.kinds.environment.database import database_of, database_refusal, database_warning
 from tenantry.kinds.environment.host import HostClaim, without_host
 from tenantry.kinds.environment.missing import missing_archive, missing_data
-from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement, placed
+from tenantry.kinds.environment.placement import placed
+from tenantry.kinds.environment.seen import Observed as Observed
+from tenantry.kinds.environment.seen import SeenForeign as SeenForeign
+from tenantry.kinds.environment.seen import SeenRegion as SeenRegion
+from tenantry.kinds.environment.seen import SeenTenant as SeenTenant
+from tenantry.kinds.environment.sleeping import Sleep, hibernation_warning, schedule_refusal, sleep_of, wake_request
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
-from tenantry.kinds.environment.unmanaged import Contents, removals, undeclared
+from tenantry.kinds.environment.unmanaged import removals, undeclared
 from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, other_limits, upgrade_of
 from tenantry.model.changes import (
     Change,
@@ -25,92 +30,52 @@ from tenantry.model.changes import (
     UndeployEngine,
     WithdrawHost,
 )
-from tenantry.model.claims import Claim
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, SecretFacts, awaits_archive
-from tenantry.model.quotas import UNLIMITED, Quotas
-from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, Ref
-from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
-
-
-@dataclass(frozen=True)
-class SeenTenant:
-    """The tenant of the namespace. slug: `""` once lost to another. older: how many older environments it has, if asked."""
-
-    name: str
-    uid: str
-    slug: str
-    deleting: bool
-    quota: int | None = None
-    older: int = 0
-    limits: Quotas = UNLIMITED
-
-
-@dataclass(frozen=True)
-class SeenRegion:
-    """The region that is asked for. provider: `Local` or `Kubernetes`. deleting: it serves those who are in it, and no others."""
-
-    provider: str
-    allowed: bool
-    images: tuple[str, ...] | None = None
-    sizes: tuple[str, ...] | None = None
-    external: bool = False
-    deleting: bool = False
-    placement: RegionPlacement = NOWHERE
-
-
-@dataclass(frozen=True)
-class SeenForeign:
-    """The engine of others that is asked for. failure: why it cannot be used."""
-
-    credential: SecretFacts
-    failure: Stalled | Waiting | Transient | None = None
-
-
-@dataclass(frozen=True)
-class Observed:
-    """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted.
-
-    database: the Secret with the URL of the database that is asked for.
-    contents: what the engine holds, looked at only where what nobody declared is to be removed.
-    foreign: the engine of others that is asked for; None where the region does not allow it.
-    host_rivals: environments of all tenants that hold the host this one wants; holds_host: this one holds it.
-    holds_id: False where `spec.id` is the id of another environment, of whichever tenant.
-    """
-
-    environment: Environment
-    tenant: SeenTenant | None
-    region: SeenRegion | None
-    rivals: tuple[Claim, ...]
-    engine: EngineFacts | None
-    admin: SecretFacts
-    preview: str
-    children: tuple[Child, ...] = ()
-    database: SecretFacts | None = None
-    contents: Contents | None = None
-    foreign: SeenForeign | None = None
-    holds_id: bool = True
-    holds_host: bool = False
-    host_rivals: tuple[Claim, ...] = ()
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref
+from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     """The admin's password, then an engine as declared; at its end what depends on it, then the engine."""
     if seen.environment.deleting:
         return _deletion(seen, now)
-    action, request = _action(seen)
     refusal = _refusal(seen, now)
+    seen = seen if refusal is not None else _with_sleep(seen, now)
+    action, request = _action(seen)
     if refusal is not None:
         withdrawal = _withdrawal(seen, now)
         return Decision(_kept(seen, now), refusal, action or ("UPDATE_ENVIRONMENT" if withdrawal else ""), changes=withdrawal)
     environment = seen.environment
     warns = environment.spec.drift_policy == "Warn" and not environment.lost_host and not other_limits(seen.engine, _wanted(seen))
     there = environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
-    told = database_warning(environment, seen.engine)
+    told = database_warning(environment, seen.engine) or hibernation_warning(environment, _elsewhere(seen))
     if warns and there and not request and settled(environment) and (differences := _differences(seen)):
         return Decision(_status(seen), _verdict(seen), drift=differences, warning=told)
     drift = () if warns else None
     return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift, warning=told)
+
+
+def _elsewhere(seen: Observed) -> str:
+    """Return where the engine runs, `""` for a pod of its own."""
+    if seen.environment.spec.engine.external is not None:
+        return "the engine is run by others"
+    if seen.region is None or seen.region.provider != "Kubernetes":
+        return "the engines of this host sleep by themselves while nobody uses them"
+    pooled = placed(seen.environment, seen.engine, seen.region.placement).pool
+    return "the engine is in a pool, where it sleeps by itself while nobody uses it" if pooled else ""
+
+
+def _with_sleep(seen: Observed, now: datetime) -> Observed:
+    """Return the same with the decision on the sleep of its engine. It falls asleep only if nothing else is to be done."""
+    environment, engine = seen.environment, seen.engine
+    if engine is None or _elsewhere(seen):
+        return seen
+    told = environment.status.condition("Ready")
+    current = environment.status.observed_generation == environment.metadata.generation
+    ready = current and told is not None and told.status == "True"
+    settled = ready and not _changes(replace(seen, sleep=Sleep(engine.asleep)))
+    return replace(seen, sleep=sleep_of(environment, engine, seen.use, now, settled=settled))
 
 
 def standing(environment: Environment, action: str, subject: str) -> Standing:
@@ -134,6 +99,8 @@ def _action(seen: Observed) -> tuple[str, str]:
     """The Operation's action, and what asked for it other than the declaration: a new slug of the tenant."""
     environment = seen.environment
     seen_before = environment.status.observed_generation == environment.metadata.generation
+    if seen_before and (sleeping := _sleep_action(seen)):
+        return sleeping
     upgrade = upgrade_of(environment, seen.engine)
     if seen_before and upgrade.due:
         return "UPDATE_ENVIRONMENT", f"rollout-{upgrade.version}"
@@ -143,6 +110,16 @@ def _action(seen: Observed) -> tuple[str, str]:
         fresh = environment.status.phase in (None, "PENDING")
         return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
     return ("UPDATE_ENVIRONMENT" if _changes(seen) else ""), ""
+
+
+def _sleep_action(seen: Observed) -> tuple[str, str] | None:
+    """Return the action and the request of an engine that falls asleep or wakes now."""
+    asleep, asked = seen.engine.asleep if seen.engine is not None else "", wake_request(seen.environment)
+    if seen.sleep.since:
+        return None if asleep else ("HIBERNATE_ENVIRONMENT", f"hibernate-{seen.sleep.since}")
+    if asleep or (asked and seen.environment.ready):
+        return "WAKE_ENVIRONMENT", asked or f"wake-{asleep}"
+    return None
 
 
 def _moved(seen: Observed) -> bool:
@@ -171,6 +148,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
     refusal: Verdict | None = _host_claim(seen, seen.tenant.slug).refusal(now)
     refusal = refusal or _engine_refusal(seen.region, environment) or _foreign_refusal(seen)
+    refusal = refusal or schedule_refusal(environment)
     refusal = refusal or placed(environment, seen.engine, seen.region.placement).refusal
     refusal = refusal or database_refusal(environment, seen.database, seen.engine)
     return refusal or missing_data(environment, seen.engine)
@@ -237,6 +215,7 @@ def _wanted(seen: Observed) -> EngineSpec:
         database_limit=seen.tenant.limits.database_storage or 0,
         request_limit=seen.tenant.limits.requests_per_second or 0,
         pool=placed(seen.environment, seen.engine, seen.region.placement).pool,
+        asleep=seen.sleep.since,
     )
 
 
@@ -282,6 +261,9 @@ def _verdict(seen: Observed) -> Verdict:
         return Ready()
     if seen.engine is None:
         return Waiting("EngineMissing", "the engine does not exist yet")
+    if seen.engine.status == "SLEEPING":
+        name = f"{seen.environment.metadata.namespace}/{seen.environment.metadata.name}"
+        return Ready("Sleeping", f"its engine sleeps; `tenantry wake {name}` wakes it", seen.sleep.until)
     if seen.engine.status == "FAILED":
         return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
     mark = seen.environment.metadata.annotations.get(RESTORING, "")
@@ -291,7 +273,8 @@ def _verdict(seen: Observed) -> Verdict:
     if seen.engine.status != "RUNNING":
         return Waiting("EngineStarting", seen.engine.message or "the engine is starting", expected=True)
     version = upgrade_of(seen.environment, seen.engine).version
-    return Ready(message=f"its engine waits for its turn to restart with version {version}" if version else "")
+    told = f"its engine waits for its turn to restart with version {version}" if version else ""
+    return Ready(message=told, until=seen.sleep.until)
 
 
 def _status(seen: Observed) -> EnvironmentStatus:
@@ -304,6 +287,8 @@ def _status(seen: Observed) -> EnvironmentStatus:
     update: dict[str, Any] = {"phase": phase, "url": url or None, "external_id": external_id or None, "deletion": None}
     if engine is not None and not engine.missing:
         update["last_handled_accept_empty_at"] = environment.metadata.annotations.get(ACCEPT_EMPTY_REQUESTED)
+    if external is not None or (engine is not None and engine.status == "RUNNING"):
+        update["last_handled_wake_at"] = environment.metadata.annotations.get(WAKE_REQUESTED)
     if engine is not None and engine.spec is not None:  # whether it runs or not: its host is taken
         update |= {"slug": engine.spec.ref.slug, "tenant_slug": engine.spec.ref.tenant_slug}
     elif answered:
@@ -359,8 +344,16 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
             "version": engine.version,
             "next": upgrade_of(environment, engine).version,
             "pool": engine.pool or None,
+            "sleepingSince": engine.asleep or _still_asleep(environment, engine),
+            "wokenAt": seen.sleep.woken,
         }
     )
+
+
+def _still_asleep(environment: Environment, engine: EngineFacts) -> datetime | None:
+    """Return since when an engine slept that is being woken: until it runs, nobody can use it."""
+    before = environment.status.engine
+    return before.sleeping_since if before is not None and engine.status != "RUNNING" else None
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:

@@ -8,16 +8,18 @@ from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.children import Child
 from tenantry.kinds.environment.decide import Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
 from tenantry.kinds.environment.placement import RegionPlacement
+from tenantry.kinds.environment.sleeping import UNKNOWN, Use, waits_for_engine
 from tenantry.kinds.environment.spec import Environment, host_label
 from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.region.pools import pool_id, with_default_pool
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenancy import declared_endpoint, endpoint_of, tenant_of
 from tenantry.model.claims import Claim, holds_id, rivals_of
 from tenantry.model.facts import EngineEndpoint, EngineFacts, EngineRef, SecretFacts
-from tenantry.model.resource import RESTORING, Resource
+from tenantry.model.resource import RESTORING, SYSTEM_NAMESPACE, Resource
 from tenantry.model.verdicts import EngineTaken, Halt, NotFound, Stalled, Transient, Waiting
 from tenantry.ports import View, World
 
@@ -35,12 +37,13 @@ async def observe(environment: Environment, world: World) -> Observed:
     foreign = await _foreign(environment, region, world) if holds else None
     contents = await _contents(environment, world) if holds and (foreign is None or foreign.failure is None) else None
     ours = holds and environment.spec.engine.external is None
+    engine = await _engine(environment, engine_ref(environment, slug, tenant.uid if tenant else ""), world) if ours else None
     return Observed(
         environment=environment,
         tenant=tenant,
         region=region,
         rivals=_rivals(environment, view),
-        engine=await _engine(environment, engine_ref(environment, slug, tenant.uid if tenant else ""), world) if ours else None,
+        engine=engine,
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
@@ -50,7 +53,37 @@ async def observe(environment: Environment, world: World) -> Observed:
         holds_id=holds,
         holds_host=_holds_host(environment, slug),
         host_rivals=_host_rivals(environment, slug, view),
+        use=await _use(environment, engine, world),
     )
+
+
+async def _use(environment: Environment, engine: EngineFacts | None, world: World) -> Use:
+    """Return the use of an engine that may sleep. An engine that needs to run is not asked."""
+    dedicated = world.deployer.provider == "Kubernetes" and engine is not None and not engine.pool
+    if environment.spec.hibernation is None or engine is None or not dedicated or environment.deleting:
+        return UNKNOWN
+    if needs := _needs(environment, engine, world.resources):
+        return Use(needs=needs)
+    endpoint = endpoint_of(environment)
+    if engine.status != "RUNNING" or endpoint is None:
+        return UNKNOWN
+    try:
+        return Use(await world.engines.unused(endpoint))
+    except Halt:  # the engine does not answer: it is asked again
+        return UNKNOWN
+
+
+def _needs(environment: Environment, engine: EngineFacts, view: View) -> str:
+    """Return what needs the engine to run, `""` for nothing."""
+    if RESTORING in environment.metadata.annotations:
+        return "a restore"
+    own = environment.metadata.uid if engine.asleep else ""  # an edit of the Environment does not wake its engine
+    for each in view.list(Operation, SYSTEM_NAMESPACE, f"environmentId={environment.id}"):
+        if not each.finished and each.spec.action != "HIBERNATE_ENVIRONMENT" and each.spec.target.uid != own:
+            return f"operation {each.id}"
+    namespace, by = environment.metadata.namespace, f"environment={environment.metadata.name}"
+    waiting = (one for kind in CHILDREN for one in view.list(kind, namespace, by) if waits_for_engine(one))
+    return next((str(one.ref) for one in waiting), "")
 
 
 async def _engine(environment: Environment, ref: EngineRef, world: World) -> EngineFacts | None:

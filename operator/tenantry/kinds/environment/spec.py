@@ -95,6 +95,63 @@ class DeclaredEngine(Value):
     external: ExternalEngine | None = None
 
 
+TIME_OF_DAY = worded(r"^([01][0-9]|2[0-3]):[0-5][0-9]$", "must be a time of day from 00:00 to 23:59, such as 22:00")
+_ZONE = worded(
+    r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$", "must be a name of the IANA time zone database, such as Europe/Berlin"
+)
+_AFTER = worded(r"^([1-9][0-9]*[smhd])+$", "must be a duration: write 90s, 15m, 1h or 30d")
+
+
+class SleepTime(Value):
+    """A time at which the engine sleeps, on the clock of a time zone."""
+
+    start: str = Field(
+        min_length=5, max_length=5, pattern=TIME_OF_DAY, description="The time of day at which it begins, such as `20:00`."
+    )
+    end: str = Field(
+        min_length=5,
+        max_length=5,
+        pattern=TIME_OF_DAY,
+        description="The time of day at which it ends. If it is not later than `start`, it is one of the next day.",
+    )
+    days: list[Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]] | None = Field(
+        default=None, min_length=1, max_length=7, description="The days on which it begins; default: every day."
+    )
+    time_zone: str = Field(
+        default="UTC", min_length=1, max_length=64, pattern=_ZONE, description="The time zone, such as `Europe/Berlin`."
+    )
+
+
+class Hibernation(Value):
+    """The times at which a dedicated engine sleeps: it has no pod, and keeps its volume."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "has(self.after) || has(self.schedule)",
+                    "message": "is required, or schedule: they say when the engine sleeps",
+                    "fieldPath": ".after",
+                }
+            ]
+        }
+    }
+
+    after: str | None = Field(
+        default=None,
+        min_length=2,
+        max_length=7,
+        pattern=_AFTER,
+        description="It falls asleep when nobody has used it for so long, such as `30m`; default: never because of that.",
+    )
+    schedule: list[SleepTime] | None = Field(
+        default=None, min_length=1, max_length=20, description="It sleeps at these times, used or not; default: at none."
+    )
+    wake: Literal["Manual"] = Field(
+        default="Manual", description="What wakes it. `Manual`: a person, or a change that needs the engine."
+    )
+
+
 class EnvironmentSpec(Value):
     """The declaration of an Environment."""
 
@@ -122,6 +179,7 @@ class EnvironmentSpec(Value):
         " `Warn`: the condition `Drifted` shows it.",
     )
     engine: DeclaredEngine = Field(default_factory=DeclaredEngine)
+    hibernation: Hibernation | None = None
     package_keys: list[PackageKey] | None = Field(
         default=None,
         min_length=1,
@@ -140,13 +198,17 @@ class EngineStatus(Value):
 
     id: str = Field(default="", description="The id of the engine in REST.")
     name: str = Field(default="", description="The name of the engine in REST.")
-    status: Literal["PENDING", "RUNNING", "FAILED", "DELETING"] = Field(default="PENDING", description="The state of the engine.")
+    status: Literal["PENDING", "RUNNING", "SLEEPING", "FAILED", "DELETING"] = Field(
+        default="PENDING", description="The state of the engine."
+    )
     url: str = Field(default="", description="The address at which people and programs reach the engine.")
     external_id: str = Field(default="", description="The engine at its provider, below the environment's.")
     created_at: Time | None = Field(default=None, description="When the engine was created.")
     version: str = Field(default="", description="The version of the platform's release that it runs.")
     next: str = Field(default="", description="The version for which it waits to be restarted; empty when it waits for none.")
     pool: str | None = Field(default=None, description="The id of the pool that holds it; absent for a pod of its own.")
+    sleeping_since: Time | None = Field(default=None, description="Since when it sleeps; absent once it runs.")
+    woken_at: Time | None = Field(default=None, description="When it ran for the first time after its last sleep.")
 
 
 class EnvironmentStatus(Status):
@@ -164,6 +226,9 @@ class EnvironmentStatus(Status):
     engine: EngineStatus | None = None
     last_handled_accept_empty_at: str | None = Field(
         default=None, description="The value of the annotation tenantry.dev/accept-empty-requested-at that was last handled."
+    )
+    last_handled_wake_at: str | None = Field(
+        default=None, description="The value of the annotation tenantry.dev/wake-requested-at that was last handled."
     )
 
 
@@ -220,7 +285,7 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         """Return the progress of its engine's restart: `turn`, or the reason of its wait; `""` in nearly all, so that a
         Region finds few."""
         engine, turn = self.status.engine, self.metadata.annotations.get(TURN)
-        if engine is None or self.deleting or self.suspended:
+        if engine is None or self.deleting or self.suspended or engine.status == "SLEEPING":
             return ""
         if not engine.next:
             return "turn" if turn and engine.status != "RUNNING" else ""

@@ -18,10 +18,11 @@ class Upgrade:
 
 
 def upgrade_of(environment: Environment, engine: EngineFacts | None) -> Upgrade:
-    """Return the upgrade for which the engine waits. An engine under driftPolicy Warn waits for none."""
+    """Return the upgrade for which the engine waits. An engine under driftPolicy Warn waits for none; one that sleeps has no pod
+    to restart, so it is its turn."""
     if engine is None or not engine.next or environment.spec.drift_policy == "Warn":
         return Upgrade()
-    return Upgrade(engine.next, environment.metadata.annotations.get(TURN) == engine.next)
+    return Upgrade(engine.next, engine.asleep != "" or environment.metadata.annotations.get(TURN) == engine.next)
 
 
 def keeps_pod(upgrade: Upgrade, engine: EngineFacts | None, wanted: EngineSpec) -> bool:

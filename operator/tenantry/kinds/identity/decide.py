@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
+from tenantry.kinds.environment.sleeping import while_asleep
 from tenantry.kinds.identity.spec import Identity, IdentityStatus, password_request
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentity, PutIdentity
@@ -22,7 +23,8 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 @dataclass(frozen=True)
 class Observed:
     """environment: `Missing`, `Deleting` or `Present`. engine: None while it does not run; held: the engine's user, or None.
-    undeclared: what is wrong with roles that no package declares, as sentences."""
+    undeclared: what is wrong with roles that no package declares, as sentences. asleep: since when the engine sleeps, `""` for
+    one that does not."""
 
     identity: Identity
     environment: str
@@ -32,6 +34,7 @@ class Observed:
     rivals: tuple[Claim, ...]
     drift_policy: str = "Correct"
     undeclared: tuple[str, ...] = ()
+    asleep: str = ""
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
@@ -104,6 +107,8 @@ def _wins(seen: Observed, now: datetime) -> bool:
 
 
 def _engine_missing(seen: Observed) -> Verdict:
+    if seen.asleep:
+        return while_asleep(seen.identity, seen.asleep, wants=_request(seen) != "")
     return Waiting("EngineNotRunning", f"environment {seen.identity.spec.environment} does not run yet")
 
 
@@ -158,8 +163,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[IdentityStatus]:
     if seen.environment == "Orphaned":
         return Decision(seen.identity.status, let_go(seen.identity, now), "DELETE_IDENTITY")
     if seen.environment == "Present" and seen.engine is None:
-        waiting = Waiting("EngineNotRunning", "the engine must run for the identity to be removed")
-        return Decision(seen.identity.status, waiting, "DELETE_IDENTITY")
+        return Decision(seen.identity.status, _engine_missing(seen), "DELETE_IDENTITY")
     if seen.engine is not None and seen.held is not None and _ours(seen, now):
         changes = (DeleteIdentity(seen.engine, seen.held.username),)
     return Decision(seen.identity.status, Gone(), "DELETE_IDENTITY", changes=changes)

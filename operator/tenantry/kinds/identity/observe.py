@@ -7,7 +7,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity.decide import Observed
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.roles import undeclared_roles
-from tenantry.kinds.tenancy import engine_of
+from tenantry.kinds.tenancy import engine_of, sleeping_since
 from tenantry.model.claims import rivals_of
 from tenantry.model.facts import EngineIdentity
 from tenantry.ports import World
@@ -29,4 +29,6 @@ async def observe(identity: Identity, world: World) -> Observed:
     secret = spec.password_secret_ref
     password = world.secrets.look(metadata.namespace, secret.name, secret.key, "identity")
     undeclared = undeclared_roles(spec.roles, environment, view)
-    return Observed(identity, state, endpoint, held, password, rivals, policy_of(environment), undeclared)
+    return Observed(
+        identity, state, endpoint, held, password, rivals, policy_of(environment), undeclared, sleeping_since(environment)
+    )

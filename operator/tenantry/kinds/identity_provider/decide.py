@@ -7,6 +7,7 @@ from datetime import datetime
 
 from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.drift import settled
+from tenantry.kinds.environment.sleeping import while_asleep
 from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProviderStatus
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
@@ -20,7 +21,7 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 @dataclass(frozen=True)
 class Observed:
     """environment: `Missing`, `Deleting` or `Present`. held: the engine's record with its id or name. secret: None where none
-    is declared."""
+    is declared. asleep: since when the engine sleeps, `""` for one that does not."""
 
     provider: IdentityProvider
     environment: str
@@ -29,6 +30,7 @@ class Observed:
     secret: SecretFacts | None
     rivals: tuple[Claim, ...]
     drift_policy: str = "Correct"
+    asleep: str = ""
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
@@ -38,15 +40,20 @@ def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
         return _deletion(seen, now)
     refusal = _refusal(seen, now)
     if refusal is not None or seen.engine is None:
-        waiting = Waiting("EngineNotRunning", f"environment {provider.spec.environment} does not run yet")
         claimed = provider.status.claimed and not (lost(refusal) and provider.holds_name)
-        return Decision(provider.status.model_copy(update={"claimed": claimed}), refusal or waiting)
+        return Decision(provider.status.model_copy(update={"claimed": claimed}), refusal or _engine_missing(seen))
     request, warns = _request(seen), seen.drift_policy == "Warn"
     if warns and not _as_declared(seen) and not request and settled(provider):
         return Decision(_status(seen), Ready(), drift=_differences(seen))
     changes: tuple[Change, ...] = () if _as_declared(seen) else (_put(seen, seen.engine),)
     action = "APPLY_IDENTITY_PROVIDER" if changes or request or not provider.ready else ""
     return Decision(_status(seen), Ready(), action, request=request, changes=changes, drift=() if warns else None)
+
+
+def _engine_missing(seen: Observed) -> Verdict:
+    if seen.asleep:
+        return while_asleep(seen.provider, seen.asleep, wants=_request(seen) != "")
+    return Waiting("EngineNotRunning", f"environment {seen.provider.spec.environment} does not run yet")
 
 
 def settings_of(provider: IdentityProvider) -> IdentityProviderSettings:
@@ -140,8 +147,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]
     if seen.environment == "Orphaned":
         return Decision(seen.provider.status, let_go(seen.provider, now), action)
     if seen.environment == "Present" and seen.engine is None:
-        waiting = Waiting("EngineNotRunning", "the engine must run for the provider to be removed")
-        return Decision(seen.provider.status, waiting, action)
+        return Decision(seen.provider.status, _engine_missing(seen), action)
     changes: tuple[Change, ...] = ()
     if seen.engine is not None and seen.held is not None and _ours(seen, now):
         changes = (DeleteIdentityProvider(seen.engine, seen.held.id, seen.held.settings.name),)

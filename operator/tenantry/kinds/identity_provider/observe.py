@@ -6,7 +6,7 @@ from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity_provider.decide import Observed
 from tenantry.kinds.identity_provider.spec import IdentityProvider
-from tenantry.kinds.tenancy import engine_of
+from tenantry.kinds.tenancy import engine_of, sleeping_since
 from tenantry.model.claims import rivals_of
 from tenantry.model.facts import EngineIdentityProvider, SecretFacts
 from tenantry.ports import World
@@ -23,7 +23,8 @@ async def observe(provider: IdentityProvider, world: World) -> Observed:
         held = _mine(provider, await world.engines.at(endpoint).identity_providers())
     others = view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
     rivals = rivals_of(provider, others, lambda other: other.holds_name)
-    return Observed(provider, state, endpoint, held, _secret(provider, world), rivals, policy_of(environment))
+    secret = _secret(provider, world)
+    return Observed(provider, state, endpoint, held, secret, rivals, policy_of(environment), sleeping_since(environment))
 
 
 def _mine(provider: IdentityProvider, present: tuple[EngineIdentityProvider, ...]) -> EngineIdentityProvider | None:

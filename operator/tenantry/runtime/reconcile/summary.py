@@ -17,7 +17,7 @@ from tenantry.model.resource import (
     Resource,
     Status,
 )
-from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.model.verdicts import NOT_LOOKED_AT, Gone, Ready, Stalled, Transient, Verdict, Waiting
 
 
 def summarise(
@@ -106,7 +106,7 @@ def _drifted(resource: Resource[Any, Any], verdict: Verdict, drift: tuple[str, .
     """Return the drift condition. A pass that could not look keeps the earlier report of this generation."""
     if drift:
         return [_Told(DRIFTED, "True", "EngineDiffers", "; ".join(drift)[:MESSAGE])]
-    if isinstance(verdict, Ready):
+    if isinstance(verdict, Ready) and verdict.reason != NOT_LOOKED_AT:
         return [] if drift is None else [_Told(DRIFTED, "False", "AsDeclared")]
     told = resource.status.condition(DRIFTED)
     if told is None or told.observed_generation != resource.metadata.generation:

@@ -19,7 +19,7 @@ from tenantry.adapters.kubernetes.engines.observed import EngineObjects, Followe
 from tenantry.adapters.kubernetes.engines.obstacles import belongs, check_is_ours, deleting, refused_object
 from tenantry.adapters.kubernetes.engines.releases import keeping_pod, marked, next_of, version_of
 from tenantry.adapters.kubernetes.engines.remote import Clusters
-from tenantry.adapters.kubernetes.engines.state import awaits, place_of, route_of, state_of, stuck_pods
+from tenantry.adapters.kubernetes.engines.state import RESTS, asleep_since, awaits, place_of, route_of, state_of, stuck_pods
 from tenantry.adapters.kubernetes.engines.workload import (
     ADMIN_ANNOTATION,
     DATABASE_KEY,
@@ -113,7 +113,7 @@ class KubernetesDeployer:
         if namespace is None or not belongs(namespace, ref, self._regions.proof(ref)):
             return None
         workload = await at.objects.find(_named("apps/v1", "StatefulSet", ref))
-        pods = [] if workload is None or state_of(workload, ())[0] == "RUNNING" else await at.objects.pods(namespace_of(ref.id))
+        pods = [] if workload is None or state_of(workload, ())[0] in RESTS else await at.objects.pods(namespace_of(ref.id))
         state, message = await self._state(at.client, ref, (namespace, workload), pods)
         spec = spec_of(workload) if workload is not None and state != "DELETING" else None
         ingress = await at.objects.find(_named("networking.k8s.io/v1", "Ingress", ref))
@@ -140,6 +140,7 @@ class KubernetesDeployer:
             next=following,
             place=place_of(workload),
             route=route_of(workload, ingress),
+            asleep=asleep_since(workload),
         )
 
     async def _missing_claim(self, at: RegionTarget, ref: EngineRef) -> str:
@@ -269,7 +270,7 @@ class KubernetesDeployer:
         if workload is None:
             return "PENDING", "its workload does not exist"
         state, message = state_of(workload, pods)
-        asked = not pods and state != "RUNNING" and "observedGeneration" in (workload.get("status") or {})
+        asked = not pods and state not in RESTS and "observedGeneration" in (workload.get("status") or {})
         refusal = await self._refusal_of_pods(client, ref) if asked and self._acts else ""
         return ("FAILED", refusal) if refusal else (state, message)
 

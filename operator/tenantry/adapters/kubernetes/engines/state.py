@@ -21,9 +21,14 @@ _FAILURES = frozenset(
     }
 )
 
+RESTS = frozenset({"RUNNING", "SLEEPING"})
+"""States in which no pod has anything more to tell."""
+
 
 def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str]:
-    """RUNNING, PENDING or FAILED, and the pod's own reason."""
+    """RUNNING, SLEEPING, PENDING or FAILED, and the pod's own reason. An engine sleeps as soon as it is deployed so."""
+    if asleep_since(stateful_set):
+        return "SLEEPING", ""
     status = stateful_set.get("status") or {}
     current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
     if current and status.get("readyReplicas", 0) >= 1 and status.get("updatedReplicas", 0) >= 1:
@@ -34,6 +39,12 @@ def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str
         if failure:
             return "FAILED", failure
     return "PENDING", next((_progress(pod) for pod in pods), "its pod does not exist yet")
+
+
+def asleep_since(stateful_set: Document | None) -> str:
+    """Return the time since which the engine sleeps, `""` for one that is to run, whatever somebody changed since."""
+    spec = spec_of(stateful_set) if stateful_set is not None else None
+    return spec.asleep if spec is not None else ""
 
 
 def place_of(stateful_set: Document | None) -> DataPlace:

@@ -34,7 +34,7 @@ DATA_PATH = "/data"
 KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
 _STARTS_ANEW_S = 10
 LIMITS = ("DATABASE_LIMIT", "REQUEST_LIMIT")
-_WRITTEN_IF_SET = frozenset({"database_limit", "request_limit", "pool", "capacity"})
+_WRITTEN_IF_SET = frozenset({"database_limit", "request_limit", "pool", "capacity", "asleep"})
 POOL_PREFIX = "pool-"
 POOL_LABEL, REGION_LABEL = f"{GROUP}/pool", f"{GROUP}/region"
 BY_ID = "e"
@@ -276,7 +276,7 @@ def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict
     template = {"metadata": metadata, "spec": _pod(spec, placement, database=bool(database))}
     return workload | {
         "spec": {
-            "replicas": 1,
+            "replicas": 0 if spec.asleep else 1,
             "serviceName": NAME,
             "podManagementPolicy": "OrderedReady",
             "updateStrategy": {"type": "RollingUpdate"},

@@ -1,4 +1,4 @@
-"""Commands that steer reconciliation: reconcile, suspend, resume."""
+"""Commands that say when the platform acts: reconcile, suspend, resume, wake."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments import completing
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Name, Namespace, Object, State
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
     app.command("reconcile", epilog=examples("tenantry reconcile environment/dev --wait"))(reconcile)
     app.command("suspend", epilog=examples("tenantry suspend app/tenant-acme/dev.crm"))(suspend)
     app.command("resume", epilog=examples("tenantry resume app/tenant-acme/dev.crm"))(resume)
+    app.command("wake", epilog=examples("tenantry wake tenant-acme/test --wait"))(wake)
 
 
 def reconcile(
@@ -151,3 +153,62 @@ async def _suspend(console: Console, object_: str, namespace: str, value: bool) 
     if metadata.get("labels", {}).get(SOURCE):
         place = metadata.get("annotations", {}).get(SOURCE_FILE, "its file")
         say(f"it is declared at {place}: the next sync of that source undoes this; to keep it, edit the file")
+
+
+def wake(
+    environment: Annotated[
+        str,
+        typer.Argument(metavar="ENV", help="An environment, NAME or NAMESPACE/NAME.", autocompletion=completing.environments),
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the engine runs.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", help="The longest time that --wait waits.")] = TIMEOUT,
+    namespace: Namespace = "",
+    state: State = STATE,
+) -> None:
+    """Wakes the engine of an environment that sleeps."""
+    from tenantry.cli.arguments.options import duration
+    from tenantry.cli.clients.connect import with_console
+
+    seconds = duration(timeout).total_seconds()
+    with_console(state, lambda console: _wake(console, environment, namespace, wait, seconds))
+
+
+async def _wake(console: Console, environment: str, namespace: str, wait: bool, seconds: float) -> None:
+    import asyncio
+    from datetime import UTC, datetime
+
+    from tenantry.cli.arguments.finding import find
+    from tenantry.model.resource import WAKE_REQUESTED, format_time, ref_of
+
+    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    if _engine_status(document) != "SLEEPING":
+        write(f"{name_of(document)} does not sleep")
+        return
+    asked = format_time(datetime.now(UTC))
+    await console.patch(ref_of(document), {"metadata": {"annotations": {WAKE_REQUESTED: asked}}})
+    if not wait:
+        write(f"{name_of(document)} is being woken")
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await _awake(console, document, asked)
+    except TimeoutError:
+        raise Failure(f"{name_of(document)} was not awake within {seconds:.0f} s") from None
+    write(f"{name_of(document)} is awake")
+
+
+async def _awake(console: Console, document: Document, asked: str) -> None:
+    """Return once the engine runs. Raises Failure when its environment is deleted."""
+    async for event in console.watch(document["kind"]):
+        if event.document["metadata"]["uid"] != document["metadata"]["uid"]:
+            continue
+        if event.type == "DELETED":
+            raise Failure(f"{name_of(document)} was deleted")
+        if (event.document.get("status") or {}).get("lastHandledWakeAt") == asked:
+            return
+    raise Failure("the running platform ended")
+
+
+def _engine_status(document: Document) -> str:
+    engine: dict[str, str] = (document.get("status") or {}).get("engine") or {}
+    return engine.get("status", "")

@@ -1,0 +1,79 @@
+"""The inputs of a decision about an Environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenantry.kinds.environment.children import Child
+from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement
+from tenantry.kinds.environment.sleeping import AWAKE, UNKNOWN, Sleep, Use
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.unmanaged import Contents
+from tenantry.model.claims import Claim
+from tenantry.model.facts import EngineFacts, SecretFacts
+from tenantry.model.quotas import UNLIMITED, Quotas
+from tenantry.model.verdicts import Stalled, Transient, Waiting
+
+
+@dataclass(frozen=True)
+class SeenTenant:
+    """The tenant of the namespace. slug: `""` once lost to another. older: how many older environments it has, if asked."""
+
+    name: str
+    uid: str
+    slug: str
+    deleting: bool
+    quota: int | None = None
+    older: int = 0
+    limits: Quotas = UNLIMITED
+
+
+@dataclass(frozen=True)
+class SeenRegion:
+    """The region that is asked for. provider: `Local` or `Kubernetes`. deleting: it serves those who are in it, and no others."""
+
+    provider: str
+    allowed: bool
+    images: tuple[str, ...] | None = None
+    sizes: tuple[str, ...] | None = None
+    external: bool = False
+    deleting: bool = False
+    placement: RegionPlacement = NOWHERE
+
+
+@dataclass(frozen=True)
+class SeenForeign:
+    """The engine of others that is asked for. failure: why it cannot be used."""
+
+    credential: SecretFacts
+    failure: Stalled | Waiting | Transient | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """preview: the URL that the engine has or will have. children: looked at only while the environment is being deleted.
+
+    database: the Secret with the URL of the database that is asked for.
+    contents: what the engine holds, looked at only where what nobody declared is to be removed.
+    foreign: the engine of others that is asked for; None where the region does not allow it.
+    host_rivals: environments of all tenants that hold the host this one wants; holds_host: this one holds it.
+    holds_id: False where `spec.id` is the id of another environment, of whichever tenant.
+    use: of the engine, looked at only where it may sleep. sleep: what is decided about that, before all else.
+    """
+
+    environment: Environment
+    tenant: SeenTenant | None
+    region: SeenRegion | None
+    rivals: tuple[Claim, ...]
+    engine: EngineFacts | None
+    admin: SecretFacts
+    preview: str
+    children: tuple[Child, ...] = ()
+    database: SecretFacts | None = None
+    contents: Contents | None = None
+    foreign: SeenForeign | None = None
+    holds_id: bool = True
+    holds_host: bool = False
+    host_rivals: tuple[Claim, ...] = ()
+    use: Use = UNKNOWN
+    sleep: Sleep = AWAKE
