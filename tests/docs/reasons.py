@@ -35,6 +35,7 @@ RAISING = {
 COMPUTED: Mapping[tuple[str, str], frozenset[str]] = {
     ("adapters/kubernetes/client/http.py", "reason"): frozenset({"Timeout", "AnswerLost", "Unreachable"}),
     ("adapters/kubernetes/client/wire.py", "reason"): frozenset(),  # the API server's own, see HEAD
+    ("adapters/kubernetes/engines/backups.py", "late[0]"): frozenset({"RestoreUnfinished", "EngineSleeping"}),
     ("adapters/kubernetes/engines/obstacles.py", "reason"): frozenset({"EngineNamespaceTaken", "ObjectTaken"}),
     ("adapters/pools/wire.py", "reason"): frozenset(),  # as the pool raised it
     ("adapters/store/secrets.py", "reason"): frozenset({"SecretMissing", "SecretNotLabelled", "SecretKeyMissing"}),

@@ -48,8 +48,7 @@ class Pages:
         if screens.freshness is not None:
             await screens.freshness.first_look()
         path = request.path_params.get("path", "")
-        screen = await screens.show(Rights.of(principal), path, request.query_params)
-        return self._shell.whole(request, principal, screen)
+        return self._shell.whole(request, principal, await screens.show(Rights.of(principal), path, request.query_params))
 
     async def file(self, request: Request) -> Response:
         """A style or a script."""

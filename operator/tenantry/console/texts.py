@@ -40,9 +40,11 @@ TEXTS: Mapping[str, str] = {
     "roles": "Roles",
     "sha256": "SHA-256",
     "backup": "Back up",
+    "wake": "Wake",
     "new": "New",
     "about_reconcile": "The platform looks at it once more, now.",
     "about_suspend": "It is not reconciled until somebody resumes it. Engines keep running, and rows stay.",
+    "about_wake": "The engine gets its pod again. It runs for at least five minutes.",
     "about_resume": "It is reconciled again: what changed in the meantime is carried out.",
     "about_approve": "The Source deletes the objects that it lists as kept, with their data, and no others.",
     "about_backup": "The browser saves a signed backup, as `tenantry backup` writes it: declarations, rows, and hashes of "

@@ -11,6 +11,7 @@ from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.documents import namespace_of as namespace_of
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Document, Ref, Resource, format_time
+from tenantry.model.verdicts import Halt, Waiting
 from tenantry.ports import SecretView, View
 
 
@@ -88,6 +89,14 @@ def sleeping_since(environment: Environment | None) -> str:
     if engine is None or engine.status != "SLEEPING" or engine.sleeping_since is None:
         return ""
     return format_time(engine.sleeping_since)
+
+
+def check_awake(environment: Environment | None) -> None:
+    """Raises a Waiting Halt (Sleeping) if the environment's engine sleeps."""
+    if environment is not None and sleeping_since(environment):
+        name = f"{environment.metadata.namespace}/{environment.metadata.name}"
+        told = f"the engine of environment {environment.metadata.name} sleeps; `tenantry wake {name}` wakes it"
+        raise Halt(Waiting("Sleeping", told))
 
 
 def declared_endpoint(environment: Environment) -> EngineEndpoint | None:

@@ -12,14 +12,14 @@ import httpx
 import pytest
 
 from tenantry.console.reading.rights import TYPES
-from tenantry.console.views.actions import APPROVE, BACK_UP, CANCEL, DELETE, EDIT, PUBLISH, RECONCILE, RESUME, SUSPEND
+from tenantry.console.views.actions import APPROVE, BACK_UP, CANCEL, DELETE, EDIT, PUBLISH, RECONCILE, RESUME, SUSPEND, WAKE
 from tests.scenario.console.console_world import FORM, ConsoleWorld, console_world, csrf_of, sign_in
 from tests.scenario.rest_world import declare
 from tests.support.published_packages import package
 
 ABSENT = "0f0f0f0f-0000-4000-8000-000000000000"
 USERS = ("root", "acme-admin", "acme-viewer", "globex-admin", "globex-viewer")
-VERBS = (RECONCILE, SUSPEND, RESUME, APPROVE, EDIT, PUBLISH, BACK_UP, CANCEL, DELETE)
+VERBS = (RECONCILE, SUSPEND, RESUME, APPROVE, EDIT, PUBLISH, BACK_UP, WAKE, CANCEL, DELETE)
 
 SLOW = ("Environment spare", "Environment declared")
 

@@ -56,6 +56,7 @@ def doors(ids: dict[str, str], bundle: bytes) -> Iterator[Door]:
         yield Door(user, "POST", "/api/v1/environments", {}, new, of_tenant)
         yield Door(user, "PUT", "/api/v1/environments/{id}", environment, {"json": {"slug": "moved"}})
         yield Door(user, "DELETE", "/api/v1/environments/{id}", environment)
+        yield Door(user, "POST", "/api/v1/environments/{id}/wake", environment, {}, "", 400)
         yield Door(user, "POST", "/api/v1/operations/{id}/cancel", {"id": ids["operation"]}, {"content": b""}, "", 400)
         yield Door(
             user, "PUT", "/api/v1/packages/{sha256}", {"sha256": hashlib.sha256(raw).hexdigest()}, {"content": raw}, of_tenant

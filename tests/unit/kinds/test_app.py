@@ -467,3 +467,22 @@ EARLIER = app(
 )
 def test_how_it_is_with_an_earlier_change(seen: tuple[str, str], expected: str) -> None:
     assert standing(EARLIER, *seen) == expected
+
+
+ASLEEP: dict[str, Any] = {"engine": None, "asleep": "2026-03-01T10:00:00Z"}
+
+
+@table(
+    {
+        "one as it is declared is not looked at": (seen(installed(), **ASLEEP), "Ready NotLookedAt"),
+        "a new one needs it": (seen(**ASLEEP), "Waiting EngineSleeping"),
+        "another version needs it": (seen(edited(installed(), version="1.1.0"), **ASLEEP), "Waiting EngineSleeping"),
+        "its end needs it": (seen(installed(deleting=True), **ASLEEP), "Waiting EngineSleeping"),
+        "a request to drop data needs it": (seen(uninstalled(annotations=ASKED), **ASLEEP), "Waiting EngineSleeping"),
+        "a missing package does not": (seen(app(), packages={}, **ASLEEP), "Waiting PackageNotFound"),
+        "nor one without a signature": (seen(app(), unsigned={"1.0.0": "no key"}, **ASLEEP), "Stalled PackageNotSigned"),
+    }
+)
+def test_an_app_in_an_engine_that_sleeps(seen: Observed, expected: str) -> None:
+    verdict = decide(seen, NOW).verdict
+    assert f"{type(verdict).__name__} {verdict.reason}" == expected

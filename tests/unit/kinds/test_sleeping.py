@@ -178,7 +178,7 @@ def test_a_request_to_wake_is_answered_once_the_engine_runs() -> None:
     asked = {WAKE_REQUESTED: "now"}
     assert decide(asleep(AFTER, annotations=asked), NOW).status.last_handled_wake_at is None
     found = decide(awake(AFTER, annotations=asked), NOW)
-    assert (outcome(found), found.status.last_handled_wake_at) == (Outcome("Ready", (), WOKE, request="now"), "now")
+    assert (outcome(found), found.status.last_handled_wake_at) == (RUNS, "now")
 
 
 @table(

@@ -25,16 +25,19 @@ from tenantry.api.reading.answers import list_answer, queued, row_answer, row_wr
 from tenantry.api.reading.body_cache import Row
 from tenantry.api.reading.waiting import until
 from tenantry.api.writing.preconditions import Marks, made_by
-from tenantry.api.writing.queueing import deletion_of, queue_change
-from tenantry.api.writing.writes import WriteContext, check_slug, create_by_slug, edit, new_document, remove
+from tenantry.api.writing.queueing import deletion_of, queue, queue_change
+from tenantry.api.writing.writes import WriteContext, check_slug, create_by_slug, edit, new_document, remove, signed
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.spec import Region
+from tenantry.kinds.tenancy import sleeping_since
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import Document, Ref
+from tenantry.model.resource import WAKE_REQUESTED, Document, Ref, format_time
 from tenantry.model.verdicts import Halt, Invalid, Transient
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
 from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Query, Route
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations.attribution import attribution_of
+from tenantry.runtime.reconcile.revising import revise
 
 NAMESPACE_WAIT_S = 10.0
 
@@ -43,7 +46,7 @@ OF_TENANT = Query("tenantId", "Only those of this tenant. An unknown or foreign 
 
 
 class Environments:
-    """GET, POST, PUT, DELETE /environments and their slug check."""
+    """GET, POST, PUT, DELETE /environments, their slug check, and what wakes one."""
 
     def __init__(self, context: FacadeContext) -> None:
         self._context = context
@@ -67,6 +70,10 @@ class Environments:
                 *(("dryRun",), ("If-Match", "If-Plan"), EditEnvironmentRequest),
             ),
             Route("DELETE", one, self.delete, 202, OperationQueuedResponse, CONDITIONAL, ("dryRun",), writes),
+            Route(
+                "POST", f"{one}/wake", self.wake, 202, OperationQueuedResponse, (400, 403, 404, 412), ("dryRun",),
+                ("If-Plan", "Prefer"),
+            ),
         ]  # fmt: skip
 
     async def list(self, request: Request) -> Response:
@@ -145,6 +152,32 @@ class Environments:
         operation = deletion_of(context.cache, environment.metadata.uid) or await self._queue(document, principal)
         await context.wait_if_preferred(request, operation, document)
         return queued(context.versions.headers(document), operation, f"environment {environment.wanted_slug} is being deleted")
+
+    async def wake(self, request: Request) -> Response:
+        """Wake the engine of an environment that sleeps; it is queued."""
+        context = self._context
+        principal = await context.enter(request)
+        row = tenancy.environment(context, principal, request.path_params["id"])
+        principal.require_writer()
+        environment, asked = context.environment(row), format_time(context.facade.now())
+        write = partial(self._wake, environment=environment, principal=principal, asked=asked)
+        document = await context.make(request, principal, write)
+        whose = attribution_of(environment, context.cache)
+        operation = await queue(
+            context.facade.store, environment, action="WAKE_ENVIRONMENT", cause=asked, attribution=whose, caller=principal.caller
+        )
+        await context.wait_if_preferred(request, operation, document)
+        return queued(context.versions.headers(document), operation, f"environment {environment.wanted_slug} is being woken")
+
+    async def _wake(self, writes: WriteContext, *, environment: Environment, principal: SignedInUser, asked: str) -> Document:
+        def woken(current: Document) -> Document:
+            found = Environment.model_validate(current)
+            if found.deleting or not sleeping_since(found):
+                raise invalid("", "the engine of the environment does not sleep")
+            return signed(current, principal.caller, {WAKE_REQUESTED: asked})
+
+        _, document = await revise(writes.store.as_(principal.caller), environment.ref, woken)
+        return document
 
     async def _create(
         self, writes: WriteContext, *, principal: SignedInUser, tenant: str, body: CreateEnvironmentRequest, marks: Marks | None

@@ -70,12 +70,12 @@ class Apps:
         if (shared := await self._offered(app, version)) is not None:
             return await self.preview(await self._shared.fetch(shared))
         self._version(app, version)
-        engine = self.request.engine()
+        engine = self.request.engine_awake()
         return await engine.steps(app, version) if engine is not None else ()
 
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
         """Return the engine's answer; nothing while it does not run."""
-        engine = self.request.engine()
+        engine = self.request.engine_awake()
         return await engine.preview(package) if engine is not None else ()
 
     async def upload(self, package: Path) -> PackageFacts:

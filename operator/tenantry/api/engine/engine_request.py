@@ -17,12 +17,13 @@ from tenantry.api.writing.writes import WriteContext
 from tenantry.kinds.environment.missing import DATA_MISSING
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
-from tenantry.kinds.tenancy import endpoint_of
+from tenantry.kinds.tenancy import check_awake, endpoint_of
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Held, Ref, Resource, held_of, ref_of
 from tenantry.model.verdicts import Conflict, Halt, Invalid, NotFound, Overtaken, Problem, Stalled, Transient, without_paths
 from tenantry.ports import EngineView
+from tenantry.rest.routes import flag
 from tenantry.runtime.cache import Seen
 from tenantry.runtime.operations.attribution import attribution_of
 from tenantry.runtime.planning.planned import Planned
@@ -96,6 +97,12 @@ class EngineRequest:
         """The engine, for reading, or None while it does not run."""
         endpoint = endpoint_of(self.environment)
         return self.context.facade.engines.at(endpoint) if endpoint is not None else None
+
+    def engine_awake(self) -> EngineView | None:
+        """Return the same. Raises a Halt (Sleeping), which is answered 503, if it sleeps and the request is no plan."""
+        if not flag(self.http, "dryRun"):
+            check_awake(self.environment)
+        return self.engine()
 
     async def perform(self, write: Write, *about: str) -> Resource[Any, Any]:
         """Make the write and return it when the engine has it. `about` distinguishes repeated requests.

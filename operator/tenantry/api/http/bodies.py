@@ -19,7 +19,7 @@ OperationStatus = TypeAliasType("OperationStatus", State)
 OperationResult = TypeAliasType("OperationResult", Result)
 TenantStatus = TypeAliasType("TenantStatus", Literal["READY", "DELETING"])
 EnvironmentStatus = TypeAliasType("EnvironmentStatus", Literal["PENDING", "READY", "DELETING"])
-EngineStatus = TypeAliasType("EngineStatus", Literal["PENDING", "RUNNING", "FAILED", "DELETING"])
+EngineStatus = TypeAliasType("EngineStatus", Literal["PENDING", "RUNNING", "SLEEPING", "FAILED", "DELETING"])
 
 Name = Annotated[str, Field(min_length=1, max_length=128, description="The name that people read.", examples=["Production"])]
 Slug = Annotated[

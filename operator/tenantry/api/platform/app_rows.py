@@ -12,7 +12,7 @@ from tenantry.api.auth.authentication import SignedInUser
 from tenantry.api.facade_context import FacadeContext
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.tenancy import endpoint_of
+from tenantry.kinds.tenancy import check_awake, endpoint_of
 from tenantry.model.facts import ViewedRows, ViewedTable
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound
@@ -76,10 +76,12 @@ class AppRows:
         self.check(principal)
         found = ShownRows()
         ref = Ref(Environment.KIND, app.metadata.namespace, app.spec.environment)
-        endpoint = endpoint_of(cast("Environment | None", self._context.cache.resource(ref)))
-        if endpoint is None:
-            return found._replace(refusal=f"the engine of {ref} does not run; the page of the environment says why")
+        environment = cast("Environment | None", self._context.cache.resource(ref))
+        endpoint = endpoint_of(environment)
         try:
+            check_awake(environment)
+            if endpoint is None:
+                return found._replace(refusal=f"the engine of {ref} does not run; the page of the environment says why")
             view = self._context.facade.rows(endpoint)
             found = found._replace(tables=await view.tables(app.spec.app))
             if not asked.table:

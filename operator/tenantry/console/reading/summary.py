@@ -49,8 +49,7 @@ def ranks_of(state: str) -> range:
 
 def by_urgency(row: Summary) -> Key:
     """A key that puts first what people must see first: all that is urgent, then the states in their order."""
-    rank = 2 * STATES.index(row.standing.state) + (not row.urgent)
-    return rank, row.title.casefold(), row.uid
+    return 2 * STATES.index(row.standing.state) + (not row.urgent), row.title.casefold(), row.uid
 
 
 def by_name(row: Summary) -> Key:

@@ -22,7 +22,7 @@ from tenantry.console.reading.rights import PLURALS, Rights, find
 from tenantry.console.routes.calling import Call, Endpoint
 from tenantry.console.routes.shell import PageShell, refused
 from tenantry.console.texts import TEXTS
-from tenantry.console.views.actions import BACK_UP, CANCEL, DELETE, check_verb, confirmation, redeclares, typed
+from tenantry.console.views.actions import BACK_UP, CANCEL, DELETE, WAKE, check_verb, confirmation, redeclares, typed
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.tenant.spec import Tenant
@@ -41,6 +41,7 @@ class Acting:
         context = shell.context
         self._endpoints: dict[tuple[str, str], tuple[str, Endpoint]] = {
             (Environment.KIND, DELETE): ("DELETE", Environments(context).delete),
+            (Environment.KIND, WAKE): ("POST", Environments(context).wake),
             (Tenant.KIND, DELETE): ("DELETE", Tenants(context).delete),
             (User.KIND, DELETE): ("DELETE", Users(context).delete),
             (Operation.KIND, CANCEL): ("POST", Operations(context).cancel),

@@ -53,8 +53,7 @@ class Entering:
         try:
             credentials = await password_grant(request)
             username = credentials.username
-            user = await self._context.authenticator.sign_in(credentials, address_of(request))
-            return self._enter(request, user)
+            return self._enter(request, await self._context.authenticator.sign_in(credentials, address_of(request)))
         except Halt as halt:
             return self._form(request, halt.told, status_of(halt, conditional=False), username)
 

@@ -44,8 +44,7 @@ class Planning:
         cache, query = self._shell.cache, request.query_params
         if "edit" in query:
             plural, _, id_ = query["edit"].partition("/")
-            held = find(cache, rights, PLURALS.get(plural, ""), id_)
-            return declaration_text(cache.document(held.ref) or {})
+            return declaration_text(cache.document(find(cache, rights, PLURALS.get(plural, ""), id_).ref) or {})
         if "app" not in query:
             return ""
         app = cast(App, find(cache, rights, App.KIND, query["app"]))

@@ -14,12 +14,13 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import OF_TENANTS
 from tenantry.kinds.source.spec import Source
+from tenantry.kinds.tenancy import sleeping_since
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.kinds.user.spec import User
 from tenantry.model.resource import Document, Resource, source_of
 from tenantry.model.verdicts import NotFound
 
-DELETE, CANCEL, EDIT, PUBLISH, BACK_UP = "delete", "cancel", "edit", "publish", "backup"
+DELETE, CANCEL, EDIT, PUBLISH, BACK_UP, WAKE = "delete", "cancel", "edit", "publish", "backup", "wake"
 REDECLARING = (EDIT, SUSPEND, RESUME, DELETE)
 """Actions that change a declaration, which a source undoes."""
 DANGEROUS = (DELETE, CANCEL, APPROVE)
@@ -42,10 +43,11 @@ def verbs(resource: Resource[Any, Any]) -> tuple[str, ...]:
     if resource.deleting:
         return (*approve, RECONCILE)
     controls = (RESUME,) if resource.suspended else (RECONCILE, SUSPEND)
+    wake = (WAKE,) if isinstance(resource, Environment) and sleeping_since(resource) else ()
     inside = (PUBLISH, BACK_UP) if isinstance(resource, Environment) else ()
     edit = (EDIT,) if isinstance(resource, Environment | Tenant) else ()
     delete = (DELETE,) if isinstance(resource, Environment | Tenant | User) else ()
-    return (*approve, *controls, *inside, *edit, *delete)
+    return (*approve, *wake, *controls, *inside, *edit, *delete)
 
 
 def refusal(rights: Rights, kind: str) -> str:

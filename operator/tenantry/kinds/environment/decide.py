@@ -117,7 +117,7 @@ def _sleep_action(seen: Observed) -> tuple[str, str] | None:
     asleep, asked = seen.engine.asleep if seen.engine is not None else "", wake_request(seen.environment)
     if seen.sleep.since:
         return None if asleep else ("HIBERNATE_ENVIRONMENT", f"hibernate-{seen.sleep.since}")
-    if asleep or (asked and seen.environment.ready):
+    if asleep:
         return "WAKE_ENVIRONMENT", asked or f"wake-{asleep}"
     return None
 

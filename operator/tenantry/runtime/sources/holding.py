@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tenantry.kinds.environment.spec import Environment
-from tenantry.kinds.tenancy import endpoint_of
+from tenantry.kinds.tenancy import endpoint_of, sleeping_since
 from tenantry.model.resource import Document, Ref, ref_of
 from tenantry.model.verdicts import Halt
 from tenantry.ports import EngineViews
@@ -38,7 +38,8 @@ async def _data_of(environment: Environment, engines: EngineViews) -> EngineData
         return EngineData()
     endpoint = endpoint_of(environment)
     if endpoint is None:
-        return EngineData(unknown=f"the engine of environment {environment.metadata.name} does not run")
+        state = "sleeps" if sleeping_since(environment) else "does not run"
+        return EngineData(unknown=f"the engine of environment {environment.metadata.name} {state}")
     try:
         return EngineData(await engines.at(endpoint).apps_with_rows())
     except Halt as halt:

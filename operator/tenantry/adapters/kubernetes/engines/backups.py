@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from tenantry.adapters.local.completing import complete
 from tenantry.adapters.local.reading import Checked, check, read
 from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.model.facts import Backup, BackupFacts, EngineRef, Trust
-from tenantry.model.resource import RECONCILE_REQUESTED, Document, Ref, format_time
+from tenantry.model.resource import RECONCILE_REQUESTED, WAKE_REQUESTED, Document, Ref, format_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
 
 BRING_BACK = ("tenantry", "engine", "restore", "-", "--data", DATA_PATH)
@@ -40,6 +40,10 @@ setting, and leave none out."""
 PATIENCE_S = 300.0
 """The time that the operator, the cluster and the node may take for an engine."""
 AGAIN_S = 1.0
+KEPT_AWAKE_S = 120.0
+"""The pause between two requests to wake an engine: it runs for five minutes after each."""
+NOT_RESTORED = ("RestoreUnfinished", "run the restore again to continue")
+NOT_AWAKE = ("EngineSleeping", "its engine was not woken in time; try again once it is awake")
 LOOKS = 4
 Declared = Callable[[EngineRef], Awaitable[Sequence[Document]]]
 """The present declarations of an environment, without state and secrets: the Environment, then its contents."""
@@ -62,6 +66,10 @@ class ClusterBackups:
     async def write(self, ref: EngineRef, target: Path, recipients: Sequence[str]) -> BackupFacts:
         """Backs an engine up while it runs. Raises NotFound (no engine here), Invalid, Halt, OSError."""
         pool = await self._pool_of(ref)
+        async with self._awake(ref):
+            return await self._written(ref, pool, target, recipients)
+
+    async def _written(self, ref: EngineRef, pool: str, target: Path, recipients: Sequence[str]) -> BackupFacts:
         if not pool and await self._pod(ref) is None:
             name = f"{ref.namespace}/{ref.name}"
             raise NotFound(f"environment {name} has no engine on this cluster, so there is nothing to back up")
@@ -79,6 +87,37 @@ class ClusterBackups:
             backup = completing.result()
         signed = replace(backup, signer=await asyncio.to_thread(self._key.public))
         return await asyncio.to_thread(facts_of, signed, target)
+
+    @asynccontextmanager
+    async def _awake(self, ref: EngineRef) -> AsyncIterator[None]:
+        """Keep an engine that may sleep awake until the end of the block. Raises Halt."""
+        if "hibernation" not in (await self._client.request("GET", _path(ref)))["spec"]:
+            yield
+            return
+        asked = await self._wake(ref)
+
+        async def handled(_: EngineRef, environment: Document) -> bool:
+            return bool((environment.get("status") or {}).get("lastHandledWakeAt") == asked)
+
+        await self._until(ref, handled, NOT_AWAKE)
+        keeping = asyncio.create_task(self._keep_awake(ref))
+        try:
+            yield
+        finally:
+            keeping.cancel()
+
+    async def _wake(self, ref: EngineRef) -> str:
+        """Ask the operator to wake the engine, or to let it run on for some minutes. Return the request."""
+        asked = format_time(datetime.now(UTC))
+        body = {"metadata": {"annotations": {WAKE_REQUESTED: asked}}}
+        await self._client.request("PATCH", _path(ref), body=body, content_type=MERGE_PATCH)
+        return asked
+
+    async def _keep_awake(self, ref: EngineRef) -> None:
+        while True:
+            await asyncio.sleep(KEPT_AWAKE_S)
+            with suppress(Halt):  # the next request follows before the engine may fall asleep
+                await self._wake(ref)
 
     async def kept(self) -> tuple[BackupFacts, ...]:
         """The volumes of removed environments, and their archives in pools, the newest first. A volume that an environment has
@@ -156,8 +195,10 @@ class ClusterBackups:
             await self._client.request("PATCH", environment, body=asked, content_type=MERGE_PATCH)
         await self._until(ref, self._runs)
 
-    async def _until(self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]]) -> None:
-        """Wait for the operator. Raises a Transient Halt with the Environment's message after too long a time."""
+    async def _until(
+        self, ref: EngineRef, holds: Callable[[EngineRef, Document], Awaitable[bool]], late: tuple[str, str] = NOT_RESTORED
+    ) -> None:
+        """Wait for the operator. Raises a Transient Halt after too long a time. late: its reason, and what to do then."""
         environment = Ref("Environment", ref.namespace, ref.name)
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -166,7 +207,7 @@ class ClusterBackups:
                 return
             told = _told(document)
             if time.monotonic() >= deadline:
-                raise Halt(Transient("RestoreUnfinished", f"{environment} waits: {told}; run the restore again to continue"))
+                raise Halt(Transient(late[0], f"{environment} waits: {told}; {late[1]}"))
             await asyncio.sleep(AGAIN_S)
 
     async def _runs(self, ref: EngineRef, environment: Document) -> bool:
@@ -226,6 +267,11 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
 def _complete(engine: BinaryIO, ref: EngineRef, documents: Sequence[Document], target: Path, packing: Packing) -> Backup:
     with engine:
         return complete(engine, ref, documents, target, packing)
+
+
+def _path(ref: EngineRef) -> str:
+    """Return the path of the Environment."""
+    return object_path(Ref("Environment", ref.namespace, ref.name))
 
 
 def _told(environment: Document) -> str:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from tenantry.adapters.kubernetes.client.wire import object_path
+from tenantry.adapters.kubernetes.engines.backups import ClusterBackups
+from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.model.facts import EngineRef
+from tenantry.model.resource import WAKE_REQUESTED, Ref
+from tenantry.model.verdicts import NotFound
 from tests.contract.deployers import cluster
+from tests.unit.adapters.kubernetes.engines.fake_api import FakeApi
 
 SINCE = "2026-11-28T20:00:00Z"
 
@@ -47,3 +58,24 @@ async def test_an_engine_that_was_changed_while_it_sleeps_still_sleeps() -> None
     assert (facts.status, facts.asleep, facts.spec) == ("SLEEPING", SINCE, None)
     await kit.deploy(asleep)
     assert ((await kit.engine()).spec, (await kit.get("StatefulSet"))["spec"]["replicas"]) == (asleep, 0)
+
+
+@pytest.mark.parametrize("spec", [{"region": "eu"}, {"region": "eu", "hibernation": {"after": "30m"}}])
+async def test_a_backup_wakes_an_engine_that_may_sleep_before_it_looks_for_its_pod(tmp_path: Path, spec: dict[str, Any]) -> None:
+    api, path = FakeApi(), object_path(Ref("Environment", "tenant-acme", "dev"))
+    api.put(path, {"kind": "Environment", "metadata": {"name": "dev"}, "spec": spec, "status": {}})
+
+    def operator(method: str, asked: str) -> None:
+        if (method, asked) == ("PATCH", path):
+            api.held[path]["status"] = {"lastHandledWakeAt": api.held[path]["metadata"]["annotations"][WAKE_REQUESTED]}
+
+    async def declared(ref: EngineRef) -> tuple[()]:
+        return ()
+
+    api.after = operator
+    backups = ClusterBackups(api.client, declared, ArchiveKey(tmp_path / "key"), tmp_path)
+    with pytest.raises(NotFound, match="no engine on this cluster"):
+        await backups.write(EngineRef("tenant-acme", "dev", "e1"), tmp_path / "dev.tar", ())
+    looks = [method for method, asked in api.asked if asked == path]
+    assert looks.count("PATCH") == ("hibernation" in spec)
+    assert api.asked[-1][1].endswith("/pods/engine-0")
