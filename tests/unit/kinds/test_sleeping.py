@@ -42,7 +42,7 @@ SINCE = format_time(NOW - timedelta(hours=2))
 SLEPT, WOKE = "HIBERNATE_ENVIRONMENT", "WAKE_ENVIRONMENT"
 DEPLOY = "environment dev: deploy"
 TO_SLEEP = f"{DEPLOY} asleep: its pod goes, its volume stays"
-HIBERNATES = Outcome("Ready", (TO_SLEEP,), SLEPT, request=f"hibernate-{format_time(NOW)}")
+HIBERNATES = Outcome("Ready", (TO_SLEEP,), SLEPT, request="hibernate-1")
 WAKES = Outcome("Ready", (DEPLOY,), WOKE, request=f"wake-{SINCE}")
 RUNS, SLEEPS = Outcome("Ready"), Outcome("Ready")
 
@@ -94,11 +94,11 @@ def asleep(rules: dict[str, Any] | None, use: Use = UNKNOWN, since: str = SINCE,
         ),
         "until nobody has used it for a while": (
             awake({"schedule": [NOON]}, minutes(15), woken=NOW - timedelta(minutes=50)),
-            HIBERNATES,
+            HIBERNATES._replace(request=f"hibernate-1-{format_time(NOW - timedelta(minutes=50))}"),
         ),
         "one that was woken before it falls asleep": (
             awake({"schedule": [NOON]}, minutes(0), woken=NOW - timedelta(minutes=70)),
-            HIBERNATES,
+            HIBERNATES._replace(request=f"hibernate-1-{format_time(NOW - timedelta(minutes=70))}"),
         ),
         "one that was just woken runs": (awake({"after": "1m"}, minutes(4), woken=NOW - timedelta(minutes=4)), RUNS),
         "one that was not Ready does not fall asleep": (

@@ -32,7 +32,7 @@ from tenantry.model.changes import (
 )
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, SecretFacts, awaits_archive
-from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 
 
@@ -114,12 +114,15 @@ def _action(seen: Observed) -> tuple[str, str]:
 
 def _sleep_action(seen: Observed) -> tuple[str, str] | None:
     """Return the action and the request of an engine that falls asleep or wakes now."""
-    asleep, asked = seen.engine.asleep if seen.engine is not None else "", wake_request(seen.environment)
-    if seen.sleep.since:
-        return None if asleep else ("HIBERNATE_ENVIRONMENT", f"hibernate-{seen.sleep.since}")
-    if asleep:
-        return "WAKE_ENVIRONMENT", asked or f"wake-{asleep}"
-    return None
+    environment, asleep = seen.environment, seen.engine.asleep if seen.engine is not None else ""
+    if asleep and not seen.sleep.since:
+        return "WAKE_ENVIRONMENT", wake_request(environment) or f"wake-{asleep}"
+    if asleep or not seen.sleep.since:
+        return None
+    # The same after a pass that was killed before it deployed: it fell asleep at another time.
+    before = environment.status.engine
+    woken = f"-{format_time(before.woken_at)}" if before is not None and before.woken_at is not None else ""
+    return "HIBERNATE_ENVIRONMENT", f"hibernate-{environment.metadata.generation}{woken}"
 
 
 def _moved(seen: Observed) -> bool:
