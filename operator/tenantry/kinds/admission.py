@@ -16,7 +16,7 @@ from tenantry.kinds import core, crds
 from tenantry.kinds.structural import Structural
 from tenantry.model.resource import API_VERSION, Document, ref_of
 from tenantry.model.verdicts import Forbidden, Invalid, Problem
-from tenantry.model.wording import nearest
+from tenantry.model.wording import editing, nearest
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Admission:
         """Let an object be deleted. Raises Forbidden for one that is protected, or that others depend on by its status."""
         name = ref_of(document)
         if document.get("spec", {}).get("deletionProtection") is True:
-            raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it")
+            raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it: {editing(name)}")
         for counted, way_on in self._kind(document["kind"]).kept_by.items():
             if count := document.get("status", {}).get(counted, 0):
                 raise Forbidden(f"{name} cannot be deleted: {count} {way_on}")

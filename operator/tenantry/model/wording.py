@@ -159,3 +159,18 @@ def nearest(name: str, known: Iterable[str], *, like: float = LIKE) -> str:
 def one_of(options: Sequence[str]) -> str:
     """Write `a`, `a or b`, `a, b or c`."""
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+def editing(ref: object) -> str:
+    """The command that edits an object, for a message."""
+    return f"`tenantry edit {ref}`"
+
+
+def waiting_for(ref: object) -> str:
+    """The next step where a deletion waits for that of another object."""
+    return f"wait, or see what it waits for: `tenantry describe {ref}`"
+
+
+def unprotecting(ref: object) -> str:
+    """The next step where a deletion waits because an environment is protected."""
+    return f"set spec.deletionProtection to false, and the deletion goes on: {editing(ref)}"

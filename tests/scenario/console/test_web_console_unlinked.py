@@ -18,7 +18,7 @@ from tests.scenario.console.declared_crm import BASE, declare, environment, sour
 
 LIVE_MS = 90_000
 DISMISSED = "Failed to load resource: the server responded with a status of"
-"""How the browser reports an answer that is no success."""
+"""The beginning of the browser's message about an answer that is no success."""
 pytestmark = pytest.mark.slow
 
 

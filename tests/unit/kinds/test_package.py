@@ -10,7 +10,7 @@ from tenantry.kinds.package.observe import observe
 from tenantry.kinds.package.spec import Package
 from tenantry.model.changes import FetchPackage, RemovePackage
 from tenantry.model.claims import Claim
-from tenantry.model.resource import SYSTEM_NAMESPACE
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tests.unit.kinds.factories import (
     BORN,
     DELETED,
@@ -31,6 +31,7 @@ from tests.unit.kinds.factories import (
 )
 
 REMOVED = (f"package {SHA[:12]}: remove its bytes",)
+DEV_CRM, LIVE_CRM = (Ref("App", "tenant-acme", name) for name in ("dev.crm", "live.crm"))
 SHARED = package(namespace=SYSTEM_NAMESPACE, spec={"shared": True})
 FROM_URL_SPEC = {"source": {"url": "https://here.example/crm.tapp?signed=secret"}}
 FROM_URL = package(spec=FROM_URL_SPEC)
@@ -109,7 +110,7 @@ def test_an_app_s_version(seen: Observed, expected: str) -> None:
 @table(
     {
         "takes its bytes with it": (leaving(), Outcome("Gone", REMOVED)),
-        "stays while an App holds it": (leaving(users=("dev.crm",)), Outcome("Waiting InUse")),
+        "stays while an App holds it": (leaving(users=(DEV_CRM,)), Outcome("Waiting InUse")),
         "leaves the bytes that another package has as well": (leaving(twins=1), Outcome("Gone")),
         "stops the fetch of its bytes": (
             seen(package(spec=FROM_URL_SPEC, deleting=True), facts=None),
@@ -160,11 +161,11 @@ def test_a_version_that_is_not_served_is_not_claimed() -> None:
 
 
 def test_a_blocked_deletion_names_the_apps() -> None:
-    deletion = decide(leaving(users=("dev.crm", "live.crm")), NOW).status.deletion
+    deletion = decide(leaving(users=(DEV_CRM, LIVE_CRM)), NOW).status.deletion
     assert deletion is not None
     assert [(one.object, one.reason, one.since) for one in deletion.blockers] == [
-        ("App/dev.crm", "InUse", DELETED),
-        ("App/live.crm", "InUse", DELETED),
+        ("App/tenant-acme/dev.crm", "InUse", DELETED),
+        ("App/tenant-acme/live.crm", "InUse", DELETED),
     ]
 
 
@@ -191,13 +192,13 @@ async def test_users_are_the_living_apps_that_install_or_keep_it() -> None:
     installs, keeps = app_in("dev", version="1.0.0"), app_in("live", version="1.1.0", keep=["1.0.0"])
     other, leaves = app_in("test", version="1.1.0"), app_in("old", version="1.0.0", deleting=True)
     looked = await observe(going, world(bound_tenant(), installs, keeps, other, leaves))
-    assert looked.users == ("dev.crm", "live.crm")
+    assert looked.users == (DEV_CRM, LIVE_CRM)
     assert (await observe(package(), world(installs))).users == ()
 
 
 async def test_a_shared_package_is_used_by_every_tenant() -> None:
     going = package(namespace=SYSTEM_NAMESPACE, spec={"shared": True}, deleting=True)
-    assert (await observe(going, world(app_in("dev", version="1.0.0")))).users == ("dev.crm",)
+    assert (await observe(going, world(app_in("dev", version="1.0.0")))).users == (DEV_CRM,)
 
 
 async def test_twins_have_the_same_bytes() -> None:

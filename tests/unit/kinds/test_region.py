@@ -12,6 +12,7 @@ from tenantry.kinds.region.observe import observe
 from tenantry.kinds.region.pools import DEFAULT_POOL, SeenPool, pool_id, with_default_pool
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.resource import Ref
 from tests.unit.kinds.factories import (
     DELETED,
     NOW,
@@ -57,11 +58,13 @@ def test_it_tells_how_many_environments_use_it() -> None:
 
 
 def test_a_blocked_deletion_tells_by_what_since_when_and_what_resolves_it() -> None:
-    deletion = decide(Observed(region(deleting=True), 3, "Local"), NOW).status.deletion
+    deletion = decide(
+        Observed(region(deleting=True), 3, "Local", users=(Ref("Environment", "tenant-acme", "dev"),)), NOW
+    ).status.deletion
     assert deletion is not None
     (blocker,) = deletion.blockers
-    assert (blocker.object, blocker.reason, blocker.since) == ("3 environments", "InUse", DELETED)
-    assert blocker.resolve == "delete the environments of this region"
+    assert (blocker.object, blocker.reason, blocker.since) == ("Environment/tenant-acme/dev", "InUse", DELETED)
+    assert blocker.resolve == "delete it, if nobody needs it: `tenantry delete Environment/tenant-acme/dev`"
 
 
 def test_what_blocked_it_is_not_told_any_longer_once_it_is_gone() -> None:

@@ -10,6 +10,7 @@ from tenantry.model.changes import Change, DeleteObject
 from tenantry.model.decision import Decision
 from tenantry.model.resource import Blocker, Deletion, Held
 from tenantry.model.verdicts import Waiting
+from tenantry.model.wording import waiting_for
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def wait_for(
     """Delete the children of an environment that is being deleted, after its archive, and wait for them."""
     deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
     blockers = tuple(
-        Blocker(object=str(child.held.ref), reason="NotDeleted", since=since, resolve="wait, or check its own conditions")
+        Blocker(object=str(child.held.ref), reason="NotDeleted", since=since, resolve=waiting_for(child.held.ref))
         for child in children[:20]
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})

@@ -34,6 +34,7 @@ from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, SecretFacts, awaits_archive
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+from tenantry.model.wording import unprotecting
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -386,5 +387,5 @@ def _protected(environment: Environment) -> Stalled | None:
     """Nothing goes, whoever marked it: a definition that is deleted takes its objects past what refuses their deletion."""
     if not environment.spec.deletion_protection:
         return None
-    way_on = "set spec.deletionProtection to false, and the deletion goes on; spec.deletionPolicy says what is kept"
+    way_on = f"{unprotecting(environment.ref)}; spec.deletionPolicy says what is kept"
     return Stalled("Protected", f"the environment is protected, and its engine stays: {way_on}")

@@ -6,6 +6,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.model.facts import EngineFacts
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED
 from tenantry.model.verdicts import Stalled
+from tenantry.model.wording import editing
 
 DATA_MISSING = "DataMissing"
 """The reason of an Environment whose engine lost its data."""
@@ -33,7 +34,8 @@ def missing_archive(environment: Environment, engine: EngineFacts | None) -> Sta
         return None
     if not engine.version and not environment.status.slug:  # it was never deployed
         return None
-    ways = "Put it back; or set spec.deletionPolicy to Delete or Retain, and the deletion goes on without an archive"
+    ways = "Put it back; or set spec.deletionPolicy to Delete or Retain, and the deletion goes on without an archive: "
+    ways += editing(environment.ref)
     message = f"the engine's data is gone: {engine.missing}. No archive of it can be made, and nothing is deleted. {ways}"
     return Stalled(DATA_MISSING, message, "Operator")
 

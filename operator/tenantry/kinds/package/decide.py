@@ -10,8 +10,9 @@ from tenantry.model.changes import Change, FetchPackage, RemovePackage
 from tenantry.model.claims import Claim, claim_of, wins
 from tenantry.model.decision import Decision
 from tenantry.model.facts import PackageFacts
-from tenantry.model.resource import SYSTEM_NAMESPACE, Blocker, Deletion
+from tenantry.model.resource import SYSTEM_NAMESPACE, Blocker, Deletion, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+from tenantry.model.wording import editing
 
 FETCH_LOOKED_AT = timedelta(seconds=30)
 """The longest time between looks at a fetch. The fetching process reports the end, unless it ended first."""
@@ -21,14 +22,14 @@ FETCH_LOOKED_AT = timedelta(seconds=30)
 class Observed:
     """tenant: None where the namespace is no tenant's, `""` for a shared package.
 
-    rivals: claims of the same app and version; users: names of the Apps that hold it; twins: packages with the same bytes.
+    rivals: claims of the same app and version; users: the Apps that hold it; twins: packages with the same bytes.
     """
 
     package: Package
     tenant: str | None
     facts: PackageFacts | None
     rivals: tuple[Claim, ...]
-    users: tuple[str, ...]
+    users: tuple[Ref, ...]
     twins: int
 
 
@@ -91,13 +92,16 @@ def _deletion(seen: Observed, now: datetime) -> Decision[PackageStatus]:
     since = package.metadata.deletion_timestamp or now
     if seen.users:
         blockers = tuple(
-            Blocker(object=f"App/{user}", reason="InUse", since=since, resolve="install another version, or drop it from keep")
-            for user in seen.users[:20]
+            Blocker(object=str(user), reason="InUse", since=since, resolve=_way_on(user)) for user in seen.users[:20]
         )
         status = package.status.model_copy(update={"deletion": Deletion(blockers=blockers)})
-        return Decision(status, Waiting("InUse", f"held by {', '.join(seen.users[:5])}"))
+        return Decision(status, Waiting("InUse", f"held by {', '.join(user.name for user in seen.users[:5])}"))
     changes: tuple[Change, ...] = ()
     stored = seen.facts is not None or _location(package)  # or just about to be
     if package.spec.sha256 and stored and seen.tenant is not None and seen.twins == 0:
         changes = (RemovePackage(seen.tenant, package.spec.sha256),)
     return Decision(package.status, Gone(), changes=changes)
+
+
+def _way_on(user: Ref) -> str:
+    return f"install another version, or drop it from spec.keep: {editing(user)}"

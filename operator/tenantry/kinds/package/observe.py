@@ -7,6 +7,7 @@ from tenantry.kinds.package.decide import Observed
 from tenantry.kinds.package.spec import Package
 from tenantry.kinds.tenancy import tenant_of
 from tenantry.model.claims import Claim, rivals_of
+from tenantry.model.resource import Ref
 from tenantry.ports import View, World
 
 
@@ -38,10 +39,10 @@ def _rivals(package: Package, view: View) -> tuple[Claim, ...]:
     return rivals_of(package, view.list(Package, package.metadata.namespace, by), lambda other: other.status.claimed)
 
 
-def _users(package: Package, view: View) -> tuple[str, ...]:
+def _users(package: Package, view: View) -> tuple[Ref, ...]:
     by = f"package={package.spec.app}@{package.spec.version}"
     namespace = None if package.spec.shared else package.metadata.namespace
-    return tuple(app.metadata.name for app in view.list(App, namespace, by) if not app.deleting)
+    return tuple(app.ref for app in view.list(App, namespace, by) if not app.deleting)
 
 
 def _twins(package: Package, view: View) -> int:

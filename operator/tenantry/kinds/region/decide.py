@@ -19,8 +19,9 @@ NO_WAVES = Waves()
 
 @dataclass(frozen=True)
 class Observed:
-    """environments: how many use it. host_provider: what this host runs engines on. tenants: of those that may use it, the
-    uids by name. waves: of the environments, those whose engines restart. pools: those that are declared or exist."""
+    """environments: how many use it. users: some of them, while it is being deleted. host_provider: what this host runs
+    engines on. tenants: of those that may use it, the uids by name. waves: of the environments, those whose engines restart.
+    pools: those that are declared or exist."""
 
     region: Region
     environments: int
@@ -28,6 +29,7 @@ class Observed:
     tenants: Mapping[str, str] = field(default_factory=dict)
     waves: Waves = NO_WAVES
     pools: tuple[SeenPool, ...] = ()
+    users: tuple[Ref, ...] = ()
 
 
 def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
@@ -49,13 +51,11 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     if seen.environments == 0:
         return Decision(status, Gone(), changes=pools)
     since = region.metadata.deletion_timestamp or now
-    blocker = Blocker(
-        object=f"{seen.environments} environments",
-        reason="InUse",
-        since=since,
-        resolve="delete the environments of this region",
+    blockers = tuple(
+        Blocker(object=str(user), reason="InUse", since=since, resolve=f"delete it, if nobody needs it: `tenantry delete {user}`")
+        for user in seen.users
     )
-    status = status.model_copy(update={"deletion": Deletion(blockers=(blocker,))})
+    status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
     return Decision(status, Waiting("InUse", f"{seen.environments} environments use it", wave.until), changes=granted)
 
 

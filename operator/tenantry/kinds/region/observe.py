@@ -8,17 +8,21 @@ from tenantry.kinds.region.pools import SeenPool, pool_refs, with_default_pool
 from tenantry.kinds.region.rollout import Name, Turn, Waves
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
+from tenantry.model.resource import Ref
 from tenantry.ports import View, World
 
 
 async def observe(region: Region, world: World) -> Observed:
     """Return the number of its environments, the host's provider of engines, and the Tenants with the names that may use it."""
-    environments = world.resources.count(Environment, by=f"region={region.metadata.name}")
+    by = f"region={region.metadata.name}"
+    environments = world.resources.count(Environment, by=by)
+    found = world.resources.names(Environment, by)[:20] if region.deleting else ()
+    users = tuple(Ref(Environment.KIND, *each) for each in found)
     named = (world.resources.get(Tenant, "", name) for name in region.spec.tenants or ())
     tenants = {tenant.metadata.name: tenant.metadata.uid for tenant in named if tenant is not None}
     waves = _waves(region.metadata.name, world.resources)
     region = with_default_pool(region, world.default_pool)
-    return Observed(region, environments, world.deployer.provider, tenants, waves, await _pools(region, world))
+    return Observed(region, environments, world.deployer.provider, tenants, waves, await _pools(region, world), users)
 
 
 async def _pools(region: Region, world: World) -> tuple[SeenPool, ...]:

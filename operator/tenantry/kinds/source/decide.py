@@ -212,7 +212,7 @@ def _deletion(seen: Observed, now: datetime) -> Decision[SourceStatus]:
         return Decision(source.status, Gone(), changes=(StopSource(source.ref, source.metadata.uid),))
     since = source.metadata.deletion_timestamp or now
     kept = followed.kept if followed is not None and followed.order == leave.order else ()
-    resolve = f"tenantry approve source/{source.metadata.name}, or deletionPolicy Retain"
+    resolve = f"approve it: `tenantry approve {source.ref}`; or keep the objects: set spec.deletionPolicy to Retain"
     blockers = tuple(Blocker(object=each.object, reason=each.reason, since=since, resolve=resolve) for each in kept[:MOST_TOLD])
     told = source.status if followed is None else _told(source.status, followed)
     status = told.model_copy(update={"deletion": Deletion(blockers=blockers) if blockers else None})

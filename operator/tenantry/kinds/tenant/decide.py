@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -21,6 +22,7 @@ from tenantry.model.decision import Decision
 from tenantry.model.facts import RegionFacts
 from tenantry.model.resource import Blocker, Deletion, Held, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
+from tenantry.model.wording import unprotecting, waiting_for
 
 
 @dataclass(frozen=True)
@@ -178,24 +180,25 @@ def _deletion(seen: Observed, now: datetime) -> Decision[TenantStatus]:
 
 def _wait_for(children: tuple[RemainingObject, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
     deletes = tuple(DeleteObject(child.held.ref, child.held.uid) for child in children if not child.deleting)
-    status = _blocked(children, status, since, "NotDeleted", "wait, or check what blocks its own deletion")
+    status = _blocked(children, status, since, "NotDeleted", waiting_for)
     return Decision(status, Waiting("DeletingContents", f"waits for {_names(children)}"), "DELETE_TENANT", changes=deletes)
 
 
 def _held_by(protected: tuple[RemainingObject, ...], status: TenantStatus, since: datetime) -> Decision[TenantStatus]:
     """A half of a tenant is of use to nobody: all of it stays until a person has decided."""
-    way_on = "set spec.deletionProtection to false, and the deletion continues"
-    status = _blocked(protected, status, since, "Protected", way_on)
+    status = _blocked(protected, status, since, "Protected", unprotecting)
     refusal = Stalled(
-        "EnvironmentProtected", f"nothing is deleted while an environment is protected, {_names(protected)}: {way_on}"
+        "EnvironmentProtected",
+        f"nothing is deleted while an environment is protected, {_names(protected)}: {unprotecting(protected[0].held.ref)}",
     )
     return Decision(status, refusal, "DELETE_TENANT")
 
 
 def _blocked(
-    children: tuple[RemainingObject, ...], status: TenantStatus, since: datetime, reason: str, resolve: str
+    children: tuple[RemainingObject, ...], status: TenantStatus, since: datetime, reason: str, resolve: Callable[[Ref], str]
 ) -> TenantStatus:
-    blockers = tuple(Blocker(object=str(child.held.ref), reason=reason, since=since, resolve=resolve) for child in children[:20])
+    refs = (child.held.ref for child in children[:20])
+    blockers = tuple(Blocker(object=str(ref), reason=reason, since=since, resolve=resolve(ref)) for ref in refs)
     return status.model_copy(update={"deletion": Deletion(blockers=blockers)})
 
 

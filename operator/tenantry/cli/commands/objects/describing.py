@@ -9,7 +9,7 @@ from typing import Any
 from tenantry.cli.arguments.kinds import KindName
 from tenantry.cli.output.documents import to_yaml
 from tenantry.cli.output.tables import TextTable, age
-from tenantry.model.resource import Document, parse_time
+from tenantry.model.resource import FINALIZER, Document, parse_time
 from tenantry.reasons.table import REASONS
 
 LAST = 5
@@ -31,6 +31,8 @@ def _lines(kind: KindName, document: Document, operations: Sequence[Document], w
     yield f"Created:     {metadata['creationTimestamp']} ({_ago(metadata['creationTimestamp'])} ago)"
     if metadata.get("deletionTimestamp"):
         yield f"Deleting:    since {metadata['deletionTimestamp']} ({_ago(metadata['deletionTimestamp'])})"
+        if foreign := sorted({*metadata.get("finalizers", ())} - {FINALIZER}):
+            yield f"Held by:     {', '.join(foreign)} (finalizers of other controllers)"
     yield f"Generation:  {metadata.get('generation', 0)} (seen: {status.get('observedGeneration', -1)})"
     yield from _mapping("Labels", metadata.get("labels"))
     yield from _mapping("Annotations", metadata.get("annotations"))
