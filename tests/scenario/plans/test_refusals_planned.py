@@ -103,6 +103,7 @@ def cloud(ids: dict[str, str]) -> Iterator[Refused]:
     one = f"{environments}/{ids['dev']}"
     yield Refused("absent environment", ADMIN, "PUT", f"{environments}/{ABSENT}", "no environment", {"json": NEW}, 404)
     yield Refused("empty edit", ADMIN, "PUT", one, "must carry", {"json": {}})
+    yield Refused("awake", ADMIN, "POST", f"{one}/wake", "does not sleep")
     yield Refused("edit to a taken slug", ADMIN, "PUT", one, "is taken", {"json": {"slug": "prot"}})
     moved = {"json": {"name": "x"}, "headers": {"If-Match": '"99"'}}
     yield Refused("edit of another generation", ADMIN, "PUT", one, "generation", moved, 412)
