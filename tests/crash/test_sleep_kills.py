@@ -90,7 +90,7 @@ class Platform:
         await self.memory.create(_declared("Environment", "dev", region="home", hibernation={"after": "30m"}))
 
     def control(self) -> None:
-        """What the controller of StatefulSets and the node do."""
+        """Play the controller of StatefulSets and the node."""
         for held in self.api.held.values():
             if held["kind"] == "StatefulSet":
                 replicas = held["spec"]["replicas"]
