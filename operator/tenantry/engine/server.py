@@ -82,9 +82,6 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
     async def administrator(request: Request) -> EngineAdmin:
         return await admin_of(served_of(request), request)
 
-    async def operator(request: Request) -> EngineAdmin:
-        return await operator_of(served_of(request), request)
-
     async def data_caller(request: Request) -> tuple[ServedEngine, RowCaller]:
         return await data_caller_of(served_of(request), request)
 
@@ -104,12 +101,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
 
     tables = (
         RouteTable(engine_routes(administrator, uploads), "engine", API, ERRORS),
-        RouteTable(
-            [*extension_routes(operator, uploads), *_viewing(served_of, uploads), _use(operator, requests)],
-            "operator",
-            API,
-            ERRORS,
-        ),
+        RouteTable(_of_operator(served_of, uploads, requests), "operator", API, ERRORS),
         RouteTable(_sign_in_routes(counted), "sign-in", API, (401,)),
         RouteTable(rows, "data", API, ERRORS),
         RouteTable(_external_routes(counted), "sign-in"),
@@ -117,6 +109,15 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
     app = EngineServer(fast, now, tables, lambda inner: DirectRows(CountedRequests(inner, requests), rows, API, requests, now))
     _add_public(app, served_of, counted)
     return app
+
+
+def _of_operator(served_of: Callable[[Request], Served], uploads: Uploads, requests: RequestMeasures) -> list[Route]:
+    """Return what only the platform's operator may ask."""
+
+    async def operator(request: Request) -> EngineAdmin:
+        return await operator_of(served_of(request), request)
+
+    return [*extension_routes(operator, uploads), *_viewing(served_of, uploads), _use(operator, requests)]
 
 
 def _use(operator: AdminOf, requests: RequestMeasures) -> Route:

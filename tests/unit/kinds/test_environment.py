@@ -55,13 +55,10 @@ from tests.unit.kinds.factories import (
     table,
     telling,
     tenant,
-    uid_of,
     world,
 )
+from tests.unit.kinds.seen_environments import ACME, EU, URL, runs, seen, there
 
-ACME = SeenTenant("acme", uid_of("Tenant//acme"), "acme", deleting=False)
-EU = SeenRegion("Local", allowed=True)
-URL = "http://here/e/acme/dev"
 SECRET = Ref("Secret", "tenant-acme", "dev-admin")
 CRM = Child(app().held, deleting=False)
 ANSWERS = SeenForeign(SecretFacts("Present"))
@@ -76,34 +73,13 @@ ARCHIVE, SECRET_GOES, UNDEPLOY = (
 )
 
 
-def runs(of: Environment | None = None, status: str = "RUNNING", **differs: Any) -> EngineFacts:
-    """The engine, as it was deployed for `of`."""
-    spec = EngineSpec(engine_ref(of or environment(), "acme"), "eu", "Local")
-    fields: dict[str, Any] = {"spec": spec, "message": "", "credential": ""}
-    return EngineFacts("e", "engine-dev", status, URL, "local/e/engine", "local/e", BORN, **(fields | differs))
-
-
 LOST = runs(status="FAILED", missing="/state/engines/e is missing")
-
-
-def seen(environment_: Environment | None = None, **looks: Any) -> Observed:
-    """A new environment with nothing in its way and nothing there yet."""
-    given: dict[str, Any] = {
-        "tenant": ACME, "region": EU, "rivals": (), "engine": None, "admin": MISSING, "preview": URL, "children": (),
-    }  # fmt: skip
-    return Observed(environment_ or environment(), **(given | looks))
 
 
 def named(name: str) -> Environment:
     """An environment without a slug, declared before its name was checked."""
     declared = environment()
     return declared.model_copy(update={"metadata": declared.metadata.model_copy(update={"name": name})})
-
-
-def there(environment_: Environment | None = None, **looks: Any) -> Observed:
-    """An environment that was Ready, and whose engine runs."""
-    found: dict[str, Any] = {"engine": runs(), "admin": PRESENT}
-    return seen(environment_ or running_environment(), **(found | looks))
 
 
 def in_turn(version: str) -> Environment:

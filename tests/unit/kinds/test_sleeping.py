@@ -31,7 +31,7 @@ from tests.unit.kinds.factories import (
     table,
     world,
 )
-from tests.unit.kinds.test_environment import EU, runs, there
+from tests.unit.kinds.seen_environments import EU, runs, there
 
 ON_CLUSTER = replace(EU, provider="Kubernetes", placement=RegionPlacement(offered=True))
 AFTER = {"after": "30m"}
