@@ -27,10 +27,13 @@ State = Mapping[str, bytes]
 """The stored bytes of each object, by kind, namespace and name."""
 
 
-def unpack_old(folder: Path) -> Path:
-    """Write the code of the old release below the folder, and return where Python finds it. Skips in a shallow clone."""
+def unpack_old(folder: Path, *parts: str) -> Path:
+    """Write the code of the old release below the folder, and return where Python finds it. Skips in a shallow clone.
+
+    parts: files and folders of its tree; by default its code only.
+    """
     with tempfile.TemporaryFile() as archive:
-        command = ["git", "archive", "--format=tar", OLD, "operator"]
+        command = ["git", "archive", "--format=tar", OLD, *(parts or ("operator",))]
         done = subprocess.run(command, cwd=ROOT, stdout=archive, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             shallow = subprocess.run(
