@@ -188,4 +188,4 @@ def while_asleep(resource: Resource[Any, Any], since: str, *, wants: bool, holds
         return Stalled(stalled.reason, stalled.message)
     if resource.deleting or wants or not resource.ready:
         return Waiting("EngineSleeping", f"its engine sleeps since {since}, and is woken for this", expected=True)
-    return Ready("NotLookedAt", f"not looked at since {since}: its engine sleeps")
+    return Ready("NotLookedAt", f"as it was at {since}: its engine sleeps since then")
