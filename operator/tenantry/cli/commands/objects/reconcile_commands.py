@@ -14,6 +14,8 @@ from tenantry.cli.output.documents import name_of, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tenantry.hosts.console.protocol import Console
     from tenantry.model.resource import Document
 
@@ -97,14 +99,22 @@ async def _sync(console: Console, name: str) -> None:
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:
     """The object once a pass has answered that request and come to rest. Raises Failure when it is deleted meanwhile."""
+
+    def rests(status: Document) -> bool:
+        types = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+        return status.get("lastHandledReconcileAt") == asked and "Reconciling" not in types
+
+    return await _seen(console, document, rests)
+
+
+async def _seen(console: Console, document: Document, holds: Callable[[Document], bool]) -> Document:
+    """The object once that holds for its status. Raises Failure when it is deleted meanwhile."""
     async for event in console.watch(document["kind"]):
         if event.document["metadata"]["uid"] != document["metadata"]["uid"]:
             continue
         if event.type == "DELETED":
             raise Failure(f"{name_of(document)} was deleted")
-        status = event.document.get("status", {})
-        types = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
-        if status.get("lastHandledReconcileAt") == asked and "Reconciling" not in types:
+        if holds(event.document.get("status") or {}):
             return event.document
     raise Failure("the running platform ended")
 
@@ -191,22 +201,10 @@ async def _wake(console: Console, environment: str, namespace: str, wait: bool, 
         return
     try:
         async with asyncio.timeout(seconds):
-            await _awake(console, document, asked)
+            await _seen(console, document, lambda status: status.get("lastHandledWakeAt") == asked)
     except TimeoutError:
         raise Failure(f"{name_of(document)} was not awake within {seconds:.0f} s") from None
     write(f"{name_of(document)} is awake")
-
-
-async def _awake(console: Console, document: Document, asked: str) -> None:
-    """Return once the engine runs. Raises Failure when its environment is deleted."""
-    async for event in console.watch(document["kind"]):
-        if event.document["metadata"]["uid"] != document["metadata"]["uid"]:
-            continue
-        if event.type == "DELETED":
-            raise Failure(f"{name_of(document)} was deleted")
-        if (event.document.get("status") or {}).get("lastHandledWakeAt") == asked:
-            return
-    raise Failure("the running platform ended")
 
 
 def _engine_status(document: Document) -> str:
