@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.charting import CHART, NAMESPACE
 from tests.cluster.running import Kube, condition, object_, until
 from tests.scenario.cli import COMMAND
-from tests.support.node import READY_S, ROOT, TOOLS, Node, told
+from tests.support.node import READY_S, ROOT, Node, told
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
@@ -51,15 +51,9 @@ class PoolNode(Node):
 @pytest.fixture(scope="module")
 def node() -> Iterator[PoolNode]:
     own = PoolNode("tenantry-pools")
-    if not TOOLS.exists() or not (own.folder / "bin" / "kubelet").exists():
-        pytest.skip(f"there is no node to start with {TOOLS}: run tests/cluster/test_node.py first")
-    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
-    try:
-        own.tool("up.sh")
-        own.tool("volumes.sh", "12", "10Gi")
+    own.require_programs()
+    with own.running(12, "10Gi"):
         yield own
-    finally:
-        own.tool("down.sh")
 
 
 def tour() -> str:

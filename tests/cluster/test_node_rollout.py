@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.charting import CHART
 from tests.cluster.running import Kube, condition, object_, until
-from tests.support.node import READY_S, ROOT, TOOLS, VALUES, Node, engine_of, told
+from tests.support.node import READY_S, TOOLS, VALUES, Node, engine_of, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
 PROBE_S = 0.3
@@ -43,17 +43,11 @@ class OwnNode(Node):
 @pytest.fixture(scope="module")
 def node() -> Iterator[OwnNode]:
     own = OwnNode("tenantry-rollout")
-    if not TOOLS.exists() or not (own.folder / "bin" / "kubelet").exists():
-        pytest.skip(f"there is no node to start with {TOOLS}: run tests/cluster/test_node.py first")
-    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
-    try:
-        own.tool("up.sh")
-        own.tool("volumes.sh", "8", "2Gi")
+    own.require_programs()
+    with own.running(8, "2Gi"):
         tag = ("ctr", "-n", "k8s.io", "images", "tag", "knode.local/tenantry:node", "knode.local/tenantry:next")
         own.tool("enter.sh", *tag)
         yield own
-    finally:
-        own.tool("down.sh")
 
 
 def pauses(file: Path) -> dict[str, float]:

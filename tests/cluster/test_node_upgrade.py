@@ -15,7 +15,7 @@ from tests.cluster.charting import CHART
 from tests.cluster.running import Kube, condition, object_, token, until
 from tests.scenario.backups.old_release import run, unpack_old
 from tests.scenario.cli import tenantry
-from tests.support.node import READY_S, ROOT, TOOLS, VALUES, Node, engine_of, forwarded, told
+from tests.support.node import READY_S, ROOT, VALUES, Node, engine_of, forwarded, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
 HOME = "tenant-fleet"
@@ -56,17 +56,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Old:
 @pytest.fixture(scope="module")
 def node(old: Old) -> Iterator[Node]:
     own = Node("tenantry-upgrade")
-    if not TOOLS.exists() or not (own.folder / "bin" / "kubelet").exists():
-        pytest.skip(f"there is no node to start with {TOOLS}: run tests/cluster/test_node.py first")
-    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
-    own.tool("pyimage.sh", "tenantry:old", "-r", old.tree, "--", "tenantry")
-    try:
-        own.tool("up.sh")
-        own.tool("volumes.sh", str(RUNNING + 4), "2Gi")
+    own.require_programs()
+    with own.running(RUNNING + 4, "2Gi", old=old.tree):
         yield own
-    finally:
-        own.tool("down.sh")
-        (own.folder / "img" / "tenantry-old.tar").unlink(missing_ok=True)
 
 
 class Seen(NamedTuple):

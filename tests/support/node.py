@@ -54,6 +54,26 @@ class Node:
     def command(self, program: str) -> tuple[str, str, str]:
         return str(self.folder / "bin" / program), "--kubeconfig", str(self.folder / self.name / "kubeconfig")
 
+    def require_programs(self) -> None:
+        """Skip the test unless the programs of a node were built."""
+        if not TOOLS.exists() or not (self.folder / "bin" / "kubelet").exists():
+            pytest.skip(f"there is no node to start with {TOOLS}: run tests/cluster/test_node.py first")
+
+    @contextmanager
+    def running(self, volumes: int, size: str, **others: Path) -> Iterator[None]:
+        """Run until the end of the block, with volumes and the image of this tree. others: trees of more images, by tag."""
+        images = {"node": ROOT, **others}
+        for tag, tree in images.items():
+            self.tool("pyimage.sh", f"tenantry:{tag}", "-r", tree, "--", "tenantry")
+        try:
+            self.tool("up.sh")
+            self.tool("volumes.sh", str(volumes), size)
+            yield
+        finally:
+            self.tool("down.sh")
+            for tag in images:
+                (self.folder / "img" / f"tenantry-{tag}.tar").unlink(missing_ok=True)
+
     def _run(self, *command: str | Path, given: str | None = None, within: float = 90) -> subprocess.CompletedProcess[str]:
         full = list(map(str, command))
         return subprocess.run(
@@ -72,14 +92,8 @@ def node() -> Iterator[Node]:
     if not (own.folder / "bin" / "kubelet").exists():
         for step in ("prereq.sh", "build.sh", "images.sh"):
             own.tool(step)
-    own.tool("pyimage.sh", "tenantry:node", "-r", ROOT, "--", "tenantry")
-    try:
-        own.tool("up.sh")
-        own.tool("volumes.sh", "12", "2Gi")
+    with own.running(12, "2Gi"):
         yield own
-    finally:
-        own.tool("down.sh")
-        (own.folder / "img" / "tenantry-node.tar").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
