@@ -26,11 +26,15 @@ async def signed_in(platform: Platform, kube: Kube, path: str) -> AsyncIterator[
 @asynccontextmanager
 async def of_release(base: str, kube: Kube, path: str) -> AsyncIterator[Page]:
     """The same at the address of a release's api."""
-    password = base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
     async with browsing() as page:
-        await sign_in(page, f"{base}/console/{path}", password)
+        await sign_in(page, f"{base}/console/{path}", password_of(kube))
         yield page
 
 
 def console(platform: Platform) -> str:
     return f"{platform.api_url.replace('127.0.0.1', 'localhost')}/console/"
+
+
+def password_of(kube: Kube) -> str:
+    """The password of the bootstrap SUPERUSER."""
+    return base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
@@ -14,10 +15,11 @@ import pytest
 import yaml
 from playwright.async_api import Page
 
-from tests.cluster.consoles import LIVE_MS, console, signed_in
+from tests.cluster.consoles import LIVE_MS, console, password_of, signed_in
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Kube, Platform, kept, object_
 from tests.scenario.console.browser_place import browsing, by_issuer
+from tests.scenario.console.streams import end_under_streams
 from tests.scenario.identity_provider import provider_of, trusting
 from tests.support.patience import BUSY
 
@@ -138,3 +140,11 @@ async def test_pages_show_the_age_of_their_data_while_the_api_server_is_away(
         )
         print(f"the banner came {killed:.1f} s after a kill, {frozen:.1f} s after a freeze")
         assert max(killed, frozen) <= SHOWN_S * BUSY
+
+
+async def test_the_api_ends_in_time_although_fifty_people_follow_a_page(appearing: Platform, kube: Kube, tmp_path: Path) -> None:
+    replica = appearing.replica(tmp_path)
+    password = await asyncio.to_thread(password_of, kube)
+    with ExitStack() as running:
+        base = (await asyncio.to_thread(running.enter_context, replica.api())).replace("127.0.0.1", "localhost")
+        await end_under_streams(base, password, "/regions", "home", running.close)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
 from tenantry.adapters.store.state_folder import password_file
-from tenantry.console.routes.live import STREAMS as PER_SESSION
 from tests.scenario.console.browser_place import Place, place_in
+from tests.scenario.console.streams import end_under_streams
 from tests.scenario.hosts import object_
 from tests.support.patience import BUSY
 
 TABS = 12
-STREAMS = 50
 SWAPS = 1_000
-OPENS_S, ENDS_S = 1.0, 5.0
-"""The gates of the design."""
+OPENS_S = 1.0
+"""The gate of the design."""
 LIVE_MS = 90_000
 TITLE = "Development"
 HIDE = """() => {
@@ -50,7 +45,9 @@ async def test_many_tabs_the_keyboard_and_the_end(tmp_path: Path) -> None:
         await pauses_while_hidden(place)
         await works_by_keyboard(place)
         assert place.faults == []
-        await ends_its_streams(place)
+        await end_under_streams(
+            place.base, password_file(tmp_path / ".tenantry"), "/environments", TITLE, lambda: place.running.end()
+        )
 
 
 def source_in(folder: Path) -> Path:
@@ -177,43 +174,3 @@ async def works_by_keyboard(place: Place) -> None:
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/operations/op-*", timeout=LIVE_MS)
     assert await page.locator("pre[tabindex='0']").count() >= 1
-
-
-async def sessions(place: Place, count: int) -> list[str]:
-    """Cookies of as many sessions."""
-    password = password_file(place.source.parent / ".tenantry")
-    port = place.base.rpartition(":")[2]
-    async with httpx.AsyncClient(base_url=place.base, timeout=60) as client:
-        form = {"username": "admin", "password": password}
-        answers = [await client.post("/api/v1/auth/token", data=form) for _ in range(count)]
-    return [f"tenantry-console-{port}={answer.json()['access_token']}" for answer in answers]
-
-
-async def ends_its_streams(place: Place) -> None:
-    cookies = [cookie for cookie in await sessions(place, -(-STREAMS // PER_SESSION)) for _ in range(PER_SESSION)][:STREAMS]
-    opened, entered = asyncio.Event(), 0
-    async with httpx.AsyncClient(base_url=place.base, timeout=60, limits=httpx.Limits(max_connections=STREAMS)) as client:
-
-        async def follow_one(cookie: str) -> None:
-            nonlocal entered
-            request = {"params": {"of": "/environments"}, "headers": {"Cookie": cookie}}
-            with suppress(httpx.TransportError):
-                async with client.stream("GET", "/console/live", **request) as answer:  # type: ignore[arg-type]
-                    parts = answer.aiter_text()
-                    while "Development" not in await anext(parts):
-                        pass
-                    entered += 1
-                    if entered == STREAMS:
-                        opened.set()
-                    async for _ in parts:
-                        pass
-
-        streams = [asyncio.create_task(follow_one(cookie)) for cookie in cookies]
-        await asyncio.wait_for(opened.wait(), 60)
-        began = time.monotonic()
-        place.running.process.send_signal(signal.SIGTERM)
-        await asyncio.to_thread(place.running.process.wait, 120)
-        took = time.monotonic() - began
-        await asyncio.gather(*streams)
-    print(f"the platform ended {took:.1f} s after SIGTERM, with {STREAMS} streams")
-    assert took <= ENDS_S * BUSY
