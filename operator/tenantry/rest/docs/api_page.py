@@ -76,9 +76,9 @@ def api_page(schema: dict[str, Any], root: str) -> str:
     scripts = "".join(f'<script src="{files[name]}" defer></script>' for name in files if name.endswith(".js"))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{title}</title><link rel="icon" href="data:,">{styles}<main><h1>{title}</h1><p>The same as a file: '
+        f'<title>{title}</title><link rel="icon" href="data:,">{styles}<header><h1>{title}</h1><p>The same as a file: '
         f'<a href="{escape(root)}/openapi.json">openapi.json</a>. '
-        "Every error is <code>{&quot;error&quot;: &quot;...&quot;}</code>.</p>"
-        '<h2>Operations</h2><div id="api"><noscript>Scripts are off: read openapi.json.</noscript></div></main>'
+        "Every error is <code>{&quot;error&quot;: &quot;...&quot;}</code>.</p><h2>Operations</h2></header>"
+        '<div id="api"><noscript><main>Scripts are off: read openapi.json.</main></noscript></div>'
         f'<script type="application/json" id="description">{description}</script>{scripts}</html>'
     )

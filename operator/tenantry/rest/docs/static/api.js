@@ -2,9 +2,15 @@
 "use strict";
 const description = JSON.parse(document.getElementById("description").textContent);
 const api = document.getElementById("api");
-// Swagger UI nests links in buttons and a second main part in the page, and its choice of servers has no name.
+const NAMED = { ".scheme-container": "Server and sign-in", ".filter-container": "Filter" };
+// Swagger UI nests links in buttons, and what stands around its main part has no names.
 const repair = () => {
-  for (const inner of api.querySelectorAll("main")) inner.setAttribute("role", "group");
+  for (const [selector, name] of Object.entries(NAMED)) {
+    for (const part of api.querySelectorAll(selector)) {
+      part.setAttribute("role", "region");
+      part.setAttribute("aria-label", name);
+    }
+  }
   for (const link of api.querySelectorAll("button a[href]")) link.removeAttribute("href");
   document.getElementById("servers")?.setAttribute("aria-label", "Server");
 };
