@@ -1,7 +1,8 @@
 """C2: the time from a change by REST until it is on the page of each of 50 people, at 200 changes a second.
 
 The platform is this process. The people and the changes are a process of their own, `python -m tests.bench.live`: it reads
-{base, host, cookies, token, ids, mark, rate, seconds} from standard input. It prints seconds and numbers:
+{base, host, cookies, changes, mark, rate, seconds} from standard input. `changes` is {method, addresses, headers, body}:
+how each environment is changed, with TITLE in the body. It prints seconds and numbers:
 {p50, p99, longest, rate, delivered, expected}.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 import httpx
 
 from tenantry.cli.clients.issuing import issuer
+from tenantry.cli.processes.lean_imports import ASKED_FOR_AT_EACH_REQUEST, remember_absent
 from tenantry.cli.processes.serving import loop_factory
 from tests.bench.row import Row, Scale, told
 from tests.bench.served import Served, platform
@@ -43,7 +45,7 @@ def measure(scale: Scale) -> Sequence[Row]:
             served: Served = runner.run(entered)  # type: ignore[arg-type]
             asked = runner.run(_asked(served, people)) | {"seconds": max(0.1, SECONDS * scale.share)}
             turns = range(max(3, scale.repetitions // 2) + 1)
-            found = [runner.run(_client({**asked, "mark": f"change-{turn}-"})) for turn in turns][1:]  # the first warms up
+            found = [runner.run(measured_apart({**asked, "mark": f"change-{turn}-"})) for turn in turns][1:]  # the first warms up
         finally:
             runner.run(stack.aclose())  # type: ignore[arg-type]
     ratios = sorted(each["p99"] / LIMIT_S for each in found)
@@ -64,11 +66,18 @@ async def _asked(served: Served, people: int) -> dict[str, Any]:
     await served.platform.converged()
     issue = issuer(served.platform)
     cookies = [f"tenantry-console-{served.port}={await issue('root', timedelta(hours=1))}" for _ in range(people)]
-    about = {"base": f"http://127.0.0.1:{served.port}", "host": f"localhost:{served.port}", "rate": CHANGES_S}
-    return {**about, "cookies": cookies, "token": served.token, "ids": served.environments}
+    base = f"http://127.0.0.1:{served.port}"
+    changes = {
+        "method": "PUT",
+        "addresses": [f"{base}/api/v1/environments/{id_}" for id_ in served.environments],
+        "headers": {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"},
+        "body": '{"name": "TITLE"}',
+    }
+    return {"base": base, "host": f"localhost:{served.port}", "rate": CHANGES_S, "cookies": cookies, "changes": changes}
 
 
-async def _client(asked: Mapping[str, Any]) -> dict[str, float]:
+async def measured_apart(asked: Mapping[str, Any]) -> dict[str, float]:
+    """Return what `measured` does, from a process of its own."""
     command = (sys.executable, "-m", "tests.bench.live")
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     process = await asyncio.create_subprocess_exec(*command, **pipes)  # type: ignore[arg-type]
@@ -79,19 +88,23 @@ async def _client(asked: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+LONGEST_MARK = 40
+"""Bytes that a mark takes at most. It may stand in two parts of an answer."""
+
+
 class Arrivals:
     """The changes and their arrivals. Change n is of environment n modulo their number; a later one of it stands for it too."""
 
     def __init__(self, environments: int, expected: int, mark: str) -> None:
         self._environments = environments
-        self._marked = re.compile(rf">{mark}(\d+)<")
+        self._marked = re.compile(rf">{mark}(\d+)<".encode())
         self.expected = expected
         self.sent: dict[int, float] = {}
         self.taken: list[float] = []
         self.whole = asyncio.Event()
 
-    def add(self, seen: dict[int, int], page: str) -> None:
-        """Count the changes that a page shows. seen: the next change of each environment that this person waits for."""
+    def add(self, seen: dict[int, int], page: bytes) -> None:
+        """Count the changes that a part of a page shows. seen: the next change of each environment that this person waits for."""
         now = time.perf_counter()
         for number in map(int, self._marked.findall(page)):
             of = number % self._environments
@@ -104,34 +117,41 @@ class Arrivals:
 
 async def measured(asked: Mapping[str, Any]) -> dict[str, float]:
     """Open the pages, change environments at the rate, and wait for the arrivals."""
-    ids, count = asked["ids"], int(asked["rate"] * asked["seconds"])
-    arrivals = Arrivals(len(ids), count * len(asked["cookies"]), asked["mark"])
+    changes, count = asked["changes"], int(asked["rate"] * asked["seconds"])
+    addresses = changes["addresses"]
+    arrivals = Arrivals(len(addresses), count * len(asked["cookies"]), asked["mark"])
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=asked["base"], timeout=60, limits=limits) as http:
+    # Two clients: a pool looks at all its connections at each request.
+    async with (
+        httpx.AsyncClient(base_url=asked["base"], timeout=60, limits=limits) as streams,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
         first = [asyncio.Event() for _ in asked["cookies"]]
 
         async def look(cookie: str, open_: asyncio.Event) -> None:
-            headers, seen = {"Host": asked["host"], "Cookie": cookie}, dict[int, int]()
-            async with http.stream("GET", "/console/live", params={"of": "/environments"}, headers=headers) as answer:
+            headers = {"Host": asked["host"], "Cookie": cookie, "Accept-Encoding": "identity"}
+            seen, rest = dict[int, int](), b""
+            async with streams.stream("GET", "/console/live", params={"of": "/environments"}, headers=headers) as answer:
                 answer.raise_for_status()
-                async for line in answer.aiter_lines():
+                async for part in answer.aiter_raw():  # lines would cost more than all that serves them
                     open_.set()
                     if arrivals.sent:
-                        arrivals.add(seen, line)
+                        arrivals.add(seen, rest + part)
+                        rest = part[-LONGEST_MARK:]
 
         looking = [asyncio.create_task(look(cookie, open_)) for cookie, open_ in zip(asked["cookies"], first, strict=True)]
         await asyncio.wait_for(asyncio.gather(*(each.wait() for each in first)), 60)
         began = time.perf_counter()
 
         async def change(environment: int) -> None:
-            headers = {"Authorization": f"Bearer {asked['token']}"}
-            for number in range(environment, count, len(ids)):
+            for number in range(environment, count, len(addresses)):
                 await asyncio.sleep(max(0.0, began + number / asked["rate"] - time.perf_counter()))
                 arrivals.sent[number] = time.perf_counter()
-                path = f"/api/v1/environments/{ids[environment]}"
-                (await http.put(path, json={"name": f"{asked['mark']}{number}"}, headers=headers)).raise_for_status()
+                body = changes["body"].replace("TITLE", f"{asked['mark']}{number}")
+                request = http.request(changes["method"], addresses[environment], content=body, headers=changes["headers"])
+                (await request).raise_for_status()
 
-        await asyncio.gather(*(change(environment) for environment in range(len(ids))))
+        await asyncio.gather(*(change(environment) for environment in range(len(addresses))))
         took = time.perf_counter() - began
         with suppress(TimeoutError):  # what has not arrived is counted as lost
             await asyncio.wait_for(arrivals.whole.wait(), LATE_S)
@@ -151,5 +171,6 @@ async def measured(asked: Mapping[str, Any]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
+    remember_absent(ASKED_FOR_AT_EACH_REQUEST)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         print(json.dumps(runner.run(measured(json.load(sys.stdin)))))

@@ -28,6 +28,9 @@ from tests.support.patience import DEADLINE_S
 ROOT = Rights(True)
 
 
+CLOSE = b"event: close\r\ndata: %s\r\n\r\n"
+
+
 class CountedScreens(Screens):
     """Counts how often a page is rendered."""
 
@@ -49,11 +52,10 @@ async def shown(feed: PageFeed, wanted: str) -> str:
     seen = ""
     async with asyncio.timeout(DEADLINE_S):
         while True:
-            fragment = await feed.newer(seen, DEADLINE_S)
-            assert fragment is not None
-            if wanted in fragment.content:
-                return fragment.content
-            seen = fragment.digest
+            assert await feed.newer(seen, DEADLINE_S)
+            if wanted in feed.event.decode():
+                return feed.event.decode()
+            seen = feed.digest
 
 
 async def test_a_change_is_shown_and_rendered_once_for_all_who_may_see_it(world: ConsoleWorld) -> None:
@@ -114,7 +116,7 @@ async def test_a_page_whose_object_goes_says_so(world: ConsoleWorld) -> None:
     feeds.leave(ROOT, of)
 
 
-async def events(live: LiveUpdates, browser: httpx.AsyncClient, of: str = "/") -> AsyncGenerator[dict[str, str], None]:
+async def events(live: LiveUpdates, browser: httpx.AsyncClient, of: str = "/") -> AsyncGenerator[bytes, None]:
     """The events of a stream that a signed-in browser opens."""
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     headers = [(b"host", b"localhost:8080"), (b"cookie", cookies.encode())]
@@ -122,7 +124,7 @@ async def events(live: LiveUpdates, browser: httpx.AsyncClient, of: str = "/") -
              "server": ("localhost", 8080), "query_string": f"of={of}".encode()}  # fmt: skip
     answer = await live.stream(Request(scope))
     assert isinstance(answer, EventSourceResponse)
-    async with aclosing(cast(AsyncGenerator[dict[str, str], None], answer.body_iterator)) as sent:
+    async with aclosing(cast(AsyncGenerator[bytes, None], answer.body_iterator)) as sent:
         async for event in sent:
             yield event
 
@@ -132,10 +134,10 @@ async def test_a_session_has_four_streams_and_the_next_page_asks_from_time_to_ti
     live = LiveUpdates(world.context, Sessions(world.context), Screens(world.context))
     streams = [events(live, browser, f"/?tab={number}") for number in range(STREAMS + 1)]
     first = [await anext(stream) for stream in streams]
-    assert ["data" in event and "event" not in event for event in first] == [True] * STREAMS + [False]
-    assert first[-1] == {"event": "close", "data": "poll"}
+    assert [event.startswith(b"id: ") for event in first] == [True] * STREAMS + [False]
+    assert first[-1] == CLOSE % b"poll"
     await streams[0].aclose()
-    assert "event" not in await anext(events(live, browser, "/?tab=again"))
+    assert not (await anext(events(live, browser, "/?tab=again"))).startswith(b"event:")
     once = await browser.get("/console/live", params={"of": "/regions", "once": "1"})
     digest = once.text.partition('data-seen="')[2].partition('"')[0]
     assert (once.status_code, "Here" in once.text) == (200, True)
@@ -154,7 +156,7 @@ async def test_a_stream_ends_with_its_session(world: ConsoleWorld) -> None:
     browser.cookies = cookies
     async with asyncio.timeout(DEADLINE_S):
         last = [event async for event in stream]
-    assert last[-1] == {"event": "close", "data": "ended"}
+    assert last[-1] == CLOSE % b"ended"
     assert live.feeds.running == 0
     assert (await browser.get("/console/live", params={"of": "/"})).status_code == 303
 
@@ -172,7 +174,7 @@ async def test_pages_that_stream_or_ask_show_that_the_store_is_away(world: Conso
     live = LiveUpdates(world.context, Sessions(world.context), screens)
     stream = events(live, browser, "/regions")
     async with asyncio.timeout(DEADLINE_S):
-        while "does not answer" not in (await anext(stream))["data"]:
+        while b"does not answer" not in await anext(stream):
             pass
     await stream.aclose()
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())

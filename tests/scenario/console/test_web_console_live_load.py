@@ -26,7 +26,7 @@ PER_SECOND = 200
 CHANGES = 2_000
 WITHIN_S = 1.0
 """The gate of the design."""
-MARK = re.compile(r"change-(\d+)")
+MARK = re.compile(rb"change-(\d+)")
 TIME = "2026-11-23T08:00:00Z"
 pytestmark = pytest.mark.slow
 
@@ -43,14 +43,14 @@ def environment(number: int, version: int) -> dict[str, Any]:
     }
 
 
-def stream_of(live: LiveUpdates, browser: httpx.AsyncClient) -> AsyncGenerator[dict[str, str], None]:
+def stream_of(live: LiveUpdates, browser: httpx.AsyncClient) -> AsyncGenerator[bytes, None]:
     """The events of the list of environments."""
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     headers = [(b"host", b"localhost:8080"), (b"cookie", cookies.encode())]
     scope = {"type": "http", "method": "GET", "path": "/console/live", "headers": headers, "scheme": "http",
              "server": ("localhost", 8080), "query_string": b"of=/environments"}  # fmt: skip
     events = live._events(Request(scope), Rights(True), "/environments", "")
-    return cast("AsyncGenerator[dict[str, str], None]", events)
+    return cast("AsyncGenerator[bytes, None]", events)
 
 
 async def test_a_change_reaches_every_stream_within_a_second(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_change_reaches_every_stream_within_a_second(tmp_path: Path) -> 
             seen = 0
             async with aclosing(stream_of(live, browser)) as stream:
                 async for event in stream:
-                    found = [int(number) for number in MARK.findall(event["data"])]
+                    found = [int(number) for number in MARK.findall(event)]
                     now = time.monotonic()
                     for number in range(seen, max(found, default=-1) + 1):
                         late.append(now - made[number])

@@ -13,6 +13,7 @@ from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 
 import structlog
+from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class PageFeed:
-    """One page for one set of rights, rendered anew when the cache changes."""
+    """One page for one set of rights. When the cache changes, it is rendered and written as an event once for all readers."""
 
     def __init__(self, screens: Screens, rights: Rights, path: str, query: dict[str, str]) -> None:
         self._screens = screens
@@ -48,8 +49,8 @@ class PageFeed:
         self._path = path
         self._query = query
         self.dirty = asyncio.Event()
-        self._shown = asyncio.Event()
-        self.fragment = Fragment("", "")
+        self._renewed = asyncio.Event()
+        self.digest, self.event = "", b""
         self.readers = 0
         self.failed = False
 
@@ -63,10 +64,10 @@ class PageFeed:
         while True:
             self.dirty.clear()
             fragment = await render(self._screens, self.rights, self._path, self._query)
-            if fragment.digest != self.fragment.digest:
-                self.fragment = fragment
-                self._shown.set()
-                self._shown = asyncio.Event()
+            if fragment.digest != self.digest:
+                self.digest, self.event = fragment.digest, ServerSentEvent(fragment.content, id=fragment.digest).encode()
+                self._renewed.set()
+                self._renewed = asyncio.Event()
             await asyncio.sleep(PAUSE_S)
             await self.dirty.wait()
 
@@ -75,15 +76,15 @@ class PageFeed:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("console.feed", page=self._path, traceback="".join(traceback.format_exception(error)))
             self.failed = True
-            self._shown.set()
+            self._renewed.set()
 
-    async def newer(self, digest: str, seconds: float) -> Fragment | None:
-        """The content, once it is not the one with that digest; None after so many seconds."""
+    async def newer(self, digest: str, seconds: float) -> bool:
+        """Return True once the content is not the one with that digest; False after so many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.fragment.digest in ("", digest) and not self.failed:
-                    await self._shown.wait()
-        return None if self.fragment.digest in ("", digest) else self.fragment
+                while self.digest in ("", digest) and not self.failed:
+                    await self._renewed.wait()
+        return self.digest not in ("", digest)
 
 
 class Feeds:
@@ -157,21 +158,20 @@ class LiveUpdates:
             return Response(fragment.content, 200, HEADERS, "text/html; charset=utf-8")
         return EventSourceResponse(self._events(request, rights, of, seen), headers=HEADERS, ping=15)
 
-    async def _events(self, request: Request, rights: Rights, of: str, seen: str) -> AsyncIterator[dict[str, str]]:
+    async def _events(self, request: Request, rights: Rights, of: str, seen: str) -> AsyncIterator[bytes]:
         session = self._sessions.csrf(request)
         if self._open[session] >= STREAMS:
-            yield {"event": "close", "data": "poll"}
+            yield ServerSentEvent("poll", event="close").encode()
             return
         self._open[session] += 1
         feed = self.feeds.enter(rights, of)
         try:
             while not feed.failed and await self._holds(request, rights):
-                fragment = await feed.newer(seen, LOOK_S)
-                if fragment is not None and await self._holds(request, rights):
-                    seen = fragment.digest
-                    yield {"id": seen, "data": fragment.content}
+                if await feed.newer(seen, LOOK_S) and await self._holds(request, rights):
+                    seen = feed.digest
+                    yield feed.event
             if not feed.failed:
-                yield {"event": "close", "data": "ended"}
+                yield ServerSentEvent("ended", event="close").encode()
         finally:
             self.feeds.leave(rights, of)
             self._open[session] -= 1
