@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from playwright.async_api import Page
 
 from tests.cluster.charting import NAMESPACE
+from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Kube, Platform
 from tests.scenario.console.browser_place import browsing, sign_in
 
@@ -38,3 +40,15 @@ def console(platform: Platform) -> str:
 def password_of(kube: Kube) -> str:
     """The password of the bootstrap SUPERUSER."""
     return base64.b64decode(kube.get("secret", "tenantry-admin", NAMESPACE)["data"]["password"]).decode()
+
+
+@contextmanager
+def proxied(cluster: Cluster) -> Iterator[str]:
+    """The address of `kubectl proxy`, which sends requests to the API server with the rights of the administrator."""
+    command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), "proxy", "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://{process.stdout.readline().split()[-1]}"
+        finally:
+            process.terminate()

@@ -15,23 +15,32 @@ import pytest
 import yaml
 from playwright.async_api import Page
 
-from tests.cluster.consoles import LIVE_MS, console, password_of, signed_in
+from tests.bench.live import measured_apart
+from tests.cluster.consoles import LIVE_MS, console, password_of, proxied, signed_in
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Kube, Platform, kept, object_
 from tests.scenario.console.browser_place import browsing, by_issuer
-from tests.scenario.console.streams import end_under_streams
+from tests.scenario.console.streams import STREAMS, end_under_streams, open_a_page_beside_many, sessions
 from tests.scenario.identity_provider import provider_of, trusting
 from tests.support.patience import BUSY
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 SHOWN_S = 5.0
+CHANGED, CHANGES_S, CHANGING_S = 40, 200, 10.0
+ON_SCREEN_S = 1.0
+"""The gate of the design."""
+
+
+def tenant_ready(kube: Kube, name: str) -> None:
+    """Make a tenant. Once it is Ready, the operator has also made the bootstrap SUPERUSER."""
+    kube.apply(object_("Tenant", name, displayName=name.title()))
+    kube.ready(f"tenant/{name}")
 
 
 async def test_a_person_sees_an_environment_become_ready(appearing: Platform, kube: Kube) -> None:
     with kept(appearing):
-        await asyncio.to_thread(kube.apply, object_("Tenant", "globex", displayName="Globex"))
+        await asyncio.to_thread(tenant_ready, kube, "globex")
         async with signed_in(appearing, kube, "environments") as page:
-            await asyncio.to_thread(kube.ready, "tenant/globex")
             environment = object_("Environment", "dev", "tenant-globex", region="home", displayName="A <b>title</b>")
             await asyncio.to_thread(kube.apply, environment)
             await page.get_by_text("A <b>title</b>").wait_for(timeout=LIVE_MS)
@@ -45,8 +54,7 @@ async def test_a_person_sees_an_environment_become_ready(appearing: Platform, ku
 
 async def test_a_person_plans_and_applies_what_the_api_server_lets_it(appearing: Platform, kube: Kube) -> None:
     with kept(appearing):
-        await asyncio.to_thread(kube.apply, object_("Tenant", "initech", displayName="Initech"))
-        await asyncio.to_thread(kube.ready, "tenant/initech")
+        await asyncio.to_thread(tenant_ready, kube, "initech")
         environment = object_("Environment", "dev", "tenant-initech", region="home", displayName="Typed")
         async with signed_in(appearing, kube, "plan") as page:
             await page.fill("#text", yaml.safe_dump(object_("Region", "elsewhere")))
@@ -70,8 +78,7 @@ async def test_the_page_health_shows_the_queue_of_the_operator_that_leads(platfo
     with platform.leader() as operator:
         url = operator.metrics.removesuffix("/metrics")
         with replica.api(TENANTRY_CLUSTER__OPERATOR_METRICS=url):
-            await asyncio.to_thread(kube.apply, object_("Tenant", "umbrella", displayName="Umbrella"))
-            await asyncio.to_thread(kube.ready, "tenant/umbrella")
+            await asyncio.to_thread(tenant_ready, kube, "umbrella")
             async with signed_in(replica, kube, "health") as page:
                 await page.locator("#check-QueueBehind").wait_for(timeout=LIVE_MS)
                 assert "Queue" in await page.inner_text("table.counts thead")
@@ -142,9 +149,41 @@ async def test_pages_show_the_age_of_their_data_while_the_api_server_is_away(
         assert max(killed, frozen) <= SHOWN_S * BUSY
 
 
+async def test_a_page_opens_in_time_beside_many_tabs(appearing: Platform, kube: Kube) -> None:
+    with kept(appearing):
+        await asyncio.to_thread(tenant_ready, kube, "hooli")
+        async with signed_in(appearing, kube, "regions") as page:
+            await page.locator("td.name a").first.wait_for(timeout=LIVE_MS)
+            await open_a_page_beside_many(page, console(appearing))
+
+
+async def test_a_change_by_kubectl_is_on_the_pages_of_fifty_people(appearing: Platform, kube: Kube, own: Cluster) -> None:
+    """At a rate that an operator, which writes an Operation for each change, does not reach on a small machine."""
+    names = [f"e{number}" for number in range(CHANGED)]
+    base = appearing.api_url.replace("127.0.0.1", "localhost")
+    with kept(appearing):
+        await asyncio.to_thread(tenant_ready, kube, "raviga")
+        cookies = await sessions(base, await asyncio.to_thread(password_of, kube), STREAMS)
+    await asyncio.to_thread(kube.apply, *(object_("Environment", each, "tenant-raviga", region="home") for each in names))
+    with proxied(own) as api_server:
+        environments = f"{api_server}/apis/tenantry.dev/v1alpha1/namespaces/tenant-raviga/environments"
+        changes = {
+            "method": "PATCH",
+            "addresses": [f"{environments}/{each}" for each in names],
+            "headers": {"Content-Type": "application/merge-patch+json"},
+            "body": '{"spec": {"displayName": "TITLE"}}',
+        }
+        asked = {"base": appearing.api_url, "host": base.removeprefix("http://"), "changes": changes, "mark": "change-"}
+        found = await measured_apart({**asked, "cookies": cookies, "rate": CHANGES_S, "seconds": CHANGING_S})
+    print(f"p99 {found['p99']:.2f} s, longest {found['longest']:.2f} s, at {found['rate']:.0f} changes/s")
+    assert found["delivered"] == found["expected"]
+    assert found["p99"] <= ON_SCREEN_S * BUSY
+
+
 async def test_the_api_ends_in_time_although_fifty_people_follow_a_page(appearing: Platform, kube: Kube, tmp_path: Path) -> None:
     replica = appearing.replica(tmp_path)
-    password = await asyncio.to_thread(password_of, kube)
-    with ExitStack() as running:
+    with kept(appearing), ExitStack() as running:
+        await asyncio.to_thread(tenant_ready, kube, "endframe")
+        password = await asyncio.to_thread(password_of, kube)
         base = (await asyncio.to_thread(running.enter_context, replica.api())).replace("127.0.0.1", "localhost")
         await end_under_streams(base, password, "/regions", "home", running.close)

@@ -1,4 +1,4 @@
-"""C13: fifty streams of the console, and the time in which the process that serves them ends."""
+"""C13: many tabs of one browser, and many streams of the process that is to end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,35 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import httpx
+from playwright.async_api import Page
 
 from tenantry.console.routes.live import STREAMS as PER_SESSION
 from tests.support.patience import BUSY
 
+TABS = 12
+OPENS_S = 1.0
+"""The gate of the design, from the request for a page until it shows its list."""
 STREAMS = 50
 ENDS_S = 5.0
 """The gate of the design, from SIGTERM to the end of the process."""
 OPENED_S = 60.0
+
+
+async def open_a_page_beside_many(page: Page, console: str) -> None:
+    """Fail if a page opens late beside many tabs that follow another. console: its address, with a slash at the end."""
+    tabs = [await page.context.new_page() for _ in range(TABS)]
+    for tab in tabs:
+        await tab.goto(f"{console}environments")
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        await page.goto(f"{console}regions")
+        await page.locator("td.name a").first.wait_for()
+        took.append(time.monotonic() - began)
+    print(f"a page beside {TABS} tabs: {min(took):.2f} s")
+    assert min(took) <= OPENS_S * BUSY
+    for tab in tabs:
+        await tab.close()
 
 
 async def sessions(base: str, password: str, count: int) -> list[str]:

@@ -15,7 +15,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tenantry.api.platform.app_rows import LONGEST, PAGE
-from tests.scenario.console.console_world import ConsoleWorld, Parsed, world_of_acme
+from tests.scenario.console.canaries import CANARIES
+from tests.scenario.console.console_world import BASE, ConsoleWorld, Parsed, world_of_acme
+from tests.scenario.console.unguarded import COUNTED, unguarded
 from tests.scenario.rest_world import World
 
 CANARY = "<script>alert('canary')</script>"
@@ -40,7 +42,7 @@ roles:
 def crm() -> bytes:
     """A package with many rows, one of which is hostile and one long, and a table that no role may read."""
     rows = [{"id": number, "note": f"note {number:03}", "extra": {"n": number}} for number in range(ROWS)]
-    rows[1]["note"], rows[2]["note"], rows[3]["note"] = CANARY, "x" * (LONGEST + 1), None
+    rows[1]["note"], rows[2]["note"], rows[3]["note"], rows[5]["note"] = CANARY, "x" * (LONGEST + 1), None, CANARIES[0]
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("app.yaml", MANIFEST)
@@ -95,6 +97,14 @@ async def test_values_are_texts_however_hostile_or_long(world: ConsoleWorld) -> 
     assert found[1][1] == "&lt;script&gt;alert(&#39;canary&#39;)&lt;/script&gt;"
     assert found[2][1] == "x" * LONGEST + "…"
     assert (found[3][1], found[4][2]) == ("null", "{&#34;n&#34;: 4}")
+
+
+async def test_no_value_runs_in_a_browser(world: ConsoleWorld) -> None:
+    address = f"{BASE}/console/apps/{await publish(world.rest, 'acme')}/rows?table=contacts"
+    async with unguarded(await world("root")) as (page, opened):
+        await page.goto(address)
+        assert await page.get_by_text(CANARIES[0]).count() == 1
+        assert (await page.evaluate(COUNTED), opened) == (0, [])
 
 
 async def test_a_filter_is_that_of_the_data_api_and_a_wrong_one_is_kept_with_its_reason(world: ConsoleWorld) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,10 @@ import yaml
 
 from tenantry.adapters.store.state_folder import password_file
 from tests.scenario.console.browser_place import Place, place_in
-from tests.scenario.console.streams import end_under_streams
+from tests.scenario.console.streams import end_under_streams, open_a_page_beside_many
 from tests.scenario.hosts import object_
-from tests.support.patience import BUSY
 
-TABS = 12
 SWAPS = 1_000
-OPENS_S = 1.0
-"""The gate of the design."""
 LIVE_MS = 90_000
 TITLE = "Development"
 HIDE = """() => {
@@ -40,7 +35,7 @@ async def test_many_tabs_the_keyboard_and_the_end(tmp_path: Path) -> None:
     async with place_in(tmp_path, source_in(tmp_path / "declared")) as place:
         await place.enter()
         await place.page.get_by_role("heading", name="Everything is Ready").wait_for(timeout=LIVE_MS)
-        await opens_a_page_beside_many(place)
+        await open_a_page_beside_many(place.page, f"{place.base}/console/")
         await keeps_the_focus(place)
         await pauses_while_hidden(place)
         await works_by_keyboard(place)
@@ -64,22 +59,6 @@ def declare(folder: Path, title: str) -> None:
         object_("Environment", "tenant-acme", "dev", region="here", displayName=title),
     ]
     (folder / "all.yaml").write_text(yaml.safe_dump_all(declared))
-
-
-async def opens_a_page_beside_many(place: Place) -> None:
-    tabs = [await place.page.context.new_page() for _ in range(TABS)]
-    for tab in tabs:
-        await tab.goto(f"{place.base}/console/environments")
-    took = []
-    for _ in range(3):
-        began = time.monotonic()
-        await place.page.goto(f"{place.base}/console/regions")
-        await place.page.locator("td.name a").first.wait_for(timeout=LIVE_MS)
-        took.append(time.monotonic() - began)
-    print(f"a page beside {TABS} tabs: {min(took):.2f} s")
-    assert min(took) <= OPENS_S * BUSY
-    for tab in tabs:
-        await tab.close()
 
 
 async def keeps_the_focus(place: Place) -> None:
