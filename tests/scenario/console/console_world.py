@@ -99,7 +99,8 @@ class Parsed(HTMLParser):
     def assets(self) -> list[str]:
         """The addresses of its styles, scripts and pictures, which a browser fetches with the page."""
         loading = {"link": "href", "script": "src", "img": "src"}
-        return [str(held[loading[tag]]) for tag, held in self.tags if tag in loading and held.get(loading[tag])]
+        found = [str(held[loading[tag]]) for tag, held in self.tags if tag in loading and held.get(loading[tag])]
+        return [each for each in found if not each.startswith("data:")]
 
 
 def csrf_of(page: str) -> str:
