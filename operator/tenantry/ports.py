@@ -1,7 +1,4 @@
-"""Protocols and nothing else: the core's view of stores, deployers, engines, packages and secrets.
-
-Every failure is a Halt of model/verdicts.py. Ports are async, except what reads the cache (View, SecretView).
-"""
+"""Protocols and nothing else. Failures are Halts of model/verdicts.py. Async, except what reads the cache (View, SecretView)."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from tenantry.model.changes import MoveEngine
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
@@ -167,8 +165,8 @@ class DeployerView(Protocol):
     def provider(self) -> str:
         """Return the provider of this host's engines: `Local` or `Kubernetes`."""
 
-    async def engine(self, ref: EngineRef) -> EngineFacts | None:
-        """Return the running engine, or None."""
+    async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
+        """Return the running engine, or None. at: only in the pool of that id, or for `""` in a pod of its own."""
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """The URL that an environment of those slugs has or would have; `""` when none can be built."""
@@ -188,6 +186,9 @@ class Deployer(DeployerView, Protocol):
 
     async def withdraw(self, ref: EngineRef) -> None:
         """Idempotent: no host leads to the engine until the next `deploy`."""
+
+    async def move(self, step: MoveEngine) -> None:
+        """Idempotent: one step of a move."""
 
     def changes(self) -> AsyncIterator[EngineRef]:
         """Engines that changed by themselves."""
@@ -315,8 +316,7 @@ class Fetcher(Protocol):
     async def begin(self, package: Ref, tenant: str, sha256: str, location: str) -> None:
         """Start to fetch and store the bytes, and reconcile the package afterwards. Returns at once; a running fetch continues.
 
-        Raises, once, the failure of the previous fetch: Stalled (FetchRefused, PackageDiffers, PackageRefused), or Transient.
-        """
+        Raises, once, the failure of the previous fetch: Stalled (FetchRefused, PackageDiffers, PackageRefused), or Transient."""
 
     async def cancel(self, tenant: str, sha256: str) -> None:
         """Nothing fetches those bytes for that tenant any more. Idempotent."""

@@ -10,7 +10,7 @@ from tenantry.engine.sql.limits import bound
 
 ROOT = Path(tenantry.__file__).parent
 OPENERS = {"sqlite3.connect", "create_engine", "sa.create_engine"}
-BOUND = {"engine/database.py", "adapters/local/archives.py"}
+BOUND = {"engine/database.py", "adapters/local/archives.py", "adapters/moving/leaving.py"}
 """Modules that open the databases of engines, in which tenants' checks run."""
 OWN = {
     "adapters/local/data_loss/losses.py",

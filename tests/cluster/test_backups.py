@@ -249,18 +249,20 @@ def test_a_restore_into_a_pool_that_was_interrupted_says_so_and_goes_on(pooled: 
 
 
 def test_a_backup_is_restored_where_its_environment_is_declared(pooled: Pooled) -> None:
-    """The way out of a pool, and into one, for an engine that stays where it is otherwise."""
+    """The way out of a pool, which no move takes. Into one an engine moves."""
     world, id_ = pooled.world, pooled.world.id("shared")
     pooled.rows(more=1)
-    for number, (placement, pool) in enumerate((("Dedicated", ""), ("Pooled", pooled.pool))):
-        pooled.declare(engine={"placement": placement}, deletionPolicy="Delete")
-        until(lambda: condition(world.kube.get("environment", "shared", SPACE))["reason"] == "PlacementFixed", "it stays")
-        world.done("backup", f"{SPACE}/shared", "-o", f"move-{number}.tar")
-        world.delete("shared")
-        world.done("restore", f"move-{number}.tar")
-        world.ready("shared")
-        assert (world.id("shared"), pooled.place()) == (id_, pool)
-        assert (pooled.rows() if pool else world.rows("shared")) == 1
+    pooled.declare(engine={"placement": "Dedicated"}, deletionPolicy="Delete")
+    until(lambda: condition(world.kube.get("environment", "shared", SPACE))["reason"] == "PlacementFixed", "it stays")
+    world.done("backup", f"{SPACE}/shared", "-o", "out.tar")
+    world.delete("shared")
+    world.done("restore", "out.tar")
+    world.ready("shared")
+    assert (world.id("shared"), pooled.place(), world.rows("shared")) == (id_, "", 1)
+    pooled.declare(engine={"placement": "Pooled"}, deletionPolicy="Delete")
+    until(lambda: pooled.place() == pooled.pool, "it moved")
+    world.ready("shared")
+    assert (world.id("shared"), pooled.rows()) == (id_, 1)
 
 
 def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:

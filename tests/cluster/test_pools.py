@@ -137,7 +137,7 @@ def test_what_is_removed_by_hand_comes_back(pooled: World) -> None:
     until(lambda: kube.names("service", pooled.space) == ["engine"], "the pool's Service is back", explained=pooled.operator.told)
 
 
-def test_what_ran_before_there_was_a_pool_stays_where_it_is(pooled: World) -> None:
+def test_what_ran_before_there_was_a_pool_stays_until_a_pool_is_declared(pooled: World) -> None:
     kube, home = pooled.kube, pooled.home
     kube.apply(pooled.environment("own", placement="Dedicated"))
     kube.ready("environment/own", home, within=300)
@@ -149,8 +149,9 @@ def test_what_ran_before_there_was_a_pool_stays_where_it_is(pooled: World) -> No
     kube.ready("environment/own", home)
     assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
     kube.apply(pooled.environment("own", placement="Pooled"))
-    until(lambda: pooled.reason("own") == "PlacementFixed", "refused", explained=lambda: pooled.reason("own"))
-    assert kube.get("pod", "engine-0", space)["metadata"]["uid"] == before
+    until(lambda: kube.get("environment", "own", home)["status"]["engine"].get("pool"), "moved", explained=pooled.operator.told)
+    kube.ready("environment/own", home, within=300)
+    until(lambda: space not in engines(kube, home), "its pod is gone", explained=pooled.operator.told)
 
 
 def test_the_platforms_default_pool_takes_new_environments_and_restarts_none(platform: Platform, kube: Kube, home: str) -> None:

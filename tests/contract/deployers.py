@@ -158,6 +158,9 @@ class OnePool:
     def pools_of(self, ref: EngineRef) -> tuple[str, ...]:
         return (POOL,)
 
+    def moves_of(self, ref: EngineRef) -> tuple[str, ...]:
+        return ()
+
     def pools(self) -> frozenset[str]:
         return frozenset({POOL})
 

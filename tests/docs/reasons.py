@@ -37,7 +37,7 @@ COMPUTED: Mapping[tuple[str, str], frozenset[str]] = {
     ("adapters/kubernetes/client/wire.py", "reason"): frozenset(),  # the API server's own, see HEAD
     ("adapters/kubernetes/engines/backups.py", "late[0]"): frozenset({"RestoreUnfinished", "EngineSleeping"}),
     ("adapters/kubernetes/engines/obstacles.py", "reason"): frozenset({"EngineNamespaceTaken", "ObjectTaken"}),
-    ("adapters/pools/wire.py", "reason"): frozenset(),  # as the pool raised it
+    ("adapters/pools/verdicts.py", "reason"): frozenset(),  # as the pool raised it
     ("adapters/store/secrets.py", "reason"): frozenset({"SecretMissing", "SecretNotLabelled", "SecretKeyMissing"}),
     ("kinds/app/decide.py", "f'Environment{seen.environment}'"): frozenset({"EnvironmentMissing", "EnvironmentDeleting"}),
     ("kinds/environment/sleeping.py", "stalled.reason"): frozenset(),  # as it was

@@ -56,12 +56,12 @@ async def sent(password: str = "correct horse", url: str = f"https://{HOST}") ->
     return SentFacts(hashed, f"mark of {password}", url)
 
 
-def opened_pool(folder: Path, keys: KeyRing, capacity: int) -> OpenedPool:
+def opened_pool(folder: Path, keys: KeyRing, capacity: int, id_: str = POOL) -> OpenedPool:
     jwks = folder / "jwks.json"
     jwks.write_text(json.dumps(keys.jwks()))
     (folder / "scratch").mkdir(exist_ok=True)
     settings = Settings(
-        managed=ManagedEngineSettings(pool=POOL, capacity=capacity, facade_url="https://api.example.com", jwks=jwks)
+        managed=ManagedEngineSettings(pool=id_, capacity=capacity, facade_url="https://api.example.com", jwks=jwks)
     )
     return open_pool(folder / "data", settings)
 

@@ -36,6 +36,7 @@ GROUPS = {
         "suspend": "objects.reconcile_commands",
         "resume": "objects.reconcile_commands",
         "wake": "objects.reconcile_commands",
+        "move": "objects.moving",
         "drift": "objects.drift",
     },
     "Declarations": {

@@ -22,6 +22,7 @@ from tenantry.engine.sql.driver import ShortRead, execute_now
 from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
 from tenantry.engine.sql.functions import add_functions
 from tenantry.engine.sql.limits import bound
+from tenantry.engine.sql.moving import refuse_moving
 from tenantry.engine.sql.pool import KeptPool
 from tenantry.engine.sql.server_session import (
     STALE_PLAN,
@@ -110,6 +111,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """One transaction, committed at the end unless the block raises."""
         with self._connected() as connection, connection.execution_options(tenantry_write=True).begin():
+            self._check_not_moving()
             yield connection
         self._mark()
 
@@ -122,6 +124,7 @@ class Database:
                 sqlite_driver(connection).execute("PRAGMA foreign_keys=OFF")
             try:
                 with connection.execution_options(tenantry_write=True).begin():
+                    self._check_not_moving()
                     if self._file is None:
                         bound_lock_waits(connection, TURN_S)
                     one_at_a_time(connection, MIGRATION)
@@ -157,6 +160,11 @@ class Database:
                 yield connection.execution_options(isolation_level="AUTOCOMMIT")
             finally:
                 connection.invalidate()  # with the locks and settings of its session
+
+    def _check_not_moving(self) -> None:
+        """Raises a Waiting Halt (Moving) if nothing may be written now. Asked under the lock of the database."""
+        if self._file is not None:
+            refuse_moving(self._file.parent)
 
     def _mark(self) -> None:
         """Leaves a mark beside the first database: one that is gone later is missed, and no empty one takes its place."""

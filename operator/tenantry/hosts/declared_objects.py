@@ -51,6 +51,14 @@ class DeclaredObjects:
         region = self.named(found.spec.region) if isinstance(found, Environment) else None
         return tuple(each.id for each in pool_refs(region)) if region is not None else ()
 
+    def moves_of(self, ref: EngineRef) -> tuple[str, ...]:
+        """The ids of other pools that may hold a part of a move of that engine."""
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        move = found.status.move if isinstance(found, Environment) else None
+        if move is None:
+            return ()
+        return tuple(each for each in (move.from_pool, move.to_pool) if each and each not in self.pools_of(ref))
+
     def pools(self) -> frozenset[str]:
         """The ids of all pools that exist."""
         found = self.cache.resources(Region.KIND)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tenantry.model.facts import (
+    MOVE_STEPS,
     EngineEndpoint,
     EngineRef,
     EngineSpec,
     IdentityProviderSettings,
     MigrationStep,
+    MoveStep,
     RegionFacts,
     TenantAccess,
 )
@@ -170,6 +172,20 @@ class WithdrawHost:
 
     def __str__(self) -> str:
         return f"environment {self.ref.name}: withdraw its host"
+
+
+@dataclass(frozen=True)
+class MoveEngine:
+    """One step of a move. spec: of the engine in its new place; source: the pool that it leaves, `""` for a pod of its own."""
+
+    step: MoveStep
+    spec: EngineSpec
+    source: str
+    admin_secret: Ref
+    told: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"environment {self.spec.ref.name}: move {self.told}: {MOVE_STEPS[self.step]}"
 
 
 @dataclass(frozen=True)
@@ -339,6 +355,7 @@ Change = (
     | SnapshotEngine
     | UndeployEngine
     | WithdrawHost
+    | MoveEngine
     | UploadPackage
     | InstallApp
     | UninstallApp
@@ -362,7 +379,7 @@ CLUSTER_PROVIDERS = frozenset({"Kubernetes"})
 def opens_first(change: Change) -> bool:
     """True for an effect that may wait or touches data: its Operation must be RUNNING before it starts."""
     match change:
-        case InstallApp() | DropAppData() | SnapshotEngine() | UndeployEngine() | DeleteObject():
+        case InstallApp() | DropAppData() | SnapshotEngine() | UndeployEngine() | DeleteObject() | MoveEngine():
             return True
         case DeployEngine(spec=spec):
             return spec.provider in CLUSTER_PROVIDERS

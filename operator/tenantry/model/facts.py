@@ -100,6 +100,19 @@ DefaultPool = Literal["true", "false", "new"]
 """The Regions that have the pool `default` if they declare no pools: all, none, or those that are new."""
 
 
+MOVING_MARK = "moving"
+"""Instead of the mark of a backup: the engine comes out of another place."""
+MoveStep = Literal["Reserve", "Prepare", "Switch", "Point", "Leave", "Cancel"]
+MOVE_STEPS = {
+    "Reserve": "keep a place there, copy the data, then refuse writes for the seconds of the last copy",
+    "Prepare": "copy the data while it serves",
+    "Switch": "copy the rest without writes, and serve it there",
+    "Point": "send its host there",
+    "Leave": "remove it from where it was",
+    "Cancel": "give it up",
+}
+
+
 def awaits_archive(mark: str) -> bool:
     """Must an archive be brought to the engine of an Environment with that mark, before it runs for the first time?"""
     return mark != "" and not volume_of(mark)
@@ -133,6 +146,7 @@ class EngineFacts:
     archived: an archive of what is missing was made before. version: of the platform's release that it runs; next: the one
     that a restart would give it, `""` where it has what it is to have.
     place: where its data is. route: the slugs whose host leads to it, None where no host does. pool, asleep: as EngineSpec.
+    coming: it moves to this place and is not served yet: `Reserved`, or `Copied` once a copy of it is there.
     """
 
     id: str
@@ -154,6 +168,7 @@ class EngineFacts:
     route: EngineRoute | None = None
     pool: str = ""
     asleep: str = ""
+    coming: str = ""
 
 
 @dataclass(frozen=True)

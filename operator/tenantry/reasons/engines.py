@@ -58,8 +58,28 @@ ENGINES: Explanations = {
     "ObjectTaken": Explanation(
         "A foreign object has the name that Tenantry needs. It stays as it is.", "Delete or rename the foreign object"
     ),
+    "EngineThere": Explanation("The pool has the engine of this environment already.", "Wait; the next reconcile looks again"),
+    "MoveInterrupted": Explanation(
+        "A place of the engine did not answer during its move. The move goes on.", "Look at its pod, if this lasts"
+    ),
+    "MoveRefused": Explanation(
+        "A place of the engine runs a release that knows no moves, or could not copy the engine. Tenantry tries again.",
+        "Wait for the rollout window of the region, or look at the log of the pool",
+    ),
+    "MoveStale": Explanation("The engine was written since it was copied. The move goes on with another copy.", "Wait"),
+    "MoveUnverified": Explanation(
+        "The engine does not answer in its new place yet. Its old place is kept until it does.", "Look at the log of the pool"
+    ),
+    "MoveWaits": Explanation(
+        "A write, such as a migration, lasts too long for the last copy of a move. It was not interrupted.",
+        "Wait; the move tries again",
+    ),
+    "Moving": Explanation(
+        "The engine moves to another place. It can be read all the time, and refuses writes for some seconds.",
+        "Send the write again, as the header `Retry-After` says",
+    ),
     "PlacementFixed": Explanation(
-        "The engine runs in a pool and is declared in a pod of its own, or the other way round. Engines are not moved.",
+        "The engine is declared in a place to which it cannot move: from a pool to a pod of its own, or on one machine.",
         "Declare it where it is; or back it up to a file, delete it, and restore the file, which places it as it is declared",
     ),
     "PlacementNotAllowed": Explanation(

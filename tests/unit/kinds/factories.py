@@ -266,8 +266,8 @@ class Surroundings:
     async def inspect(self, tenant: str, sha256: str) -> PackageFacts | None:
         return self.packages.get((tenant, sha256))
 
-    async def engine(self, ref: EngineRef) -> EngineFacts | None:
-        return self.deployed.get(ref)
+    async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
+        return self.deployed.get(ref) if at is None else None
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         return f"http://here/e/{tenant_slug}/{slug}"

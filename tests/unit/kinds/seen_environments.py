@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenantry.kinds.environment.decide import Observed, SeenRegion, SeenTenant, engine_ref
+from tenantry.kinds.environment.decide import engine_ref
+from tenantry.kinds.environment.seen import Observed, SeenRegion, SeenTenant
 from tenantry.kinds.environment.spec import Environment
 from tenantry.model.facts import EngineFacts, EngineSpec
 from tests.unit.kinds.factories import BORN, MISSING, PRESENT, environment, running_environment, uid_of

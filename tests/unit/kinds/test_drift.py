@@ -9,8 +9,9 @@ import pytest
 
 from tenantry.kinds.app.decide import Observed as SeenApp
 from tenantry.kinds.app.decide import decide as decide_app
-from tenantry.kinds.environment.decide import Observed, SeenRegion, SeenTenant, decide, engine_ref
+from tenantry.kinds.environment.decide import decide, engine_ref
 from tenantry.kinds.environment.observe import observe
+from tenantry.kinds.environment.seen import Observed, SeenRegion, SeenTenant
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.decide import Observed as SeenIdentity

@@ -8,17 +8,10 @@ from typing import Any, cast
 import pytest
 
 from tenantry.kinds.environment.children import Child
-from tenantry.kinds.environment.decide import (
-    Observed,
-    SeenForeign,
-    SeenRegion,
-    SeenTenant,
-    admin_secret,
-    decide,
-    engine_ref,
-)
+from tenantry.kinds.environment.decide import admin_secret, decide, engine_ref
 from tenantry.kinds.environment.observe import observe
 from tenantry.kinds.environment.placement import RegionPlacement
+from tenantry.kinds.environment.seen import Observed, SeenForeign, SeenRegion, SeenTenant
 from tenantry.kinds.environment.spec import Environment, EnvironmentStatus
 from tenantry.kinds.tenancy import endpoint_of
 from tenantry.model.changes import DeployEngine, EnsureAdminSecret, opens_first

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tenantry.kinds.environment.decide import Observed, SeenRegion, SeenTenant, decide
+from tenantry.kinds.environment.decide import decide
 from tenantry.kinds.environment.placement import Placed, RegionPlacement, placed
+from tenantry.kinds.environment.seen import Observed, SeenRegion, SeenTenant
 from tenantry.kinds.environment.spec import Environment
 from tenantry.model.changes import DeployEngine
 from tenantry.model.facts import EngineFacts
@@ -90,16 +92,19 @@ def test_an_engine_is_placed(seen: Case, expected: str) -> None:
             ("PoolLacks", "spec.engine.size"),
         ),
         "a version in a pool": (Case(wants(version="1.2.0", pool="first"), None, BOTH), ("PoolLacks", "spec.engine.version")),
-        "a move into a pool": (Case(had(placement="Pooled"), engine(""), BOTH), ("PlacementFixed", "pod of its own")),
         "a move out of a pool": (Case(had(placement="Dedicated"), engine("pool-1"), BOTH), ("PlacementFixed", "in a pool")),
-        "a move to another pool": (Case(had(pool="second"), engine("pool-1"), BOTH), ("PlacementFixed", "not moved")),
+        "a move to a pool that the region does not have": (
+            Case(had(pool="third"), engine("pool-1"), BOTH),
+            ("PoolNotFound", "first, second"),
+        ),
+        "a move into a pool in a region of pods": (
+            Case(had(placement="Pooled"), engine(""), DEDICATED),
+            ("PlacementNotAllowed", "Dedicated"),
+        ),
+        "a move of a large engine": (Case(had(size="large", pool="first"), engine(""), BOTH), ("PoolLacks", "spec.engine.size")),
         "a volume for one in a pool": (
             Case(had(storage="5Gi"), engine("pool-1"), BOTH),
             ("PoolLacks", "spec.engine.storage"),
-        ),
-        "a kept volume for a pool": (
-            Case(environment(spec={"engine": {"placement": "Pooled"}}, annotations=ITS_VOLUME), None, BOTH),
-            ("PlacementFixed", "pod of its own"),
         ),
     }
 )
@@ -107,6 +112,39 @@ def test_a_refusal_names_the_field_and_the_way_out(seen: Case, expected: tuple[s
     refusal, (reason, told) = placed(*seen).refusal, expected
     assert refusal is not None
     assert (refusal.reason, told in refusal.message) == (reason, True), refusal.message
+
+
+@table(
+    {
+        "into a pool": (Case(had(placement="Pooled"), engine(""), BOTH), "pool-1"),
+        "into a pool by its name": (Case(had(pool="second"), engine(""), BOTH), "pool-2"),
+        "to another pool": (Case(had(pool="second"), engine("pool-1"), BOTH), "pool-2"),
+        "out of a pool that is not declared any more": (Case(had(pool="first"), engine("pool-0"), BOTH), "pool-1"),
+        "with a volume that it had, once it runs": (
+            Case(environment(spec={"engine": {"placement": "Pooled"}}, annotations=ITS_VOLUME), None, BOTH),
+            "pool-1",
+        ),
+    }
+)
+def test_an_engine_moves_to_another_place_that_is_declared(seen: Case, expected: str) -> None:
+    found = placed(*seen)
+    assert (found.moves_to, found.refusal) == (expected, None)
+    assert found.pool != expected
+
+
+@table(
+    {
+        "no place is declared": (Case(had(), engine("pool-2"), BOTH), None),
+        "any pool is declared": (Case(had(placement="Pooled"), engine("pool-2"), BOTH), None),
+        "its pool is declared": (Case(had(pool="second"), engine("pool-2"), BOTH), None),
+        "its pool left the region": (Case(had(pool="old"), engine("pool-0"), replace(BOTH, left=(("old", "pool-0"),))), None),
+        "a pod of its own is declared": (Case(had(placement="Dedicated"), engine(""), BOTH), None),
+        "it is in the process of the platform": (Case(had(pool="second"), engine(""), LOCAL), None),
+    }
+)
+def test_an_engine_stays_where_it_is_declared(seen: Case, expected: None) -> None:
+    found = placed(*seen)
+    assert (found.moves_to, found.refusal) == (expected, None)
 
 
 def observed(declared: Environment, there: EngineFacts | None = None) -> Observed:

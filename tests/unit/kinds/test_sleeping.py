@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tenantry.kinds.environment.decide import Observed, decide
+from tenantry.kinds.environment.decide import decide
 from tenantry.kinds.environment.observe import observe
 from tenantry.kinds.environment.placement import RegionPlacement
+from tenantry.kinds.environment.seen import Observed
 from tenantry.kinds.environment.sleeping import UNKNOWN, Use, intervals, while_asleep
-from tenantry.kinds.environment.spec import Environment, SleepTime
+from tenantry.kinds.environment.spec import DeclaredEngine, Environment, SleepTime
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.facts import EngineFacts, EngineRef
 from tenantry.model.resource import RECONCILE_REQUESTED, RESTORING, TURN, WAKE_REQUESTED, format_time
@@ -318,6 +319,16 @@ async def test_a_restore_needs_the_engine() -> None:
     ref = EngineRef("tenant-acme", "dev", environment.id, "acme", "dev")
     around = Surroundings(deployed={ref: deployed(asleep=SINCE)}, provider="Kubernetes")
     assert (await observe(environment, world(bound_tenant(), region(), around=around))).use.needs == "a restore"
+
+
+async def test_a_move_to_another_place_wakes_the_engine() -> None:
+    stays = sleeper(AFTER)
+    moves = stays.model_copy(update={"spec": stays.spec.model_copy(update={"engine": DeclaredEngine(placement="Pooled")})})
+    ref = EngineRef("tenant-acme", "dev", stays.id, "acme", "dev")
+    around = Surroundings(deployed={ref: deployed(asleep=SINCE)}, provider="Kubernetes")
+    home = region(spec={"provider": "Host", "engine": {"pools": [{"name": "small"}]}})
+    needs = [(await observe(each, world(bound_tenant(), home, around=around))).use.needs for each in (stays, moves)]
+    assert needs == ["", "its move"]
 
 
 def test_an_engine_that_sleeps_is_no_part_of_a_rollout() -> None:

@@ -68,7 +68,7 @@ class Backups:
         self._folders = folders
         self._declared = declared
         self._keep = keep
-        self._key = ArchiveKey(key_file or state / KEY_FILE)
+        self.key = ArchiveKey(key_file or state / KEY_FILE)
         self._keys = keys
 
     async def write(self, ref: EngineRef, target: Path, recipients: Sequence[str]) -> BackupFacts:
@@ -80,11 +80,11 @@ class Backups:
         url = await self._databases.pinned(record.spec) if self._databases is not None and record.database_mark else None
         kind, copy = (POSTGRESQL, partial(dump, url)) if url is not None else (SQLITE, None)
         backup = Backup(record.ref, datetime.now(UTC), tuple(self._declared(ref)), kind)
-        packing = Packing(self._key, recipients, self._keys)
+        packing = Packing(self.key, recipients, self._keys)
         folder = self._folders.folder(ref.id)
         await asyncio.to_thread(write, backup, folder, target, packing, copy)
         await asyncio.to_thread(mark_backed_up, folder)
-        signed = replace(backup, signer=await asyncio.to_thread(self._key.public))
+        signed = replace(backup, signer=await asyncio.to_thread(self.key.public))
         return await asyncio.to_thread(facts_of, signed, target)
 
     async def remember(self, record: EngineRecord) -> bool:
@@ -114,7 +114,7 @@ class Backups:
 
     async def find(self, given: str, trust: Trust) -> Checked:
         """The file of that path, or the newest archive of the environment with that id. Raises NotFound, Invalid, OSError."""
-        trust = trust.with_key(await asyncio.to_thread(self._key.public))
+        trust = trust.with_key(await asyncio.to_thread(self.key.public))
         if await asyncio.to_thread(Path(given).is_file):
             return await asyncio.to_thread(check, Path(given), trust)
         for facts in await self.kept():
@@ -199,7 +199,7 @@ class Backups:
         if folder.exists() and not target.exists():  # never opened: it holds nothing
             kind = POSTGRESQL if record.database_mark else SQLITE  # its rows stay where they are: that database is the tenant's
             backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents), kind)
-            write(backup, folder, target, Packing(self._key, keys=self._keys))
+            write(backup, folder, target, Packing(self.key, keys=self._keys))
         self._path(record, DECLARED).unlink(missing_ok=True)
 
     def _size(self, record: EngineRecord) -> int:

@@ -13,10 +13,11 @@ from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.folders import NOTHING_SENT, EngineFolders, EngineRecord, SentFacts
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
+from tenantry.model.changes import MoveEngine
+from tenantry.model.facts import MOVING_MARK, EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.quotas import CheckArchive, unlimited
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Halt, Transient
+from tenantry.model.verdicts import Halt, Stalled, Transient
 from tenantry.rest.release import VERSION
 
 BATCH = 256
@@ -51,7 +52,7 @@ class LocalDeployer:
         self._pending: list[tuple[EngineRecord, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
 
-    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+    async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
         """Return the environment's engine on this host; namespace, name and id must all match."""
         record = self._folders.find(ref)
         if record is not None:
@@ -136,6 +137,10 @@ class LocalDeployer:
         async with self._closed(ref.id):
             await self._save(replace(record, withdrawn=True))
 
+    async def move(self, step: MoveEngine) -> None:
+        """Raises a Stalled Halt (PlacementFixed): all engines of this host are in one process."""
+        raise fixed_here(step.spec.ref)
+
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Engines whose data vanished or came back: all other changes are this deployer's own."""
         async for ref in self._survey.changes():
@@ -166,7 +171,9 @@ class LocalDeployer:
         ref = record.ref
         entered = record.database_mark == self._databases.mark(record.spec)
         altered = () if entered else ("the URL of its database has changed",)
-        if record.awaits and (self._backups.staging.holds(ref.id) or self._folders.folder(ref.id).exists()):
+        brought = record.awaits and (self._backups.staging.holds(ref.id) or self._folders.folder(ref.id).exists())
+        coming = record.awaits and record.spec.restoring == MOVING_MARK
+        if brought and not coming:
             altered = ("its backup was brought",)
         environment = f"local/{ref.id}"
         return EngineFacts(
@@ -184,7 +191,13 @@ class LocalDeployer:
             route=record.route,
             credential=record.sent.fingerprint,
             pool=record.spec.pool,
+            coming=("Copied" if brought else "Reserved") if coming else "",
         )
+
+
+def fixed_here(ref: EngineRef) -> Halt:
+    """Return the refusal of a move on a host that has one place for engines."""
+    return Halt(Stalled("PlacementFixed", f"the engine of {ref.namespace}/{ref.name} has no other place on this host"))
 
 
 def _matter(record: EngineRecord, mark: str) -> tuple[object, ...]:

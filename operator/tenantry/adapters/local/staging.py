@@ -37,8 +37,10 @@ class Staging:
         for unfinished in self._folder.glob(".*"):
             shutil.rmtree(unfinished)
 
-    def put(self, archive: Checked, ref: EngineRef) -> None:
-        """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, OSError."""
+    def put(self, archive: Checked, ref: EngineRef, mark: str = "") -> None:
+        """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, OSError.
+
+        mark: distinguishes the copies of an engine that moves."""
         unfinished = self._folder / f".{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
@@ -46,7 +48,7 @@ class Staging:
             unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
             # Unless the archive brought it; on a server it also says that this folder is that of the database.
             Sealing(unfinished / _FILES).make_key()
-            self._write(unfinished / _FOR, orjson.dumps({"namespace": ref.namespace, "name": ref.name}))
+            self._write(unfinished / _FOR, orjson.dumps({"namespace": ref.namespace, "name": ref.name, "mark": mark}))
             if rows:
                 self._write(unfinished / _ROWS, secrets.token_hex(16).encode())
             make_durable(unfinished)
@@ -59,6 +61,13 @@ class Staging:
     def holds(self, id_: str) -> bool:
         """Return True if there is data of the environment with that id."""
         return os.path.exists(f"{self._folder}/{id_}")  # noqa: PTH110 - asked for every environment that is made
+
+    def mark(self, ref: EngineRef) -> str:
+        """Return the mark of the copy that is there for an environment, `""` for none."""
+        try:
+            return str(orjson.loads((self._folder / ref.id / _FOR).read_bytes()).get("mark", ""))
+        except FileNotFoundError:
+            return ""
 
     def take(self, ref: EngineRef, target: Path) -> None:
         """Moves the engine's files to `target` where they are for that environment. Idempotent.

@@ -6,11 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import datetime
 
-from tenantry.model.facts import (
-    EngineFacts,
-    EngineRef,
-    EngineSpec,
-)
+from tenantry.model.changes import MoveEngine
+from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.ports import DeployerView
 
@@ -27,7 +24,9 @@ class OverlayDeployer:
     def provider(self) -> str:
         return self._real.provider
 
-    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+    async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
+        if at is not None:  # in a plan an engine moves at once
+            return await self._real.engine(ref, at)
         key = (ref.namespace, ref.name, ref.id)
         return self._written[key] if key in self._written else await self._real.engine(ref)
 
@@ -54,6 +53,12 @@ class OverlayDeployer:
         facts = await self.engine(ref)
         if facts is not None:
             self._written[ref.namespace, ref.name, ref.id] = replace(facts, spec=None, route=None)
+
+    async def move(self, step: MoveEngine) -> None:
+        ref = step.spec.ref
+        facts = await self.engine(ref)
+        if facts is not None:
+            self._written[ref.namespace, ref.name, ref.id] = replace(facts, spec=step.spec, pool=step.spec.pool)
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         return

@@ -11,8 +11,14 @@ from typing import Any
 import httpx
 import orjson
 
+from tenantry.adapters.kubernetes.engines.workload import BY_ID
 from tenantry.adapters.local.folders import SentFacts
-from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body, parse_facts, parse_ref, parse_verdict
+from tenantry.adapters.moving.links import Link
+from tenantry.adapters.moving.source import PREFIX as MOVE
+from tenantry.adapters.moving.source import audience_of_move
+from tenantry.adapters.moving.wire import REF
+from tenantry.adapters.pools.verdicts import parse_verdict
+from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body, parse_facts, parse_ref
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt, Transient
@@ -82,6 +88,35 @@ class Pools:
         """Take the host from an engine of a pool. Raises Halt."""
         await self._call(pool, ref.id, "withdraw", {"ref": asdict(ref)})
 
+    async def reserve(self, spec: EngineSpec, sent: SentFacts) -> None:
+        """Keep a place in a pool for an engine that comes. Raises Halt: PoolFull, PoolClosing, EngineTaken, EngineThere."""
+        await self._call(spec.pool, spec.ref.id, "reserve", deploy_body(spec, sent))
+
+    async def take(self, spec: EngineSpec, sent: SentFacts, token: str) -> None:
+        """Serve an engine that came to its pool. Raises Halt: MoveStale."""
+        await self._call(spec.pool, spec.ref.id, "take", {**deploy_body(spec, sent), "token": token})
+
+    async def cancel(self, pool: str, ref: EngineRef) -> None:
+        """Give the place of an engine that does not come free. Raises a Waiting Halt (EngineThere) if it came."""
+        await self._call(pool, ref.id, "cancel", {"ref": asdict(ref)})
+
+    def link(self, pool: str, ref: EngineRef) -> Link:
+        """Return the link to an engine in a pool, for its move; without a pool, to one with a pod of its own."""
+        url = self._url_of(pool or ref.id)
+        audience = audience_of(pool) if pool else audience_of_move(ref.id)
+        path = f"{PREFIX}/engines/{ref.id}" if pool else MOVE.rstrip("/")
+        body = {"ref": asdict(ref)}
+        headers = {"Authorization": self._token(audience), REF: orjson.dumps(body["ref"]).decode(), **header()}
+        return Link(self._client(url), f"{url}{path}", headers, body, ref.id)
+
+    async def serves(self, pool: str, ref: EngineRef) -> bool:
+        """Return True if the engine answers in its pool, or in a pod of its own."""
+        url = f"{self._url_of(pool)}/{BY_ID}/{ref.id}" if pool else self._url_of(ref.id)
+        try:
+            return (await self._client(url).get(f"{url}/readyz", timeout=TIMEOUT)).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
     async def close(self, pool: str) -> bool:
         """Make an empty pool take no engine for a while. Return True if its volume has archives. Raises Halt: PoolInUse."""
         return bool((await self._request(pool, "", "/close", {}, TIMEOUT)).get("archives"))
@@ -99,7 +134,7 @@ class Pools:
         content = orjson.dumps(body)
         try:
             with span(f"pool {path.rpartition('/')[2]}", "client"):
-                headers = {"Authorization": self._token(pool), "Content-Type": "application/json", **header()}
+                headers = {"Authorization": self._token(audience_of(pool)), "Content-Type": "application/json", **header()}
                 answer = await self._client(url).post(f"{url}{PREFIX}{path}", content=content, headers=headers, timeout=timeout)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Halt(Transient("PoolUnreachable", f"{url} does not answer: {str(error) or type(error).__name__}")) from error
@@ -118,12 +153,12 @@ class Pools:
             client = self._clients[transport] = httpx.AsyncClient(transport=transport, trust_env=False)
         return client
 
-    def _token(self, pool: str) -> str:
-        ends, token = self._tokens.get(pool, (0.0, ""))
+    def _token(self, audience: str) -> str:
+        ends, token = self._tokens.get(audience, (0.0, ""))
         now = time.monotonic()
         if now >= ends:
-            token = self._signer.sign({"sub": "operator", "aud": audience_of(pool)}, TOKEN_TTL)
-            self._tokens[pool] = (now + TOKEN_TTL.total_seconds() / 2, token)
+            token = self._signer.sign({"sub": "operator", "aud": audience}, TOKEN_TTL)
+            self._tokens[audience] = (now + TOKEN_TTL.total_seconds() / 2, token)
         return f"Bearer {token}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -21,11 +21,15 @@ from tenantry.adapters.kubernetes.engines.workload import BY_ID
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.deployer import LocalDeployer
-from tenantry.adapters.local.folders import EngineFolders
+from tenantry.adapters.local.folders import EngineFolders, SentFacts
 from tenantry.adapters.local.hosting import LOCATED, EnvironmentSubject, LocalHosting
+from tenantry.adapters.moving.source import command
+from tenantry.adapters.moving.wire import REF, SIGNER, TOKEN, packed_response
 from tenantry.adapters.pools.declarations import SentDeclarations
-from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref, verdict_body
-from tenantry.model.facts import EngineRef, EngineRoute
+from tenantry.adapters.pools.moves import Copy, PoolMoves, comes
+from tenantry.adapters.pools.verdicts import refusal_body
+from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref
+from tenantry.model.facts import EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Forbidden, Halt, Invalid, Problem, Unauthorized, Waiting, unforeseen
 from tenantry.rest.auth.sign_in import Bearer, credentials_of
@@ -40,8 +44,13 @@ LARGEST = 8 << 20
 LOOKS_AGAIN = timedelta(seconds=60)
 CLOSED = timedelta(seconds=60)
 """The time in which a closed pool takes no new engine. The operator may end before it removes the pool."""
-DEPLOYING = ("deploy", "expect")
-"""The commands that create an engine or bring it to its spec; `expect` names the backup that the engine comes from."""
+DEPLOYING = ("deploy", "expect", "reserve", "take")
+"""The commands that create an engine or bring it to its spec; `expect` names the backup that the engine comes from. With
+`reserve` and `take` an engine moves into the pool."""
+LEAVING = ("freeze", "give", "thaw")
+"""The commands about an engine that leaves the pool."""
+STREAMING = ("pack", "receive")
+"""The commands with an archive in the answer, and in the request."""
 NO_SECRET = Ref("Secret", "", "")
 
 
@@ -64,8 +73,10 @@ class Pool:
         declared: SentDeclarations,
         backups: Backups,
         survey: DataSurvey,
+        moves: PoolMoves,
     ) -> None:
         self.id = id_
+        self.moves = moves
         self._survey = survey
         self._backups = backups
         self._capacity = capacity
@@ -82,15 +93,22 @@ class Pool:
 
     async def deploy(self, body: Any, id_: str) -> None:
         """Create an engine or bring it to its spec. Raises Halt: PoolFull, PoolClosing, EngineTaken, Invalid."""
-        spec, sent = parse_deploy(body)
-        if (spec.ref.id, spec.pool) != (id_, self.id):
-            raise Invalid((Problem("spec", f"is not of engine {id_} in pool {self.id}"),))
-        self._admit(id_)
-        self._coming.add(id_)
-        try:
-            await self._deployer.hold(spec, NO_SECRET, sent)
-        finally:
-            self._coming.discard(id_)
+        spec, sent = self._parsed(body, id_)
+        held = self._folders.held(id_)
+        if held is not None and comes(held):
+            raise Halt(Waiting("Moving", f"the engine {id_} moves into this pool, and is not whole yet", expected=True))
+        await self._admitted(id_, self._deployer.hold(spec, NO_SECRET, sent))
+
+    async def reserve(self, body: Any, id_: str) -> None:
+        """Keep a place for an engine that moves into this pool. Raises Halt: PoolFull, PoolClosing, EngineTaken, EngineThere."""
+        spec, sent = self._parsed(body, id_)
+        await self.moves.free_forgotten(datetime.now(UTC))
+        await self._admitted(id_, self.moves.reserve(spec, sent))
+
+    async def take(self, body: Any, id_: str) -> None:
+        """Serve an engine that moved into this pool. Raises Halt: NotFound, MoveStale."""
+        spec, sent = self._parsed(body, id_)
+        await self.moves.take(spec, sent, str(body["token"]))
 
     async def undeploy(self, ref: EngineRef) -> None:
         """Remove an engine with its data, and a backup that it did not take. Raises EngineTaken."""
@@ -114,11 +132,30 @@ class Pool:
         """Take no new engine for a while. Return the number of archives of removed engines. Raises a Waiting Halt (PoolInUse) if
         there are engines."""
         kept = await self._backups.kept()
+        await self.moves.free_forgotten(datetime.now(UTC))
         held, again = self._folders.ids | self._coming, datetime.now(UTC) + LOOKS_AGAIN
         if held:
             raise Halt(Waiting("PoolInUse", f"the pool holds {len(held)} engines", again))
         self._closed_until = datetime.now(UTC) + CLOSED
         return len(kept)
+
+    def _parsed(self, body: Any, id_: str) -> tuple[EngineSpec, SentFacts]:
+        spec, sent = parse_deploy(body)
+        if (spec.ref.id, spec.pool) != (id_, self.id):
+            raise Invalid((Problem("spec", f"is not of engine {id_} in pool {self.id}"),))
+        return spec, sent
+
+    async def _admitted(self, id_: str, coming: Coroutine[Any, Any, None]) -> None:
+        try:
+            self._admit(id_)
+        except Halt:
+            coming.close()
+            raise
+        self._coming.add(id_)
+        try:
+            await coming
+        finally:
+            self._coming.discard(id_)
 
     def _admit(self, id_: str) -> None:
         held = self._folders.ids | self._coming
@@ -191,6 +228,9 @@ class PoolServer:
             return problem(404, f"no such path: {path}")
         try:
             self._check_operator(request)
+            match request.method, path.removeprefix(PREFIX).split("/")[1:]:
+                case "POST", ["engines", id_, verb] if verb in STREAMING:
+                    return await self._stream(request, id_, verb)
             return json_response(await self._carry_out(request, path.removeprefix(PREFIX)))
         except Halt as halt:
             return _refusal(halt)
@@ -218,9 +258,13 @@ class PoolServer:
 
     async def _on_engine(self, verb: str, ref: EngineRef, body: Any) -> dict[str, Any]:
         if verb in DEPLOYING:
-            await self._pool.deploy(body, ref.id)
+            deploying = {"reserve": self._pool.reserve, "take": self._pool.take}.get(verb, self._pool.deploy)
+            await deploying(body, ref.id)
             return {}
+        if verb in LEAVING:
+            return await command(await self._pool.moves.leaving(ref), verb, body)
         changing: dict[str, Callable[[EngineRef], Awaitable[None]]] = {
+            "cancel": self._pool.moves.cancel,
             "undeploy": self._pool.undeploy,
             "withdraw": self._pool.withdraw,
             "snapshot": lambda each: self._pool.snapshot(each, body["documents"]),
@@ -232,6 +276,18 @@ class PoolServer:
         # Once begun it is carried out, whether or not the operator still waits for the answer.
         await asyncio.shield(asyncio.ensure_future(changing[verb](ref)))
         return {}
+
+    async def _stream(self, request: Request, id_: str, verb: str) -> Response:
+        """An archive of an engine that leaves this pool, or of one that comes."""
+        ref = parse_ref(orjson.loads(request.headers[REF]))
+        if ref.id != id_:
+            raise Invalid((Problem("ref.id", f"must be {id_}"),))
+        request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
+        with _about(request.scope, ref):
+            if verb == "pack":
+                return packed_response(await (await self._pool.moves.leaving(ref)).pack())
+            await self._pool.moves.receive(ref, Copy(request.headers[TOKEN], request.headers[SIGNER], request.stream()))
+        return json_response({})
 
     def _check_operator(self, request: Request) -> None:
         """Raises Unauthorized, Forbidden."""
@@ -263,5 +319,4 @@ def _about(scope: Scope, ref: EngineRef) -> Iterator[None]:
 
 
 def _refusal(halt: Halt) -> Response:
-    body = {"error": halt.verdict.message, "verdict": verdict_body(halt)}
-    return Response(orjson.dumps(body), status_of(halt, conditional=False), media_type="application/json")
+    return Response(orjson.dumps(refusal_body(halt)), status_of(halt, conditional=False), media_type="application/json")

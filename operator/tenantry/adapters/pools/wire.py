@@ -1,4 +1,4 @@
-"""The bodies of a pool's interface: facts of engines, and verdicts. Both sides use it, and they may be of two releases."""
+"""The bodies of a pool's interface: facts of engines. Both sides use it, and they may be of two releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from tenantry.adapters.local.folders import SentFacts
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import format_time, parse_time
-from tenantry.model.verdicts import EngineTaken, Halt, NotFound, Stalled, Transient, Waiting
 
 PREFIX = "/pool/v1"
 Json = Mapping[str, Any]
@@ -58,39 +57,6 @@ def parse_facts(body: Json) -> EngineFacts:
     route = EngineRoute(**known["route"]) if known.get("route") else None
     altered = tuple(map(str, known.get("altered") or ()))
     return EngineFacts(**{**known, "created_at": created, "spec": spec, "route": route, "altered": altered})
-
-
-def verdict_body(halt: Halt) -> dict[str, Any]:
-    """Return a Halt as the operator takes it up."""
-    verdict = halt.verdict
-    until = format_time(verdict.until) if isinstance(verdict, Waiting) and verdict.until else None
-    by = verdict.by if isinstance(verdict, Stalled) else ""
-    taken = isinstance(halt, EngineTaken)
-    return {
-        "kind": type(verdict).__name__,
-        "reason": verdict.reason,
-        "message": verdict.message,
-        "by": by,
-        "until": until,
-        "taken": taken,
-        "absent": isinstance(halt, NotFound),
-    }
-
-
-def parse_verdict(body: Json, id_: str) -> Halt:
-    """Return the Halt that a pool answered about the engine with that id. Raises KeyError, TypeError, ValueError."""
-    if body["taken"]:
-        return EngineTaken(id_)
-    if body["absent"]:
-        return NotFound(str(body["message"]))
-    reason, message = str(body["reason"]), str(body["message"])
-    match body["kind"]:
-        case "Stalled":
-            return Halt(Stalled(reason, message, str(body["by"])))
-        case "Waiting":
-            return Halt(Waiting(reason, message, parse_time(body["until"]) if body["until"] else None))
-        case _:
-            return Halt(Transient(reason, message))
 
 
 def _known(type_: Any, body: Json) -> dict[str, Any]:

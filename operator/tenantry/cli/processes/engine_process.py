@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from starlette.types import ASGIApp
+
 from tenantry.adapters.admin_password import AdminPassword
 from tenantry.adapters.keys import MountedKeys
 from tenantry.adapters.local.half_restored import refuse_half_restored
+from tenantry.adapters.local.signing import KEY_FILE as ARCHIVE_KEY
+from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.adapters.moving.leaving import LeavingEngine
+from tenantry.adapters.moving.source import MovableEngine
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.bootstrap.outward import limits_of, verifier
@@ -64,13 +70,21 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
         with freed_memory_returned(), traced("tenantry-engine"):
             async with (
                 engine_metrics_served(settings.metrics, requests, _counting(engine, data)),
-                serving(app, bound, settings.http, app.answer_now),
+                serving(_movable(app, data, managed), bound, settings.http, app.answer_now),
             ):
                 announce(url_of(bound), log_format, about)
                 await signalled()
     finally:
         await engine.close()
         lock.release()
+
+
+def _movable(app: ASGIApp, data: Path, managed: ManagedEngineSettings) -> ASGIApp:
+    """The engine of an environment can move to another place."""
+    if not managed.uid:
+        return app
+    leaving = LeavingEngine(data, data / INCOMING, ArchiveKey(data / ARCHIVE_KEY))
+    return MovableEngine(app, leaving, managed.uid, MountedKeys(managed.jwks, managed.issuer))
 
 
 def _counting(engine: Engine, data: Path) -> Count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from tenantry.kinds.credentials import without_secret
@@ -12,12 +13,11 @@ from tenantry.kinds.environment.children import wait_for
 from tenantry.kinds.environment.database import database_of, database_refusal, database_warning
 from tenantry.kinds.environment.host import HostClaim, without_host
 from tenantry.kinds.environment.missing import missing_archive, missing_data
+from tenantry.kinds.environment.moving import ACTION as MOVE
+from tenantry.kinds.environment.moving import Move, move_change, move_of, with_move
 from tenantry.kinds.environment.placement import placed
-from tenantry.kinds.environment.seen import Observed as Observed
-from tenantry.kinds.environment.seen import SeenForeign as SeenForeign
-from tenantry.kinds.environment.seen import SeenRegion as SeenRegion
-from tenantry.kinds.environment.seen import SeenTenant as SeenTenant
-from tenantry.kinds.environment.sleeping import Sleep, hibernation_warning, schedule_refusal, sleep_of, wake_request
+from tenantry.kinds.environment.seen import Observed, SeenTenant
+from tenantry.kinds.environment.sleeping import Sleep, hibernation_warning, schedule_refusal, sleep_action, sleep_of
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import removals, undeclared
 from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, other_limits, upgrade_of
@@ -31,16 +31,21 @@ from tenantry.model.changes import (
     WithdrawHost,
 )
 from tenantry.model.decision import Decision, Standing
-from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, SecretFacts, awaits_archive
-from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref, format_time
+from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, MoveStep, SecretFacts, awaits_archive
+from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 from tenantry.model.wording import unprotecting
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     """The admin's password, then an engine as declared; at its end what depends on it, then the engine."""
-    if seen.environment.deleting:
+    move = _move(seen, now)
+    if seen.environment.deleting and (move is None or move.kind != "Arrived"):
         return _deletion(seen, now)
+    if move is not None and move.kind != "Ended":
+        return _moving(seen, move, now)
+    if move is not None:
+        seen = replace(seen, environment=seen.environment.model_copy(update={"status": with_move(seen.environment.status, None)}))
     refusal = _refusal(seen, now)
     seen = seen if refusal is not None else _with_sleep(seen, now)
     action, request = _action(seen)
@@ -50,15 +55,15 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     environment = seen.environment
     warns = environment.spec.drift_policy == "Warn" and not environment.lost_host and not other_limits(seen.engine, _wanted(seen))
     there = environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
-    told = database_warning(environment, seen.engine) or hibernation_warning(environment, _elsewhere(seen))
+    told = database_warning(environment, seen.engine) or hibernation_warning(environment, _sleeps_otherwise(seen))
     if warns and there and not request and settled(environment) and (differences := _differences(seen)):
         return Decision(_status(seen), _verdict(seen), drift=differences, warning=told)
     drift = () if warns else None
     return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift, warning=told)
 
 
-def _elsewhere(seen: Observed) -> str:
-    """Return where the engine runs, `""` for a pod of its own."""
+def _sleeps_otherwise(seen: Observed) -> str:
+    """Return the place of an engine that does not sleep as declared, `""` for one in a pod of its own."""
     if seen.environment.spec.engine.external is not None:
         return "the engine is run by others"
     if seen.region is None or seen.region.provider != "Kubernetes":
@@ -70,13 +75,38 @@ def _elsewhere(seen: Observed) -> str:
 def _with_sleep(seen: Observed, now: datetime) -> Observed:
     """Return the same with the decision on the sleep of its engine. It falls asleep only if nothing else is to be done."""
     environment, engine = seen.environment, seen.engine
-    if engine is None or _elsewhere(seen):
+    if engine is None or _sleeps_otherwise(seen):
         return seen
     told = environment.status.condition("Ready")
     current = environment.status.observed_generation == environment.metadata.generation
     ready = current and told is not None and told.status == "True"
     settled = ready and not _changes(replace(seen, sleep=Sleep(engine.asleep)))
     return replace(seen, sleep=sleep_of(environment, engine, seen.use, now, settled=settled))
+
+
+def _move(seen: Observed, now: datetime) -> Move | None:
+    if seen.tenant is None or seen.region is None:
+        return None
+    region = seen.region.placement
+    return move_of(seen.environment, seen.engine, seen.elsewhere, placed(seen.environment, seen.engine, region), region, now)
+
+
+def _moving(seen: Observed, move: Move, now: datetime) -> Decision[EnvironmentStatus]:
+    """One step of a move, which goes before all else: refusals of the declaration end a move, and do not halt it."""
+    assert seen.region is not None
+    before, spec = seen.environment.status.move, replace(_wanted(seen), pool=move.begun.to_pool or "")
+    made = partial(move_change, spec=spec, move=move.begun, secret=admin_secret(seen.environment), region=seen.region.placement)
+    match move.kind:
+        case "Record":
+            return Decision(with_move(_status(seen), move.begun), move.verdict_at(now), MOVE)
+        case "Arrived" if seen.elsewhere is not None and seen.elsewhere.spec == spec:
+            status = with_move(_status(replace(seen, engine=seen.elsewhere)), move.begun)
+            return Decision(status, move.verdict_at(now), MOVE)
+        case "Cancel":
+            gone = with_move(_status(seen), None)
+            return Decision(_status(seen), move.verdict_at(now), MOVE, changes=(made("Cancel"),), done=gone)
+    step: MoveStep = "Point" if move.kind == "Arrived" else move.step
+    return Decision(with_move(_status(seen), before), move.verdict, MOVE, changes=(made(step),))
 
 
 def standing(environment: Environment, action: str, subject: str) -> Standing:
@@ -100,7 +130,7 @@ def _action(seen: Observed) -> tuple[str, str]:
     """The Operation's action, and what asked for it other than the declaration: a new slug of the tenant."""
     environment = seen.environment
     seen_before = environment.status.observed_generation == environment.metadata.generation
-    if seen_before and (sleeping := _sleep_action(seen)):
+    if seen_before and (sleeping := sleep_action(environment, seen.engine, seen.sleep)):
         return sleeping
     upgrade = upgrade_of(environment, seen.engine)
     if seen_before and upgrade.due:
@@ -111,19 +141,6 @@ def _action(seen: Observed) -> tuple[str, str]:
         fresh = environment.status.phase in (None, "PENDING")
         return ("CREATE_ENVIRONMENT" if fresh else "UPDATE_ENVIRONMENT"), ""
     return ("UPDATE_ENVIRONMENT" if _changes(seen) else ""), ""
-
-
-def _sleep_action(seen: Observed) -> tuple[str, str] | None:
-    """Return the action and the request of an engine that falls asleep or wakes now."""
-    environment, asleep = seen.environment, seen.engine.asleep if seen.engine is not None else ""
-    if asleep and not seen.sleep.since:
-        return "WAKE_ENVIRONMENT", wake_request(environment) or f"wake-{asleep}"
-    if asleep or not seen.sleep.since:
-        return None
-    # The same after a pass that was killed before it deployed: it fell asleep at another time.
-    before = environment.status.engine
-    woken = f"-{format_time(before.woken_at)}" if before is not None and before.woken_at is not None else ""
-    return "HIBERNATE_ENVIRONMENT", f"hibernate-{environment.metadata.generation}{woken}"
 
 
 def _moved(seen: Observed) -> bool:
@@ -151,7 +168,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if _over_quota(seen.tenant, seen):
         return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
     refusal: Verdict | None = _host_claim(seen, seen.tenant.slug).refusal(now)
-    refusal = refusal or _engine_refusal(seen.region, environment) or _foreign_refusal(seen)
+    refusal = refusal or seen.region.refusal(environment) or _foreign_refusal(seen)
     refusal = refusal or schedule_refusal(environment)
     refusal = refusal or placed(environment, seen.engine, seen.region.placement).refusal
     refusal = refusal or database_refusal(environment, seen.database, seen.engine)
@@ -178,17 +195,6 @@ def _inside(seen: Observed) -> bool:
     """Return True if it once held its slug, or has an engine that an interrupted pass did not record. Such an environment
     stays admitted."""
     return seen.environment.status.slug is not None or seen.engine is not None
-
-
-def _engine_refusal(region: SeenRegion, environment: Environment) -> Verdict | None:
-    engine = environment.spec.engine
-    if engine.external is not None and not region.external:
-        return Stalled("ExternalNotAllowed", "spec.engine.external: the region does not allow external engines")
-    if engine.size is not None and region.sizes is not None and engine.size not in region.sizes:
-        return Stalled("SizeNotAllowed", f"spec.engine.size: {engine.size!r} is none of {', '.join(region.sizes)}")
-    if engine.version is not None and region.images is not None and engine.version not in region.images:
-        return Stalled("VersionNotAllowed", f"spec.engine.version: {engine.version!r} is none of {', '.join(region.images)}")
-    return None
 
 
 def _foreign_refusal(seen: Observed) -> Verdict | None:

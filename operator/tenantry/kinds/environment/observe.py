@@ -6,8 +6,10 @@ from typing import Any
 
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.children import Child
-from tenantry.kinds.environment.decide import Observed, SeenForeign, SeenRegion, SeenTenant, admin_secret, engine_ref
-from tenantry.kinds.environment.placement import RegionPlacement
+from tenantry.kinds.environment.decide import admin_secret, engine_ref
+from tenantry.kinds.environment.moving import looks_at
+from tenantry.kinds.environment.placement import RegionPlacement, placed
+from tenantry.kinds.environment.seen import Observed, SeenForeign, SeenRegion, SeenTenant
 from tenantry.kinds.environment.sleeping import UNKNOWN, Use, waits_for_engine
 from tenantry.kinds.environment.spec import Environment, host_label
 from tenantry.kinds.environment.unmanaged import Contents
@@ -37,13 +39,16 @@ async def observe(environment: Environment, world: World) -> Observed:
     foreign = await _foreign(environment, region, world) if holds else None
     contents = await _contents(environment, world) if holds and (foreign is None or foreign.failure is None) else None
     ours = holds and environment.spec.engine.external is None
-    engine = await _engine(environment, engine_ref(environment, slug, tenant.uid if tenant else ""), world) if ours else None
+    ref = engine_ref(environment, slug, tenant.uid if tenant else "")
+    engine = await _engine(environment, ref, world) if ours else None
+    other = looks_at(environment, placed(environment, engine, region.placement)) if ours and region is not None else None
     return Observed(
         environment=environment,
         tenant=tenant,
         region=region,
         rivals=_rivals(environment, view),
         engine=engine,
+        elsewhere=await world.deployer.engine(ref, other) if other is not None else None,
         admin=world.secrets.look(secret.namespace, secret.name, "password", "environment"),
         preview=world.deployer.preview(environment.spec.region, slug, environment.wanted_slug) if slug else "",
         children=_children(environment, view) if environment.deleting else (),
@@ -53,16 +58,16 @@ async def observe(environment: Environment, world: World) -> Observed:
         holds_id=holds,
         holds_host=_holds_host(environment, slug),
         host_rivals=_host_rivals(environment, slug, view),
-        use=await _use(environment, engine, world),
+        use=await _use(environment, engine, world, moves=other is not None),
     )
 
 
-async def _use(environment: Environment, engine: EngineFacts | None, world: World) -> Use:
-    """Return the use of an engine that may sleep. An engine that needs to run is not asked."""
+async def _use(environment: Environment, engine: EngineFacts | None, world: World, *, moves: bool) -> Use:
+    """Return the use of an engine that may sleep. An engine that needs to run is not asked. moves: to another place."""
     dedicated = world.deployer.provider == "Kubernetes" and engine is not None and not engine.pool
     if environment.spec.hibernation is None or engine is None or not dedicated or environment.deleting:
         return UNKNOWN
-    if needs := _needs(environment, engine, world.resources):
+    if needs := "its move" if moves else _needs(environment, engine, world.resources):
         return Use(needs=needs)
     endpoint = endpoint_of(environment)
     if engine.status != "RUNNING" or endpoint is None:
@@ -200,7 +205,8 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
 def _placement(region: Region, offered: bool) -> RegionPlacement:
     rules = region.spec.engine
     pools = tuple((pool.name, pool_id(region.metadata.uid, pool.name)) for pool in rules.pools or ())
-    return RegionPlacement(rules.placement or "", pools, offered)
+    left = tuple((pool.name, pool.id) for pool in region.status.pools)
+    return RegionPlacement(rules.placement or "", pools, offered, left)
 
 
 def _holds_host(environment: Environment, tenant_slug: str) -> bool:

@@ -17,12 +17,19 @@ SMALL = "small"
 class RegionPlacement:
     """allowed: `Pooled`, `Dedicated`, or `""` for both. pools: the ids of the region's pools by name, the first one first.
 
-    offered: False for engines on the machine of the platform, which are all in one process.
+    offered: False for engines on the machine of the platform, which are all in one process. left: pools that are no longer
+    declared, and hold engines.
     """
 
     allowed: str = ""
     pools: tuple[tuple[str, str], ...] = ()
     offered: bool = False
+    left: tuple[tuple[str, str], ...] = ()
+
+    def name_of(self, pool: str) -> str:
+        """Return the place of that id, for people."""
+        names = {id_: name for name, id_ in (*self.left, *self.pools)}
+        return f"pool {names.get(pool, pool)}" if pool else "a pod of its own"
 
 
 NOWHERE = RegionPlacement()
@@ -30,21 +37,32 @@ NOWHERE = RegionPlacement()
 
 @dataclass(frozen=True)
 class Placed:
-    """pool: the id of the engine's pool, `""` for a pod of its own. refusal: why it cannot be placed as declared."""
+    """pool: the id of the engine's pool, `""` for a pod of its own. refusal: why it cannot be placed as declared.
+
+    moves_to: the place that is declared instead, None where the engine stays.
+    """
 
     pool: str = ""
     refusal: Stalled | None = None
+    moves_to: str | None = None
 
 
 def placed(environment: Environment, engine: EngineFacts | None, region: RegionPlacement) -> Placed:
-    """Return where the engine runs or is to run. An engine stays where it is."""
+    """Return where the engine runs or is to run. An engine stays where it is until another place is declared."""
     declared = environment.spec.engine
     if declared.external is not None or not region.offered:
         return Placed()
     held = _held(environment, engine)
-    if held is not None:
-        return Placed(held, _moves(declared, held, region) or _lacking(declared, held))
-    return _chosen(environment, region)
+    if held is None:
+        return _chosen(environment, region)
+    if _stays(declared, held, region):
+        return Placed(held, _lacking(declared, held))
+    wanted = _chosen(environment, region)
+    if wanted.refusal is None and not wanted.pool:
+        told = "its engine runs in a pool, and cannot move into a pod of its own yet"
+        ways = "declare it as it is; or back it up to a file, delete it, and restore the file"
+        wanted = Placed(refusal=Stalled("PlacementFixed", f"spec.engine.placement: {told}: {ways}"))
+    return Placed(held, wanted.refusal, None if wanted.refusal is not None else wanted.pool)
 
 
 def _held(environment: Environment, engine: EngineFacts | None) -> str | None:
@@ -59,14 +77,11 @@ def _held(environment: Environment, engine: EngineFacts | None) -> str | None:
     return "" if environment.status.phase == "READY" else None
 
 
-def _moves(declared: DeclaredEngine, held: str, region: RegionPlacement) -> Stalled | None:
-    wanted = dict(region.pools).get(declared.pool or "", held) if held else held
-    is_pooled = declared.placement == "Pooled" or declared.pool is not None
-    if (declared.placement == "Dedicated" and held) or (is_pooled and not held) or wanted != held:
-        told = "its engine runs in a pool" if held else "its engine runs in a pod of its own"
-        ways = "declare it as it is; or back it up to a file, delete it, and restore the file"
-        return Stalled("PlacementFixed", f"spec.engine.placement: {told}, and engines are not moved: {ways}")
-    return None
+def _stays(declared: DeclaredEngine, held: str, region: RegionPlacement) -> bool:
+    """Return True if nothing else is declared than the place where the engine is."""
+    if declared.pool is not None:
+        return held != "" and dict((*region.left, *region.pools)).get(declared.pool) == held
+    return declared.placement is None or (declared.placement == "Pooled") == (held != "")
 
 
 def _lacking(declared: DeclaredEngine, pool: str) -> Stalled | None:

@@ -40,6 +40,17 @@ class SeenRegion:
     deleting: bool = False
     placement: RegionPlacement = NOWHERE
 
+    def refusal(self, environment: Environment) -> Stalled | None:
+        """Return the refusal of an engine that the rules of the region do not allow, or None."""
+        engine = environment.spec.engine
+        if engine.external is not None and not self.external:
+            return Stalled("ExternalNotAllowed", "spec.engine.external: the region does not allow external engines")
+        if engine.size is not None and self.sizes is not None and engine.size not in self.sizes:
+            return Stalled("SizeNotAllowed", f"spec.engine.size: {engine.size!r} is none of {', '.join(self.sizes)}")
+        if engine.version is not None and self.images is not None and engine.version not in self.images:
+            return Stalled("VersionNotAllowed", f"spec.engine.version: {engine.version!r} is none of {', '.join(self.images)}")
+        return None
+
 
 @dataclass(frozen=True)
 class SeenForeign:
@@ -55,6 +66,7 @@ class Observed:
 
     database: the Secret with the URL of the database that is asked for.
     contents: what the engine holds, looked at only where what nobody declared is to be removed.
+    elsewhere: the engine in the other place of its move.
     foreign: the engine of others that is asked for; None where the region does not allow it.
     host_rivals: environments of all tenants that hold the host this one wants; holds_host: this one holds it.
     holds_id: False where `spec.id` is the id of another environment, of whichever tenant.
@@ -75,5 +87,6 @@ class Observed:
     holds_id: bool = True
     holds_host: bool = False
     host_rivals: tuple[Claim, ...] = ()
+    elsewhere: EngineFacts | None = None
     use: Use = UNKNOWN
     sleep: Sleep = AWAKE

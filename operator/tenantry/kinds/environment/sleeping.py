@@ -106,6 +106,19 @@ def _unused_for(limit: timedelta, unused: timedelta | None, now: datetime) -> da
     return now + (ASKS_AGAIN if unused is None else limit - unused)
 
 
+def sleep_action(environment: Environment, engine: EngineFacts | None, sleep: Sleep) -> tuple[str, str] | None:
+    """Return the action and the request of an engine that falls asleep or wakes now, else None."""
+    asleep = engine.asleep if engine is not None else ""
+    if asleep and not sleep.since:
+        return "WAKE_ENVIRONMENT", wake_request(environment) or f"wake-{asleep}"
+    if asleep or not sleep.since:
+        return None
+    # The same after a pass that was killed before it deployed: it fell asleep at another time.
+    before = environment.status.engine
+    woken = f"-{format_time(before.woken_at)}" if before is not None and before.woken_at is not None else ""
+    return "HIBERNATE_ENVIRONMENT", f"hibernate-{environment.metadata.generation}{woken}"
+
+
 def wake_request(environment: Environment) -> str:
     """Return the request to wake the engine that no pass has answered yet, `""` for none."""
     asked = environment.metadata.annotations.get(WAKE_REQUESTED, "")

@@ -86,9 +86,11 @@ class DeclaredEngine(Value):
         default=None,
         description="Where the engine runs on a cluster: `Pooled` in a pool of the region, `Dedicated` in a pod of its own."
         " Default: Pooled if the region has a pool, and the engine needs nothing that a pool lacks."
-        " A new engine takes it; one that runs stays where it is.",
+        " An engine that runs moves to the place that is declared, and stays where it is if none is.",
     )
-    pool: ObjectName | None = Field(default=None, description="The pool of the region; default: its first one.")
+    pool: ObjectName | None = Field(
+        default=None, description="The pool of the region; default: its first one. An engine that runs moves to another one."
+    )
     unmanaged: Literal["Keep", "Remove"] = Field(
         default="Keep", description="The treatment of undeclared apps and identities of the engine."
     )
@@ -211,6 +213,18 @@ class EngineStatus(Value):
     woken_at: Time | None = Field(default=None, description="When it ran for the first time after its last sleep.")
 
 
+class MoveStatus(Value):
+    """The move of an engine to another place."""
+
+    from_pool: str | None = Field(default=None, description="The id of the pool that it leaves; absent for a pod of its own.")
+    to_pool: str | None = Field(default=None, description="The id of the pool to which it goes; absent for a pod of its own.")
+    step: Literal["Copying", "Removing"] = Field(
+        default="Copying",
+        description="`Copying`: it runs where it was. `Removing`: it runs in its new place, and the old one is removed.",
+    )
+    started_at: Time = Field(description="When its copy was ready.")
+
+
 class EnvironmentStatus(Status):
     """The observed state of an Environment."""
 
@@ -224,6 +238,7 @@ class EnvironmentStatus(Status):
         default=None, description="The environment at its provider: CLUSTER/NAMESPACE, or local/FOLDER."
     )
     engine: EngineStatus | None = None
+    move: MoveStatus | None = Field(default=None, description="The move of the engine to another place, while there is one.")
     last_handled_accept_empty_at: str | None = Field(
         default=None, description="The value of the annotation tenantry.dev/accept-empty-requested-at that was last handled."
     )

@@ -22,6 +22,7 @@ from tenantry.model.changes import (
     ForgetPackages,
     GrantTurn,
     InstallApp,
+    MoveEngine,
     PublishRegions,
     PutIdentity,
     PutIdentityProvider,
@@ -38,7 +39,7 @@ from tenantry.model.facts import Password
 from tenantry.model.resource import TURN, Document, Held, Ref
 from tenantry.model.syncing import FollowSource, LeaveSource, StopSource
 from tenantry.model.verdicts import NotFound
-from tenantry.ports import EngineAdmin, Hands, Sources
+from tenantry.ports import Deployer, EngineAdmin, Hands, Sources
 from tenantry.runtime.reconcile.revising import revise
 
 NO_SECRET = Ref("Secret", "", "")
@@ -56,14 +57,10 @@ async def apply(change: Change, hands: Hands) -> None:
             await hands.deployer.deploy(spec, admin_secret, keeps_pod)
         case GrantTurn(environment):
             await _unless_gone(revise(hands.store, environment, _in_turn))
-        case SnapshotEngine(ref):
-            await hands.deployer.snapshot(ref)
         case DeployPool(spec):
             await hands.deployer.deploy(spec, NO_SECRET)
-        case UndeployEngine(ref) | UndeployPool(ref):
-            await hands.deployer.undeploy(ref)
-        case WithdrawHost(ref):
-            await hands.deployer.withdraw(ref)
+        case SnapshotEngine() | UndeployEngine() | UndeployPool() | WithdrawHost() | MoveEngine():
+            await _apply_to_engine(change, hands.deployer)
         case UploadPackage(engine, tenant, _, _, sha256):
             await hands.engines.at(engine).upload(await hands.packages.fetch(tenant, sha256))
         case InstallApp(engine, app, version, allow_drops, steps):
@@ -101,6 +98,22 @@ async def _apply_to_objects(
             await hands.secrets.ensure(ref, "environment")
         case DeleteSecret(ref):
             await hands.secrets.remove(ref)
+        case _:
+            assert_never(change)
+
+
+async def _apply_to_engine(
+    change: SnapshotEngine | UndeployEngine | UndeployPool | WithdrawHost | MoveEngine, deployer: Deployer
+) -> None:
+    match change:
+        case SnapshotEngine(ref):
+            await deployer.snapshot(ref)
+        case UndeployEngine(ref) | UndeployPool(ref):
+            await deployer.undeploy(ref)
+        case WithdrawHost(ref):
+            await deployer.withdraw(ref)
+        case MoveEngine():
+            await deployer.move(change)
         case _:
             assert_never(change)
 

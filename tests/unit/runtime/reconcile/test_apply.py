@@ -23,6 +23,7 @@ from tenantry.model.changes import (
     ForgetPackages,
     GrantTurn,
     InstallApp,
+    MoveEngine,
     PublishRegions,
     PutIdentity,
     PutIdentityProvider,
@@ -57,6 +58,7 @@ CRM = Ref("Package", "tenant-acme", "crm-1-0-0")
 HELD = Ref("App", "tenant-acme", "dev.crm")
 DEV = EngineRef("tenant-acme", "dev", ENGINE.environment_id, "acme", "dev")
 SPEC = EngineSpec(DEV, "eu", "Local")
+MOVE = MoveEngine("Switch", SPEC, "pool-1", SECRET)
 CORP = IdentityProviderSettings("corp", "https://issuer.example", "dev")
 LOSING = MigrationStep("drops column people.fax", loses_data=True, rows=1)
 PASSWORD = Password(clear="a password", fingerprint="first-mark")
@@ -122,6 +124,7 @@ EFFECTS: dict[str, tuple[Change, list[Call]]] = {
     "an archive": (SnapshotEngine(DEV), [("snapshot", DEV)]),
     "no engine": (UndeployEngine(DEV), [("undeploy", DEV)]),
     "no host": (WithdrawHost(DEV), [("withdraw", DEV)]),
+    "a step of a move": (MOVE, [("move", MOVE)]),
     "a stored version": (UploadPackage(ENGINE, "acme", "crm", "1", "sha"), [("upload", "a file")]),
     "an installed version": (InstallApp(ENGINE, "crm", "1"), [("install", "crm", "1", False, ())]),
     "an installed version with drops": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,10 +12,13 @@ from tenantry.adapters.kubernetes.engines.comparing import alteration, covers
 from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
 from tenantry.adapters.kubernetes.engines.workload import PASSWORD_KEY, namespace_of, pooled_ingress, url_of
 from tenantry.adapters.local.folders import SentFacts
+from tenantry.adapters.moving.links import Link
 from tenantry.adapters.pools.client import Pools
 from tenantry.adapters.pools.losses import PoolLosses
-from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
+from tenantry.model.changes import MoveEngine
+from tenantry.model.facts import MOVING_MARK, EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Document, Ref
+from tenantry.model.verdicts import Halt, Transient
 from tenantry.ports import Secrets
 from tenantry.rest.auth.passwords import hash_password
 
@@ -27,6 +31,9 @@ class PoolLookup(Protocol):
 
     def pools_of(self, ref: EngineRef) -> tuple[str, ...]:
         """The ids of the pools that may hold the engine of an environment."""
+
+    def moves_of(self, ref: EngineRef) -> tuple[str, ...]:
+        """The ids of other pools that may hold a part of a move of that engine."""
 
     def pools(self) -> frozenset[str]:
         """The ids of all pools that exist."""
@@ -52,16 +59,16 @@ class PlacedDeployer:
         self._declared = declared
         self.losses = PoolLosses(pools, lookup.pools)
 
-    async def engine(self, ref: EngineRef) -> EngineFacts | None:
+    async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
         """Return the engine, wherever it runs. A pool that may hold it and does not answer raises a Transient Halt."""
         if not ref.is_pool:
-            for pool in self._lookup.pools_of(ref):
+            for pool in self._lookup.pools_of(ref) if at is None else filter(None, (at,)):
                 facts = await self._pools.engine(pool, ref)
                 if facts is not None:
                     if facts.missing:
                         self.losses.note(pool, ref, facts.missing)
                     return await self._seen(facts, pool, ref)
-        return await self._own.engine(ref)
+        return None if at else await self._own.engine(ref)
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """The same host in a pool and in a pod of its own."""
@@ -72,13 +79,8 @@ class PlacedDeployer:
         if not spec.pool:
             await self._own.deploy(spec, admin_secret, keeps_pod)
             return
-        placement = self._own.placement(spec.region)
-        password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
-        hashed = await hash_password(password, sharer=spec.ref.id)
-        await self._pools.deploy(spec, SentFacts(hashed, password.fingerprint, url_of(placement, spec.ref, spec.pool)))
-        ingress, published = pooled_ingress(spec, placement)
-        change = self._own.put if published else self._own.remove
-        await change(spec.region, ingress, spec.ref)
+        await self._pools.deploy(spec, await self._sent(spec, admin_secret))
+        await self._publish(spec)
 
     async def snapshot(self, ref: EngineRef) -> None:
         """An archive in the pool's volume; of an engine with a pod of its own, the volume itself."""
@@ -94,7 +96,7 @@ class PlacedDeployer:
             facts = await self._own.engine(ref)
             if facts is not None and facts.status != "DELETING" and await self._pools.close(ref.id):
                 await self._own.snapshot(ref)  # the volume outlives the pool, like that of a removed environment
-        for pool in await self._holding(ref):
+        for pool in (*await self._holding(ref), *self._lookup.moves_of(ref)):
             await self._remove_ingress(pool, ref)
             await self._pools.undeploy(pool, ref)
         await self._own.undeploy(ref)
@@ -106,6 +108,64 @@ class PlacedDeployer:
             await self._pools.withdraw(pool, ref)
             return
         await self._own.withdraw(ref)
+
+    async def move(self, step: MoveEngine) -> None:
+        """One step of a move into a pool. Raises Halt: those of Pools and of `links`, MoveUnverified."""
+        spec, ref = step.spec, step.spec.ref
+        source = self._pools.link(step.source, ref)
+        match step.step:
+            case "Reserve":
+                await self._pools.reserve(replace(spec, restoring=MOVING_MARK), await self._sent(spec, step.admin_secret))
+            case "Prepare":
+                await self._copied(source, step)
+            case "Switch":
+                await self._switch(source, step)
+            case "Point":
+                await self._pools.deploy(spec, await self._sent(spec, step.admin_secret))
+                # Two Ingresses of one host are refused, so the host leads nowhere for a moment.
+                await (self._remove_ingress(step.source, ref) if step.source else self._own.withdraw(ref))
+                await self._publish(spec)
+            case "Leave":
+                await self._leave(step)
+            case "Cancel":
+                await self._pools.cancel(spec.pool, ref)
+                await source.thaw(cancelled=True)
+
+    async def _copied(self, source: Link, step: MoveEngine) -> None:
+        async with source.pack() as copy:
+            await self._pools.link(step.spec.pool, step.spec.ref).receive(copy)
+
+    async def _switch(self, source: Link, step: MoveEngine) -> None:
+        """Killed at any line, the engine is written in one place at most: where it was until it was let go, then only there."""
+        sent = await self._sent(step.spec, step.admin_secret)
+        token = await source.freeze()
+        try:
+            await self._copied(source, step)
+        except Halt:
+            with suppress(Halt):  # if it was let go before, it stays read-only
+                await source.thaw(cancelled=False)
+            raise
+        await source.give(token)
+        await self._pools.take(step.spec, sent, token)
+
+    async def _leave(self, step: MoveEngine) -> None:
+        ref, pool = step.spec.ref, step.spec.pool
+        assert step.source != pool
+        if not await self._pools.serves(pool, ref):
+            raise Halt(Transient("MoveUnverified", "the engine does not answer in its new place yet; its old place is kept"))
+        if step.source:
+            await self._pools.undeploy(step.source, ref)
+            return
+        try:
+            await self._own.undeploy(ref)
+        except Halt as halt:
+            if halt.verdict.reason != "EngineNamespaceDeleting":
+                raise
+
+    async def _sent(self, spec: EngineSpec, admin_secret: Ref) -> SentFacts:
+        password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
+        hashed = await hash_password(password, sharer=spec.ref.id)
+        return SentFacts(hashed, password.fingerprint, url_of(self._own.placement(spec.region), spec.ref, spec.pool))
 
     async def changes(self) -> AsyncIterator[EngineRef]:
         """Engines and pools of this cluster of which an object changed."""
@@ -125,6 +185,11 @@ class PlacedDeployer:
         if ref.is_pool:
             return ()
         return tuple([pool for pool in self._lookup.pools_of(ref) if await self._pools.engine(pool, ref) is not None])
+
+    async def _publish(self, spec: EngineSpec) -> None:
+        ingress, published = pooled_ingress(spec, self._own.placement(spec.region))
+        change = self._own.put if published else self._own.remove
+        await change(spec.region, ingress, spec.ref)
 
     async def _remove_ingress(self, pool: str, ref: EngineRef) -> None:
         region = self._lookup.of(ref)

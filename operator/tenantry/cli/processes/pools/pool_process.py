@@ -19,6 +19,7 @@ from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
 from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
+from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.server import Pool, PoolServer
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap.outward import limits_of, verifier
@@ -109,7 +110,8 @@ def open_pool(data: Path, settings: Settings) -> OpenedPool:
     backups = Backups(data, folders, declared, settings.backups.keep, databases, keys=settings.backups.keys)
     survey = DataSurvey(folders, hosting)
     deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
-    pool = Pool(settings.managed.pool, settings.managed.capacity, folders, deployer, declared, backups, survey)
+    moves = PoolMoves(folders, backups, deployer, hosting)
+    pool = Pool(settings.managed.pool, settings.managed.capacity, folders, deployer, declared, backups, survey, moves)
     return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys))
 
 

@@ -1,0 +1,153 @@
+"""An engine that leaves its place: it is made read-only, copied as an archive, or made writable again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import orjson
+
+from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.engine.sealing import TOKEN_KEY_FILE, Sealing
+from tenantry.engine.sql.files import FILE
+from tenantry.engine.sql.limits import bound
+from tenantry.engine.sql.moving import MOVING, token_of
+from tenantry.model.resource import format_time
+from tenantry.model.verdicts import Halt, Transient, Waiting
+from tenantry.rest.auth.tokens import new_key
+from tenantry.rest.disk import make_durable, write_once
+
+DRAIN_S = 3.0
+"""The longest time to wait for the end of a write, such as a migration. Other writes are refused for as long."""
+BLOCK = 1 << 20
+GIVEN = "given"
+"""The end of the mark of an engine that may run elsewhere already."""
+_TURN = threading.Lock()
+"""Of those who look at the mark and change it. One process serves a folder."""
+
+
+class Packed(NamedTuple):
+    """An archive on its way. token: of the engine while it was read, `""` if it was not read-only; signer: who signs it."""
+
+    token: str
+    signer: str
+    blocks: AsyncIterator[bytes]
+
+
+class LeavingEngine:
+    """The engine in a folder. scratch: a folder with room for its database once more; key: signs its archives."""
+
+    def __init__(self, folder: Path, scratch: Path, key: ArchiveKey) -> None:
+        self._folder = folder
+        self._scratch = scratch
+        self._key = key
+
+    async def freeze(self) -> str:
+        """Make the engine read-only, and return its token. Idempotent. Raises OSError, Halt (MoveWaits)."""
+        return await asyncio.to_thread(freeze, self._folder)
+
+    async def give(self, token: str) -> None:
+        """Let the engine go: from now on it may run elsewhere. Idempotent. Raises OSError, Halt (MoveStale)."""
+        await asyncio.to_thread(give, self._folder, token)
+
+    async def thaw(self, *, cancelled: bool) -> None:
+        """Let the engine be written again. Idempotent. cancelled: it runs nowhere else, and will not.
+
+        Raises OSError, a Waiting Halt (Moving) if it was let go and is not cancelled.
+        """
+        await asyncio.to_thread(thaw, self._folder, cancelled=cancelled)
+
+    async def pack(self) -> Packed:
+        """Return an archive of the engine with its keys, while it serves. A reader that gets less than all of it gets no archive.
+
+        Raises OSError, Halt.
+        """
+        token = await asyncio.to_thread(token_of, self._folder)
+        signer, _ = await asyncio.to_thread(self._key.sign, b"")
+        return Packed(token, signer, self._blocks())
+
+    async def _blocks(self) -> AsyncIterator[bytes]:
+        ends = os.pipe()
+        reading, writing = os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb")
+        packing = asyncio.ensure_future(asyncio.to_thread(self._pack, writing))
+        try:
+            while block := await asyncio.to_thread(reading.read, BLOCK):
+                yield block
+            await packing
+        finally:
+            reading.close()
+            with suppress(OSError, Halt):
+                await packing  # a reader that left ends it by a broken pipe
+
+    def _pack(self, out: BinaryIO) -> None:
+        # With the fields of declarations: an engine starts without them.
+        from tenantry.adapters.local.archives import ABOUT, FORMAT, SQLITE, Packing, stream
+
+        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": SQLITE}
+        with out:
+            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, Packing(self._key, keys=True))
+
+
+def freeze(folder: Path) -> str:
+    """Make the engine of that folder read-only, and return its token. Blocks. Raises OSError, Halt (MoveWaits)."""
+    _make_keys(folder)
+    with _TURN:
+        write_once(folder / MOVING, secrets.token_hex(16).encode())
+    try:
+        _drain(folder / FILE)
+    except Halt:
+        with suppress(Halt):
+            thaw(folder, cancelled=False)
+        raise
+    return token_of(folder)
+
+
+def give(folder: Path, token: str) -> None:
+    """Let the engine of that folder go, if it is read-only by that token. Blocks. Raises OSError, Halt (MoveStale)."""
+    with _TURN:
+        if not token or token_of(folder) != token:
+            raise Halt(Transient("MoveStale", "the engine was written since it was copied; the move goes on with another copy"))
+        given = folder / f"given-{MOVING}"
+        given.write_text(f"{token} {GIVEN}")
+        make_durable(given)
+        given.rename(folder / MOVING)
+        make_durable(folder)
+
+
+def thaw(folder: Path, *, cancelled: bool) -> None:
+    """Let the engine of that folder be written again. Blocks. Raises OSError, Halt (Moving)."""
+    with _TURN:
+        if not (folder / MOVING).exists():
+            return
+        if not cancelled and (folder / MOVING).read_text().endswith(GIVEN):
+            raise Halt(Waiting("Moving", "the engine may run in its new place already, and stays read-only here", expected=True))
+        (folder / MOVING).unlink()
+        make_durable(folder)
+
+
+def _make_keys(folder: Path) -> None:
+    """Make the keys of the engine now: the copy would lack one that a sign-in makes later."""
+    Sealing(folder).make_key()
+    write_once(folder / TOKEN_KEY_FILE, orjson.dumps(new_key().as_dict(private=True)))
+
+
+def _drain(database: Path) -> None:
+    """Wait for the end of a write that began before."""
+    if not database.exists():
+        return
+    try:
+        with closing(bound(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", DRAIN_S, uri=True))) as connection:
+            connection.isolation_level = None
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        told = f"a write, such as a migration, does not end within {DRAIN_S:.0f} s: {error}; the move tries again"
+        raise Halt(Transient("MoveWaits", told)) from error

@@ -1,0 +1,94 @@
+"""The operator's side of a move: commands to the place that an engine leaves, and the archive on its way to the other place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+
+from tenantry.adapters.moving.leaving import BLOCK
+from tenantry.adapters.moving.wire import SIGNER, TOKEN
+from tenantry.adapters.pools.verdicts import parse_verdict
+from tenantry.model.verdicts import Halt, Transient
+
+SHORT = httpx.Timeout(30.0, connect=5.0)
+LONG = httpx.Timeout(600.0, connect=5.0)
+"""For an archive of a large engine."""
+
+
+@dataclass(frozen=True)
+class CopyOnItsWay:
+    """token, signer: as of `leaving.Packed`."""
+
+    token: str
+    signer: str
+    blocks: AsyncIterator[bytes]
+
+
+@dataclass(frozen=True)
+class Link:
+    """Commands about one engine at one place. url: before the name of a command; body: of each command."""
+
+    client: httpx.AsyncClient
+    url: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    id: str
+
+    async def freeze(self) -> str:
+        """Make the engine read-only, and return its token. Raises Halt."""
+        return str((await self._call("freeze"))["token"])
+
+    async def give(self, token: str) -> None:
+        """Let the engine go: from now on it may run elsewhere. Raises Halt (MoveStale)."""
+        await self._call("give", token=token)
+
+    async def thaw(self, *, cancelled: bool) -> None:
+        """Let the engine be written again. cancelled: it runs nowhere else, and will not. Raises Halt."""
+        await self._call("thaw", cancelled=cancelled)
+
+    @asynccontextmanager
+    async def pack(self) -> AsyncIterator[CopyOnItsWay]:
+        """An archive of the engine. Raises Halt."""
+        try:
+            async with self.client.stream("POST", f"{self.url}/pack", headers=self.headers, timeout=LONG) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise self._refusal(await answer.aread())
+                yield CopyOnItsWay(answer.headers[TOKEN], answer.headers[SIGNER], answer.aiter_raw(BLOCK))
+        except (httpx.HTTPError, KeyError) as error:
+            raise self._broken(error) from error
+
+    async def receive(self, copy: CopyOnItsWay) -> None:
+        """Lay a copy of the engine ready in its new place. Raises Halt."""
+        headers = {**self.headers, TOKEN: copy.token, SIGNER: copy.signer, "Content-Type": "application/x-tar"}
+        try:
+            answer = await self.client.post(f"{self.url}/receive", content=copy.blocks, headers=headers, timeout=LONG)
+        except httpx.HTTPError as error:
+            raise self._broken(error) from error
+        if answer.status_code != httpx.codes.OK:
+            raise self._refusal(answer.content)
+
+    async def _call(self, verb: str, **told: Any) -> Mapping[str, Any]:
+        content = orjson.dumps({**self.body, **told})
+        try:
+            answer = await self.client.post(f"{self.url}/{verb}", content=content, headers=self.headers, timeout=SHORT)
+        except httpx.HTTPError as error:
+            raise self._broken(error) from error
+        if answer.status_code != httpx.codes.OK:
+            raise self._refusal(answer.content)
+        value: Mapping[str, Any] = orjson.loads(answer.content)
+        return value
+
+    def _refusal(self, content: bytes) -> Halt:
+        try:
+            return parse_verdict(orjson.loads(content)["verdict"], self.id)
+        except (KeyError, TypeError, ValueError) as error:
+            told = f"{self.url} does not take part in moves: it may run an earlier release, or the other side went away"
+            return Halt(Transient("MoveRefused", f"{told} ({type(error).__name__})"))
+
+    def _broken(self, error: Exception) -> Halt:
+        return Halt(Transient("MoveInterrupted", f"{self.url} does not answer: {str(error) or type(error).__name__}"))

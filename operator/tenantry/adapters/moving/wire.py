@@ -1,0 +1,20 @@
+"""The headers beside an archive of an engine that moves. The facts of the archive come before it, the signature within."""
+
+from __future__ import annotations
+
+from starlette.responses import StreamingResponse
+
+from tenantry.adapters.moving.leaving import Packed
+
+TOKEN = "Tenantry-Moving"  # noqa: S105 - a header
+"""The token of the engine while its archive was read; `prepared` if it was not read-only."""
+SIGNER = "Tenantry-Signer"
+REF = "Tenantry-Engine"
+"""The reference of the engine, as JSON."""
+PREPARED = "prepared"
+
+
+def packed_response(packed: Packed) -> StreamingResponse:
+    """Return the answer with an archive. Its connection is cut if the archive does not come to its end."""
+    headers = {TOKEN: packed.token or PREPARED, SIGNER: packed.signer}
+    return StreamingResponse(packed.blocks, headers=headers, media_type="application/x-tar")

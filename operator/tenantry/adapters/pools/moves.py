@@ -1,0 +1,142 @@
+"""The engines that move into a pool or out of it. One that comes has its place, and nothing opens it before it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+from weakref import WeakValueDictionary
+
+from tenantry.adapters.local.backups import Backups
+from tenantry.adapters.local.deployer import LocalDeployer
+from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
+from tenantry.adapters.local.hosting import LocalHosting
+from tenantry.adapters.local.reading import check
+from tenantry.adapters.moving.leaving import BLOCK, LeavingEngine
+from tenantry.adapters.moving.wire import PREPARED
+from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
+from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
+
+FORGOTTEN = timedelta(hours=1)
+"""The time after which a place is free again for whose engine nothing came: its operator decided otherwise, and is gone."""
+NO_SECRET = Ref("Secret", "", "")
+
+
+class Copy(NamedTuple):
+    """A copy of an engine that is being received. token, signer: as Packed."""
+
+    token: str
+    signer: str
+    blocks: AsyncIterator[bytes]
+
+
+class PoolMoves:
+    """The moves of one pool, into it and out of it."""
+
+    def __init__(self, folders: EngineFolders, backups: Backups, deployer: LocalDeployer, hosting: LocalHosting) -> None:
+        self._folders = folders
+        self._backups = backups
+        self._deployer = deployer
+        self._hosting = hosting
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the id of an engine: a suspended operator may come back, and give commands beside the one that leads."""
+
+    async def reserve(self, spec: EngineSpec, sent: SentFacts) -> None:
+        """Keep a place for an engine that comes. Idempotent. Raises Halt: EngineTaken, EngineThere."""
+        held = self._folders.find(spec.ref)
+        if held is None:
+            await self._deployer.hold(spec, NO_SECRET, sent)
+        elif not comes(held):
+            raise Halt(Waiting("EngineThere", f"the pool holds the engine {spec.ref.id} already"))
+
+    async def receive(self, ref: EngineRef, copy: Copy) -> None:
+        """Lay a copy of the engine ready; it replaces an earlier one. Raises NotFound (no place is kept), Invalid, OSError."""
+        self._coming(ref)
+        with tempfile.NamedTemporaryFile(dir=self._folders.incoming, prefix="moving-", suffix=".tar") as held:
+            await _written(copy.blocks, cast(BinaryIO, held))
+            async with self._turn(ref):
+                self._coming(ref)
+                await asyncio.to_thread(self._stage, Path(held.name), ref, copy)
+
+    async def take(self, spec: EngineSpec, sent: SentFacts, token: str) -> None:
+        """Open the engine with the copy of that token, and serve it from now on. Idempotent.
+
+        Raises Halt: NotFound (no place is kept), MoveStale (the copy is another one).
+        """
+        async with self._turn(spec.ref):
+            held = self._folders.find(spec.ref)
+            if held is not None and not comes(held):
+                return
+            held = self._coming(spec.ref)
+            staging = self._backups.staging
+            if token in ("", PREPARED) or await asyncio.to_thread(staging.mark, spec.ref) != token:
+                raise Halt(Transient("MoveStale", "the copy in the pool is not that of the engine's last state"))
+            await asyncio.to_thread(staging.take, spec.ref, self._folders.folder(spec.ref.id))
+            await self._hosting.try_open(held)
+            await self._deployer.hold(spec, NO_SECRET, sent)
+
+    async def cancel(self, ref: EngineRef) -> None:
+        """Give the place of an engine that does not come free. Idempotent. Raises a Waiting Halt (EngineThere) if it came."""
+        async with self._turn(ref):
+            held = self._folders.find(ref)
+            if held is None:
+                return
+            if not comes(held):
+                raise Halt(Waiting("EngineThere", f"the engine {ref.id} runs in this pool already"))
+            await asyncio.to_thread(self._backups.staging.discard, ref.id)
+            await self._deployer.undeploy(ref)
+
+    async def leaving(self, ref: EngineRef) -> LeavingEngine:
+        """Return an engine of this pool that leaves it. Raises NotFound, EngineTaken."""
+        held = self._folders.find(ref)
+        if held is None or held.awaits:
+            raise NotFound(f"no engine with the id {ref.id} runs in this pool")
+        folder = await asyncio.to_thread(self._folders.make, ref.id)
+        return LeavingEngine(folder, self._folders.incoming, self._backups.key)
+
+    async def free_forgotten(self, now: datetime) -> None:
+        """Free the places of engines of which nothing was heard for a long time."""
+        for id_ in self._folders.ids:
+            held = self._folders.held(id_)
+            if held is not None and comes(held) and now - held.created_at > FORGOTTEN:
+                await self.cancel(held.ref)
+
+    def _turn(self, ref: EngineRef) -> asyncio.Lock:
+        lock = self._turns.get(ref.id)
+        if lock is None:
+            lock = self._turns[ref.id] = asyncio.Lock()
+        return lock
+
+    def _coming(self, ref: EngineRef) -> EngineRecord:
+        held = self._folders.find(ref)
+        if held is None or not comes(held):
+            raise NotFound(f"no place is kept for an engine with the id {ref.id}")
+        return held
+
+    def _stage(self, archive: Path, ref: EngineRef, copy: Copy) -> None:
+        checked = check(archive, Trust((copy.signer,)))
+        taken = self._folders.folder(ref.id)
+        if taken.exists():  # a take that was interrupted: its copy is older than this one
+            shutil.rmtree(taken)
+        self._backups.staging.put(checked, ref, copy.token)
+
+
+def comes(record: EngineRecord) -> bool:
+    """Return True for an engine that moves into the pool and is not served yet."""
+    return record.awaits and record.spec.restoring == MOVING_MARK
+
+
+async def _written(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
+    held: list[bytes] = []
+    async for block in blocks:
+        held.append(block)
+        if sum(map(len, held)) >= BLOCK:
+            await asyncio.to_thread(file.writelines, held)
+            held = []
+    await asyncio.to_thread(file.writelines, held)
+    await asyncio.to_thread(file.flush)

@@ -1,0 +1,295 @@
+"""A cluster with two pools and one environment, whose engine moves. Pools and engines are real, the API server is in memory.
+
+People reach the engine by its host: a request goes where the Ingress of that host leads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.keys import KeyRing
+from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
+from tenantry.adapters.kubernetes.engines.workload import namespace_of, service_url
+from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.adapters.moving.leaving import LeavingEngine
+from tenantry.adapters.moving.source import MovableEngine
+from tenantry.adapters.overlay.packages import NoLogs
+from tenantry.adapters.pools.client import Pools
+from tenantry.adapters.store.memory import MemoryStore
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.bootstrap.pass_ports import Ports
+from tenantry.cli.processes.pools.pool_process import OpenedPool
+from tenantry.engine.access import Served
+from tenantry.engine.server import engine_app
+from tenantry.engine.service import Engine
+from tenantry.hosts.declared_objects import DeclaredObjects
+from tenantry.kinds.admission import Admission
+from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.region.pools import pool_id
+from tenantry.kinds.registry import FOLLOWED, KINDS, TYPES
+from tenantry.model.facts import EngineEndpoint, EngineRef
+from tenantry.model.resource import Document, Ref, held_of
+from tenantry.packages.build import build
+from tenantry.packages.check import inspect
+from tenantry.rest.uploads import Uploads
+from tenantry.runtime.cache import Cache
+from tenantry.runtime.reconcile.cycle import Cycle, Ended
+from tenantry.runtime.reconcile.following import TrackedView
+from tenantry.runtime.reconcile.writing_store import WritingStore
+from tests.contract.deployers import Controllers, cluster
+from tests.contract.engine_admins import AdminSecret
+from tests.scenario.data_world import DATA, HASHED, MANIFEST, PASSWORD
+from tests.support.deployer_kit import make
+from tests.support.pools import opened_pool
+
+ADMISSION = Admission()
+ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+SPACE = "tenant-acme"
+DEV = Ref("Environment", SPACE, "dev")
+HOST = "dev--acme.apps.example.com"
+ROWS = f"{DATA}/accounts"
+PASSES = 30
+Strike = Callable[[str], Awaitable[None]]
+"""Called with each request to an engine or a pool, before it is sent and after its answer; raises Killed to end the operator."""
+
+
+async def nothing(told: str) -> None:
+    """Let the operator live."""
+
+
+class Killed(BaseException):
+    """The end of the operator at this moment."""
+
+
+@dataclass
+class Place:
+    """A pool, or the pod of the engine. app: its server; None while it is down."""
+
+    folder: Path
+    app: Any = None
+    close: Callable[[], Any] = lambda: None
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """The network of the operator. strike: sees each request."""
+
+    def __init__(self, world: MovingWorld) -> None:
+        self._world = world
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        path = f"{request.url.host.split('.')[1]} {request.url.path.rpartition('/')[2]}"
+        await self._world.strike(f"before {path}")
+        place = self._world.places.get(request.url.host.split(".")[1])
+        if place is None or place.app is None:
+            raise httpx.ConnectError("nobody listens")
+        answer = await httpx.ASGITransport(place.app).handle_async_request(request)
+        await self._world.strike(f"after {path}")
+        return answer
+
+
+@dataclass
+class MovingWorld:
+    """places: by namespace. strike: see Strike."""
+
+    folder: Path
+    there: Controllers
+    keys: KeyRing
+    store: MemoryStore
+    places: dict[str, Place] = field(default_factory=dict)
+    strike: Strike = nothing
+
+    def __post_init__(self) -> None:
+        self.wire = Wire(self)
+        self.pools_client = Pools(self.keys, service_url, lambda url: self.wire)
+        self.restart()
+
+    def restart(self, through: Callable[[Any], Any] = lambda deployer: deployer) -> None:
+        """Begin a process of the operator that has seen nothing. through: gives the deployer that it uses instead of its own."""
+        self.cache = Cache(TYPES)
+        for kind in FOLLOWED:
+            for document in self.store._rows.kinds.get(kind, {}):
+                self.cache.absorb(self.document(document))
+        store = WritingStore(self.store, self.cache)
+        secrets = StoreSecrets(store, self.cache.document, b"key")
+        deployer = PlacedDeployer(
+            self.there.kit.deployer, self.pools_client, DeclaredObjects(self.cache), secrets, lambda ref: ()
+        )
+        none: Any = None
+        ports = Ports(store, lambda store: none, b"key", through(deployer), none, none, NoLogs(), none, none)
+        self.deployer, self.writes = deployer, store
+        self.cycle = Cycle({"Environment": KINDS["Environment"]}, self.cache, ports, lambda: datetime.now(UTC))
+
+    def document(self, ref: Ref) -> Document:
+        found: Document = self.store._codec.decode(self.store._rows.kinds[ref.kind][ref])
+        return found
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.model_validate(self.document(DEV))
+
+    @property
+    def told(self) -> str:
+        """The reason and the message of Ready."""
+        ready = next(each for each in self.document(DEV)["status"]["conditions"] if each["type"] == "Ready")
+        return f"{ready['reason']}: {ready.get('message', '')}"
+
+    @property
+    def operations(self) -> list[tuple[str, str, str]]:
+        kept = map(self.document, self.store._rows.kinds["Operation"])
+        made = sorted(kept, key=lambda each: int(each["metadata"]["resourceVersion"]))
+        return [(each["spec"]["action"], each["status"]["status"], each["status"]["result"]) for each in made]
+
+    async def create(self, kind: str, name: str, namespace: str = "", status: Any = None, **fields: Any) -> None:
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
+        version = "v1" if kind in ("Secret", "Namespace") else "tenantry.dev/v1alpha1"
+        body = {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+        stored = await self.writes.create(ADMISSION.admit(body, None))
+        if status is not None:
+            await self.writes.set_status(held_of(stored), status)
+
+    async def declare(self, **engine: Any) -> None:
+        """Declare the place of the engine."""
+        document = self.document(DEV)
+        await self.writes.replace(
+            {**document, "spec": {**document["spec"], "engine": engine}}, document["metadata"]["resourceVersion"]
+        )
+
+    async def reconcile(self) -> Ended:
+        ended = await self.cycle.run(DEV, TrackedView(self.cache))
+        await self._follow_pods()
+        return ended
+
+    async def settle(self) -> None:
+        """Reconcile until nothing is left to do."""
+        for _ in range(PASSES):
+            await self.reconcile()
+            if self.environment.ready:
+                return
+        raise AssertionError(f"not Ready after {PASSES} passes: {self.told}")
+
+    async def add_pool(self, name: str, capacity: int = 300) -> str:
+        id_ = pool_id(self.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
+        folder = self.folder / name
+        (folder / "scratch").mkdir(parents=True)
+        self.places[namespace_of(id_)] = Place(folder)
+        self.open_pool(id_, capacity)
+        return id_
+
+    def open_pool(self, id_: str, capacity: int = 300) -> OpenedPool:
+        place = self.places[namespace_of(id_)]
+        opened = opened_pool(place.folder, self.keys, capacity, id_)
+        place.app, place.close = opened.server, opened.close
+        return opened
+
+    async def restart_pool(self, id_: str) -> None:
+        """End its process and begin another, with the same volume."""
+        await self.places[namespace_of(id_)].close()
+        self.open_pool(id_)
+
+    async def _follow_pods(self) -> None:
+        """The engine has a pod as long as there is a workload of it."""
+        space, api = namespace_of(ID), self.there.api
+        await self.there.settle(EngineRef(SPACE, "dev", ID))
+        wanted = any(each["kind"] == "StatefulSet" and f"/{space}/" in path for path, each in api.held.items())
+        if wanted and space not in self.places:
+            await self._start_engine(space)
+        if not wanted and space in self.places:
+            await self.places.pop(space).close()
+
+    async def _start_engine(self, space: str) -> None:
+        data = self.folder / "dedicated"
+        (data / "incoming").mkdir(parents=True, exist_ok=True)
+        engine = await Engine.open(data, owner=ID)
+        await engine.set_admin_password(HASHED)
+        served = Served(engine, data / "token-key.jwk", ID, "https://api.example.com", self.keys)
+        app = engine_app(lambda request: served, Uploads(data / "incoming"))
+        leaving = LeavingEngine(data, data / "incoming", ArchiveKey(data / "backup-key"))
+        self.places[space] = Place(data, MovableEngine(app, leaving, ID, self.keys), engine.close)
+
+    async def fill(self) -> None:
+        """Install the app, and let the user `ed` in."""
+        source = self.folder / "source"
+        source.mkdir()
+        (source / "app.yaml").write_text(MANIFEST)
+        build(source, self.folder / "crm.tapp")
+        engines = HttpEngines(self.keys, AdminSecret(), inspect, self.folder / "scratch", lambda url: self.wire)
+        url = DeclaredObjects(self.cache).address_of(EngineEndpoint(ID, ""))
+        admin = engines.at(EngineEndpoint(ID, url))
+        await admin.publish(self.folder / "crm.tapp")
+        await admin.add_identity("ed", HASHED, [("crm", "editor")])
+        await engines.aclose()
+
+    def spaces_of_host(self) -> list[str]:
+        """The namespaces whose Ingress leads people to an engine."""
+        held = self.there.api.held.values()
+        rules = [(each["metadata"]["namespace"], each["spec"]["rules"]) for each in held if each["kind"] == "Ingress"]
+        return [space for space, hosts in rules if any(rule["host"] == HOST for rule in hosts)]
+
+    def client(self, space: str = "", token: str = "") -> httpx.AsyncClient:
+        """A browser of a person, at the host of the engine. space: at the engine there, whatever the Ingress says."""
+        at = space or self.spaces_of_host()[0]
+        headers = {"Host": HOST, **({"Authorization": f"Bearer {token}"} if token else {})}
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.places[at].app), base_url=f"http://{HOST}", headers=headers)
+
+    async def sign_in(self) -> str:
+        async with self.client() as browser:
+            answer = await browser.post("/api/v1/auth/token", data={"username": "ed", "password": PASSWORD})
+            return str(answer.json()["access_token"])
+
+    async def rows(self, token: str, begins: str = "") -> list[str]:
+        """All rows whose name begins so."""
+        async with self.client(token=token) as browser:
+            answer = await browser.get(ROWS, params={"name": f"like.{begins}*"}, headers={"Accept": "application/x-ndjson"})
+            assert answer.status_code == 200, answer.text
+            return sorted(json.loads(line)["name"] for line in answer.text.splitlines())
+
+    async def add_row(self, token: str, name: str, space: str = "") -> int:
+        return (await self.post_row(token, name, space)).status_code
+
+    async def post_row(self, token: str, name: str, space: str = "") -> httpx.Response:
+        async with self.client(space, token) as browser:
+            return await browser.post(ROWS, json={"name": name})
+
+    async def writable(self, token: str, name: str) -> list[str]:
+        """The places that take a row of the person, whoever is sent there."""
+        return [space for space in self.places if await self.add_row(token, f"{name}-{space}", space) == 201]
+
+
+@asynccontextmanager
+async def moving_world(folder: Path, capacity: int = 300, **engine: Any) -> AsyncIterator[MovingWorld]:
+    """The environment dev, Ready where `engine` declares it, with the app crm and the user ed. capacity: of the pool b."""
+    there = await cluster()
+    async with AsyncExitStack() as stack:
+        world = MovingWorld(folder, there, KeyRing(folder / "keys", "tenantry"), MemoryStore(ADMISSION))
+        stack.push_async_callback(world.pools_client.aclose)
+        await world.create("Namespace", SPACE, metadata={"labels": {"tenantry.dev/tenant": "acme"}})
+        namespace = {"name": SPACE, "uid": world.document(Ref("Namespace", "", SPACE))["metadata"]["uid"]}
+        await world.create("Tenant", "acme", spec={}, status={"phase": "READY", "slug": "acme", "namespace": namespace})
+        pools = [{"name": "a"}, {"name": "b"}]
+        settings = {"subdomain": "apps.example.com", "kubernetes": {"ingressClassName": "nginx"}}
+        await world.create("Region", "home", spec={**settings, "engine": {"pools": pools}}, status={"provider": "Kubernetes"})
+        labels = {"tenantry.dev/credential": "environment"}
+        secret = {"stringData": {"password": "correct horse"}, "metadata": {"labels": labels}}
+        await world.create("Secret", "dev-admin", SPACE, **secret)
+        await make(there.kit.client, "Secret", "dev-admin", SPACE, **secret)
+        for name in ("a", "b"):
+            await world.add_pool(name, capacity if name == "b" else 300)
+        await world.create("Environment", "dev", SPACE, spec={"id": ID, "region": "home", "engine": engine})
+
+        async def close() -> None:
+            for place in world.places.values():
+                await place.close()
+
+        stack.push_async_callback(close)
+        await world.settle()
+        await world.fill()
+        yield world

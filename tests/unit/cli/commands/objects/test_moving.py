@@ -1,0 +1,64 @@
+"""The moves that `tenantry move` refuses, because they would not begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenantry.cli.commands.objects.moving import check
+from tenantry.cli.output.failing import Failure
+from tenantry.model.resource import RESTORING, SOURCE, SOURCE_FILE
+
+POOLS = [{"name": "small", "id": "pool-1", "engines": 1}, {"name": "full", "id": "pool-2", "engines": 2}]
+REGION = {
+    "metadata": {"name": "eu"},
+    "spec": {"engine": {"pools": [{"name": "small", "enginesPerReplica": 300}, {"name": "full", "enginesPerReplica": 2}]}},
+    "status": {"pools": POOLS},
+}
+PLAIN = {"metadata": {"name": "eu"}, "spec": {}, "status": {}}
+
+
+def dev(pool: str = "", engine: Any = None, annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "kind": "Environment",
+        "metadata": {"name": "dev", "namespace": "tenant-acme", "annotations": annotations or {}},
+        "spec": {"region": "eu", **({"engine": engine} if engine else {}), **spec},
+        "status": {"engine": {"pool": pool} if pool else {}},
+    }
+
+
+@pytest.mark.parametrize(
+    "environment", [dev(), dev("pool-2"), dev("pool-2", {"pool": "full"})], ids=["a pod", "a pool", "a declared pool"]
+)
+def test_a_move_from_another_place_may_begin(environment: dict[str, Any]) -> None:
+    check(environment, {"eu": REGION}, "small")
+
+
+def test_what_a_source_declares_is_moved_there() -> None:
+    environment = dev(annotations={SOURCE_FILE: "dev.yaml:3"})
+    environment["metadata"]["labels"] = {SOURCE: "platform"}
+    with pytest.raises(Failure) as refused:
+        check(environment, {"eu": REGION}, "small")
+    assert "is declared at dev.yaml:3: edit that file: spec.engine.placement: Pooled, spec.engine.pool: small" in str(
+        refused.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "region", "to", "told"),
+    [
+        (dev(), REGION, "smal", "region eu has no pool smal: choose one of full, small"),
+        (dev(), PLAIN, "small", "region eu has no pool small: it has none"),
+        (dev("pool-1"), REGION, "small", "the engine of environment/dev is in pool small already"),
+        (dev(), REGION, "full", "pool full of region eu is full: it holds 2 engines"),
+        (dev("pool-1"), REGION, "dedicated", "cannot move to a pod of its own yet"),
+        (dev(suspend=True), REGION, "small", "is suspended"),
+        (dev(annotations={RESTORING: "e@1"}), REGION, "small", "is being restored"),
+        (dev(engine={"external": {"url": "https://there"}}), REGION, "small", "has an external engine"),
+    ],
+)
+def test_a_refusal_names_the_reason(environment: dict[str, Any], region: dict[str, Any], to: str, told: str) -> None:
+    with pytest.raises(Failure) as refused:
+        check(environment, {"eu": region}, to)
+    assert told in str(refused.value)
