@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.cluster.consoles import LIVE_MS, console, signed_in
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Kube, Operator, Platform, condition, engines, object_, operations, token, until
 from tests.scenario.cli import tenantry
@@ -133,6 +135,19 @@ def test_an_engine_is_woken_over_rest(dev: World) -> None:
         refused = client.post(f"/environments/{id_}/wake")
         assert (refused.status_code, "does not sleep" in refused.text) == (400, True)
     assert dev.sign_in() == 200
+
+
+async def test_a_person_wakes_an_engine_in_the_console(dev: World) -> None:
+    uid = dev.kube.get("environment", "dev", dev.home)["metadata"]["uid"]
+    async with signed_in(dev.platform, dev.kube, f"environments/{uid}") as page:
+        await page.get_by_text("Sleeping").first.wait_for(timeout=LIVE_MS)
+        await page.get_by_role("link", name="Wake").click()
+        await page.get_by_role("button", name="Wake").click()
+        await asyncio.to_thread(dev.wakes)
+        await page.goto(f"{console(dev.platform)}environments/{uid}")
+        await page.locator(".head .state.ready").wait_for(timeout=LIVE_MS)
+        assert await page.get_by_role("link", name="Wake").count() == 0
+    assert await asyncio.to_thread(dev.sign_in) == 200
 
 
 def test_a_change_that_needs_the_engine_wakes_it(dev: World) -> None:

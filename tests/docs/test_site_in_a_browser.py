@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,11 @@ from playwright.async_api import Page, expect
 from tenantry.rest.docs.site import serve_site
 from tests.docs import site
 from tests.docs.guides import GUIDES
+from tests.scenario.console.accessibility import COLOURS, RULES, findings
 from tests.scenario.console.browser_place import browsing, place_in
 
 pytestmark = pytest.mark.slow
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}}
 PATIENCE_MS = 120_000
-COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-ONLY = {"resultTypes": ["violations"]}
-"""Nodes that pass are not described: that took most of the time."""
 CONTENT = {**RULES, "rules": {each: {"enabled": False} for each in ("color-contrast", "target-size")}}
 """For what differs between the pages. The frame around it, all colours and sizes come from the theme."""
 SHOW = """content => {
@@ -63,13 +60,6 @@ async def served(folder: Path) -> AsyncIterator[str]:
                 await serving
 
 
-async def violations(page: Page, rules: Mapping[str, Any], part: str = "html") -> list[tuple[Any, ...]]:
-    """The findings of axe on a part of the page, which holds axe already."""
-    script = "async ([part, rules]) => (await axe.run(part, rules)).violations"
-    found: list[dict[str, Any]] = await page.evaluate(script, [part, {**rules, **ONLY}])
-    return [(one["id"], node["html"][:160], node["any"][:1]) for one in found for node in one["nodes"]]
-
-
 async def looked_at(page: Page, address: str) -> list[tuple[Any, ...]]:
     """The findings of axe in both themes, of one visit. A theme changes nothing but colours."""
     found = list[tuple[Any, ...]]()
@@ -77,7 +67,7 @@ async def looked_at(page: Page, address: str) -> list[tuple[Any, ...]]:
     await page.evaluate(Axe().axe_script)
     for theme, rules in (("light", RULES), ("dark", COLOURS)):
         await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-        found += [(address, theme, *one) for one in await violations(page, rules)]
+        found += [(address, theme, *one) for one in await findings(page, rules)]
     return found
 
 
@@ -96,7 +86,7 @@ async def test_axe_finds_nothing_in_the_content_of_any_page(built: Path) -> None
         for each in pages:
             content = (built / each / "index.html" if each.endswith("/") or not each else built / each).read_text()
             await page.evaluate(SHOW, content)
-            found += [(each, *one) for one in await violations(page, CONTENT, "main")]
+            found += [(each, *one) for one in await findings(page, CONTENT, "main")]
     assert found == []
 
 
@@ -125,9 +115,9 @@ async def test_axe_finds_nothing_on_the_page_of_rest(tmp_path: Path) -> None:
         await page.goto(f"{place.base}/docs/api/")
         await page.locator("#api .opblock").first.wait_for()
         await page.evaluate(Axe().axe_script)
-        found = await violations(page, RULES)
+        found = await findings(page, RULES)
         await page.emulate_media(color_scheme="dark")
-        found += await violations(page, COLOURS)
+        found += await findings(page, COLOURS)
         assert (found, place.faults) == ([], [])
 
 
