@@ -141,12 +141,11 @@ async def test_a_person_wakes_an_engine_in_the_console(dev: World) -> None:
     uid = dev.kube.get("environment", "dev", dev.home)["metadata"]["uid"]
     async with signed_in(dev.platform, dev.kube, f"environments/{uid}") as page:
         await page.get_by_text("Sleeping").first.wait_for(timeout=LIVE_MS)
-        await page.get_by_role("link", name="Wake").click()
-        await page.get_by_role("button", name="Wake").click()
+        await page.get_by_role("link", name="Wake", exact=True).click()
+        await page.get_by_role("button", name="Wake", exact=True).click()
         await asyncio.to_thread(dev.wakes)
         await page.goto(f"{console(dev.platform)}environments/{uid}")
-        await page.locator(".head .state.ready").wait_for(timeout=LIVE_MS)
-        assert await page.get_by_role("link", name="Wake").count() == 0
+        await page.get_by_role("link", name="Wake", exact=True).wait_for(state="detached", timeout=LIVE_MS)
     assert await asyncio.to_thread(dev.sign_in) == 200
 
 
