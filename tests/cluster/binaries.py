@@ -7,11 +7,15 @@ from pathlib import Path
 
 from tests.support.built_programs import MissingProgram, built_once, fingerprint, go_build
 
-MODULE = Path(__file__).parent / "controlplane"
+OLDEST = os.environ.get("KUBERNETES") == "oldest"
+"""Run against the oldest Kubernetes that Tenantry supports, in place of the newest."""
+MODULE = Path(__file__).parent / ("controlplane-oldest" if OLDEST else "controlplane")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
-VERSION = "1.36.3"
+NEWEST_VERSION, OLDEST_VERSION = "1.36.3", "1.33.13"
+VERSION = OLDEST_VERSION if OLDEST else NEWEST_VERSION
+_MAJOR, _MINOR, _ = VERSION.split(".")
 _COMPONENT = "k8s.io/component-base/version"
-_FLAGS = f"-s -w -X {_COMPONENT}.gitVersion=v{VERSION} -X {_COMPONENT}.gitMajor=1 -X {_COMPONENT}.gitMinor=36"
+_FLAGS = f"-s -w -X {_COMPONENT}.gitVersion=v{VERSION} -X {_COMPONENT}.gitMajor={_MAJOR} -X {_COMPONENT}.gitMinor={_MINOR}"
 _KUBERNETES = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in PROGRAMS[1:])
 _ETCD = "go.etcd.io/etcd/server/v3"
 
