@@ -311,8 +311,7 @@ async def test_drift_is_seen_and_corrected(kit: Kit, kind: str, change: Any) -> 
     await kit.deploy()
     await kit.patch(kind, change)
     assert (await kit.engine()).spec != kit.spec
-    await kit.deploy()
-    assert (await kit.engine()).spec == kit.spec
+    await kit.settled()
 
 
 DELETED = [
