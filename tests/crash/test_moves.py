@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from tenantry.kinds.region.pools import pool_id
-from tenantry.model.resource import Ref
 from tests.support.moving import ID, Killed, MovingWorld, moving_world, nothing
 
 pytestmark = pytest.mark.slow
-
-
-def pool(world: MovingWorld, name: str) -> str:
-    return pool_id(world.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
 
 
 class Doom:
@@ -73,7 +67,7 @@ async def test_the_operator_is_killed_at_every_request(tmp_path: Path) -> None:
             assert await world.rows(token) == sorted(kept), doom.seen[-1]
             engine = world.environment.status.engine
             assert engine is not None
-            assert engine.pool == pool(world, names[struck % 2])
+            assert engine.pool == world.pool(names[struck % 2])
             assert await world.writable(token, f"{struck}-end") == [f"env-{engine.pool}"]
             kept.append(f"{struck}-end-env-{engine.pool}")
             assert not list((tmp_path / names[1 - struck % 2] / "data" / "engines").glob(f"{ID}*"))

@@ -177,7 +177,7 @@ class MovingWorld:
         raise AssertionError(f"not Ready after {PASSES} passes: {self.told}")
 
     async def add_pool(self, name: str, capacity: int = 300) -> str:
-        id_ = pool_id(self.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
+        id_ = self.pool(name)
         folder = self.folder / name
         (folder / "scratch").mkdir(parents=True)
         self.places[namespace_of(id_)] = Place(folder)
@@ -244,6 +244,10 @@ class MovingWorld:
         async with self.client() as browser:
             answer = await browser.post("/api/v1/auth/token", data={"username": "ed", "password": PASSWORD})
             return str(answer.json()["access_token"])
+
+    def pool(self, name: str) -> str:
+        """The id of the pool of that name."""
+        return pool_id(self.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
 
     async def rows(self, token: str, begins: str = "") -> list[str]:
         """All rows whose name begins so."""

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.overlay.deployer import OverlayDeployer
-from tenantry.kinds.region.pools import pool_id
-from tenantry.model.resource import Ref
-from tests.support.moving import ID, Killed, MovingWorld, moving_world, nothing
+from tests.support.moving import ID, Killed, moving_world, nothing
 from tests.support.pools import OTHER_SPEC, sent
 
 FROM: dict[str, dict[str, Any]] = {"a pool": {"pool": "a"}, "a pod of its own": {"placement": "Dedicated"}}
-
-
-def pool(world: MovingWorld, name: str) -> str:
-    return pool_id(world.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
 
 
 @pytest.mark.slow
@@ -33,8 +27,8 @@ async def test_rows_tokens_and_address_stay(tmp_path: Path, origin: dict[str, An
         await world.settle()
         after = world.environment.status
         assert after.engine is not None
-        assert (after.engine.pool, after.move, after.url) == (pool(world, "b"), None, before.url)
-        assert world.spaces_of_host() == [f"env-{pool(world, 'b')}"]
+        assert (after.engine.pool, after.move, after.url) == (world.pool("b"), None, before.url)
+        assert world.spaces_of_host() == [f"env-{world.pool('b')}"]
         assert await world.rows(token) == ["one", "two"]
         assert await world.add_row(token, "three") == 201
         assert world.operations[-1] == ("MOVE_ENVIRONMENT", "COMPLETED", "SUCCESS")
@@ -51,14 +45,14 @@ async def test_a_plan_names_the_move_and_moves_nothing(tmp_path: Path) -> None:
             "environment dev: move from pool a to pool b: keep a place there, copy the data, then refuse"
         )
         assert not list((tmp_path / "b" / "data" / "engines").glob(f"{ID}*"))
-        assert world.spaces_of_host() == [f"env-{pool(world, 'a')}"]
+        assert world.spaces_of_host() == [f"env-{world.pool('a')}"]
 
 
 @pytest.mark.slow
 async def test_a_full_pool_says_so_and_the_engine_serves_where_it_is(tmp_path: Path) -> None:
     async with moving_world(tmp_path, capacity=1, pool="a") as world:
         token = await world.sign_in()
-        await world.pools_client.deploy(replace(OTHER_SPEC, pool=pool(world, "b")), await sent())
+        await world.pools_client.deploy(replace(OTHER_SPEC, pool=world.pool("b")), await sent())
         await world.declare(pool="b")
         await world.reconcile()
         assert world.told.startswith("PoolFull: the pool holds 1 engines")

@@ -35,7 +35,7 @@ _TURN = threading.Lock()
 
 
 class Packed(NamedTuple):
-    """An archive on its way. token: of the engine while it was read, `""` if it was not read-only; signer: who signs it."""
+    """An archive on its way. token: of the engine while it was read, as `wire.TOKEN` says it; signer: who signs it."""
 
     token: str
     signer: str

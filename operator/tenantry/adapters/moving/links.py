@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from tenantry.adapters.moving.leaving import BLOCK
+from tenantry.adapters.moving.leaving import BLOCK, Packed
 from tenantry.adapters.moving.wire import SIGNER, TOKEN
 from tenantry.adapters.pools.verdicts import parse_verdict
 from tenantry.model.verdicts import Halt, Transient
@@ -18,15 +18,6 @@ from tenantry.model.verdicts import Halt, Transient
 SHORT = httpx.Timeout(30.0, connect=5.0)
 LONG = httpx.Timeout(600.0, connect=5.0)
 """For an archive of a large engine."""
-
-
-@dataclass(frozen=True)
-class CopyOnItsWay:
-    """token, signer: as of `leaving.Packed`."""
-
-    token: str
-    signer: str
-    blocks: AsyncIterator[bytes]
 
 
 @dataclass(frozen=True)
@@ -52,17 +43,17 @@ class Link:
         await self._call("thaw", cancelled=cancelled)
 
     @asynccontextmanager
-    async def pack(self) -> AsyncIterator[CopyOnItsWay]:
+    async def pack(self) -> AsyncIterator[Packed]:
         """An archive of the engine. Raises Halt."""
         try:
             async with self.client.stream("POST", f"{self.url}/pack", headers=self.headers, timeout=LONG) as answer:
                 if answer.status_code != httpx.codes.OK:
                     raise self._refusal(await answer.aread())
-                yield CopyOnItsWay(answer.headers[TOKEN], answer.headers[SIGNER], answer.aiter_raw(BLOCK))
+                yield Packed(answer.headers[TOKEN], answer.headers[SIGNER], answer.aiter_raw(BLOCK))
         except (httpx.HTTPError, KeyError) as error:
             raise self._broken(error) from error
 
-    async def receive(self, copy: CopyOnItsWay) -> None:
+    async def receive(self, copy: Packed) -> None:
         """Lay a copy of the engine ready in its new place. Raises Halt."""
         headers = {**self.headers, TOKEN: copy.token, SIGNER: copy.signer, "Content-Type": "application/x-tar"}
         try:

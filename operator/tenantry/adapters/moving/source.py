@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from starlette.requests import Request
@@ -11,21 +11,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.moving.leaving import LeavingEngine
 from tenantry.adapters.moving.wire import packed_response
-from tenantry.adapters.pools.verdicts import refusal_body
-from tenantry.model.verdicts import Forbidden, Halt, Invalid, Problem, Unauthorized, unforeseen
-from tenantry.rest.auth.sign_in import Bearer, credentials_of
-from tenantry.rest.auth.tokens import Claims
+from tenantry.adapters.pools.operators import OperatorKeys, answered
+from tenantry.model.verdicts import Invalid, Problem
 from tenantry.rest.bodies import json_response, read_bytes
-from tenantry.rest.problems import log_unexpected, status_of
 
 PREFIX = "/move/v1/"
-
-
-class PlatformTokens(Protocol):
-    """The public keys of the platform."""
-
-    def verify(self, token: str, audience: str) -> Claims:
-        """The claims of a token for that audience. Raises Unauthorized."""
 
 
 def audience_of_move(id_: str) -> str:
@@ -36,7 +26,7 @@ def audience_of_move(id_: str) -> str:
 class MovableEngine:
     """The ASGI application of an engine, and of its move. id_: of the environment."""
 
-    def __init__(self, engine: ASGIApp, leaving: LeavingEngine, id_: str, keys: PlatformTokens) -> None:
+    def __init__(self, engine: ASGIApp, leaving: LeavingEngine, id_: str, keys: OperatorKeys) -> None:
         self._engine = engine
         self._leaving = leaving
         self._id = id_
@@ -49,30 +39,15 @@ class MovableEngine:
         await (await self._answer(Request(scope, receive)))(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        try:
-            self._check_operator(request)
+        async def carry_out() -> Response:
             match request.method, request.url.path.removeprefix(PREFIX):
                 case "POST", "pack":
                     return packed_response(await self._leaving.pack())
                 case "POST", verb:
                     return json_response(await command(self._leaving, verb, orjson.loads(await read_bytes(request))))
             raise Invalid((Problem("method", "must be POST"),))
-        except Halt as halt:
-            return refused(halt)
-        except (KeyError, TypeError, ValueError) as error:
-            return refused(Invalid((Problem("body", f"is not of a move: {type(error).__name__}: {error}"),)))
-        except Exception as bug:  # noqa: BLE001 - it is logged
-            log_unexpected(request.scope, bug)
-            return refused(Halt(unforeseen(bug)))
 
-    def _check_operator(self, request: Request) -> None:
-        """Raises Unauthorized, Forbidden."""
-        match credentials_of(request):
-            case Bearer(token):
-                if self._keys.verify(token, audience_of_move(self._id))["sub"] != "operator":
-                    raise Forbidden("only the platform's operator may ask this")
-            case _:
-                raise Unauthorized("a token of the platform is needed")
+        return await answered(request, self._keys, audience_of_move(self._id), "of a move", carry_out)
 
 
 async def command(leaving: LeavingEngine, verb: str, body: Any) -> dict[str, Any]:
@@ -87,8 +62,3 @@ async def command(leaving: LeavingEngine, verb: str, body: Any) -> dict[str, Any
         case _:
             raise Invalid((Problem("path", "must name a command of a move"),))
     return {}
-
-
-def refused(halt: Halt) -> Response:
-    """Return the refusal as the operator takes it up."""
-    return Response(orjson.dumps(refusal_body(halt)), status_of(halt, conditional=False), media_type="application/json")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 from weakref import WeakValueDictionary
 
 from tenantry.adapters.local.backups import Backups
@@ -16,7 +16,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.reading import check
-from tenantry.adapters.moving.leaving import BLOCK, LeavingEngine
+from tenantry.adapters.moving.leaving import BLOCK, LeavingEngine, Packed
 from tenantry.adapters.moving.wire import PREPARED
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
@@ -25,14 +25,6 @@ from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
 FORGOTTEN = timedelta(hours=1)
 """The time after which a place is free again for whose engine nothing came: its operator decided otherwise, and is gone."""
 NO_SECRET = Ref("Secret", "", "")
-
-
-class Copy(NamedTuple):
-    """A copy of an engine that is being received. token, signer: as Packed."""
-
-    token: str
-    signer: str
-    blocks: AsyncIterator[bytes]
 
 
 class PoolMoves:
@@ -54,7 +46,7 @@ class PoolMoves:
         elif not comes(held):
             raise Halt(Waiting("EngineThere", f"the pool holds the engine {spec.ref.id} already"))
 
-    async def receive(self, ref: EngineRef, copy: Copy) -> None:
+    async def receive(self, ref: EngineRef, copy: Packed) -> None:
         """Lay a copy of the engine ready; it replaces an earlier one. Raises NotFound (no place is kept), Invalid, OSError."""
         self._coming(ref)
         with tempfile.NamedTemporaryFile(dir=self._folders.incoming, prefix="moving-", suffix=".tar") as held:
@@ -118,7 +110,7 @@ class PoolMoves:
             raise NotFound(f"no place is kept for an engine with the id {ref.id}")
         return held
 
-    def _stage(self, archive: Path, ref: EngineRef, copy: Copy) -> None:
+    def _stage(self, archive: Path, ref: EngineRef, copy: Packed) -> None:
         checked = check(archive, Trust((copy.signer,)))
         taken = self._folders.folder(ref.id)
         if taken.exists():  # a take that was interrupted: its copy is older than this one

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 from starlette.datastructures import Headers
@@ -23,19 +23,18 @@ from tenantry.adapters.local.data_loss.survey import DataSurvey
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, SentFacts
 from tenantry.adapters.local.hosting import LOCATED, EnvironmentSubject, LocalHosting
+from tenantry.adapters.moving.leaving import Packed
 from tenantry.adapters.moving.source import command
 from tenantry.adapters.moving.wire import REF, SIGNER, TOKEN, packed_response
 from tenantry.adapters.pools.declarations import SentDeclarations
-from tenantry.adapters.pools.moves import Copy, PoolMoves, comes
-from tenantry.adapters.pools.verdicts import refusal_body
+from tenantry.adapters.pools.moves import PoolMoves, comes
+from tenantry.adapters.pools.operators import OperatorKeys, answered
 from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref
 from tenantry.model.facts import EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Forbidden, Halt, Invalid, Problem, Unauthorized, Waiting, unforeseen
-from tenantry.rest.auth.sign_in import Bearer, credentials_of
-from tenantry.rest.auth.tokens import Claims
+from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting, unforeseen
 from tenantry.rest.bodies import json_response, read_bytes
-from tenantry.rest.problems import log_unexpected, problem, status_of
+from tenantry.rest.problems import log_unexpected, problem
 from tenantry.rest.traces.requests import traced_requests
 from tenantry.tracing.work import SUBJECT
 
@@ -52,13 +51,6 @@ LEAVING = ("freeze", "give", "thaw")
 STREAMING = ("pack", "receive")
 """The commands with an archive in the answer, and in the request."""
 NO_SECRET = Ref("Secret", "", "")
-
-
-class OperatorKeys(Protocol):
-    """The public keys of the platform."""
-
-    def verify(self, token: str, audience: str) -> Claims:
-        """The claims of a token for that audience. Raises Unauthorized."""
 
 
 class Pool:
@@ -226,19 +218,14 @@ class PoolServer:
             return json_response({"status": "ok"})
         if not path.startswith(f"{PREFIX}/"):
             return problem(404, f"no such path: {path}")
-        try:
-            self._check_operator(request)
+
+        async def carry_out() -> Response:
             match request.method, path.removeprefix(PREFIX).split("/")[1:]:
                 case "POST", ["engines", id_, verb] if verb in STREAMING:
                     return await self._stream(request, id_, verb)
             return json_response(await self._carry_out(request, path.removeprefix(PREFIX)))
-        except Halt as halt:
-            return _refusal(halt)
-        except (KeyError, TypeError, ValueError) as error:
-            return _refusal(Invalid((Problem("body", f"is not what a pool takes: {type(error).__name__}: {error}"),)))
-        except Exception as bug:  # noqa: BLE001 - it is logged
-            log_unexpected(request.scope, bug)
-            return _refusal(Halt(unforeseen(bug)))
+
+        return await answered(request, self._keys, audience_of(self._pool.id), "what a pool takes", carry_out)
 
     async def _carry_out(self, request: Request, path: str) -> dict[str, Any]:
         match request.method, path.split("/")[1:]:
@@ -286,17 +273,8 @@ class PoolServer:
         with _about(request.scope, ref):
             if verb == "pack":
                 return packed_response(await (await self._pool.moves.leaving(ref)).pack())
-            await self._pool.moves.receive(ref, Copy(request.headers[TOKEN], request.headers[SIGNER], request.stream()))
+            await self._pool.moves.receive(ref, Packed(request.headers[TOKEN], request.headers[SIGNER], request.stream()))
         return json_response({})
-
-    def _check_operator(self, request: Request) -> None:
-        """Raises Unauthorized, Forbidden."""
-        match credentials_of(request):
-            case Bearer(token):
-                if self._keys.verify(token, audience_of(self._pool.id))["sub"] != "operator":
-                    raise Forbidden("only the platform's operator may ask this")
-            case _:
-                raise Unauthorized("a token of the platform is needed")
 
 
 class _Command(NamedTuple):
@@ -316,7 +294,3 @@ def _about(scope: Scope, ref: EngineRef) -> Iterator[None]:
         except Exception as bug:
             log_unexpected(scope, bug)
             raise Halt(unforeseen(bug)) from bug
-
-
-def _refusal(halt: Halt) -> Response:
-    return Response(orjson.dumps(refusal_body(halt)), status_of(halt, conditional=False), media_type="application/json")

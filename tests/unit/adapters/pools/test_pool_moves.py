@@ -122,7 +122,7 @@ async def test_a_copy_that_was_changed_on_its_way_is_refused(pools: tuple[PoolKi
         yield whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
 
     async with old.pools.link(POOL, REF).pack() as archive:
-        assert await reason(new.pools.link(POOL, REF).receive(replace(archive, blocks=changed(archive.blocks)))) == "Invalid"
+        assert await reason(new.pools.link(POOL, REF).receive(archive._replace(blocks=changed(archive.blocks)))) == "Invalid"
     assert await coming(new) == "PENDING Reserved"
 
 
