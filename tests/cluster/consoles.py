@@ -21,7 +21,7 @@ LIVE_MS = 90_000
 @asynccontextmanager
 async def signed_in(platform: Platform, kube: Kube, path: str) -> AsyncIterator[Page]:
     """A browser with a page of the console, as the bootstrap SUPERUSER."""
-    async with of_release(platform.api_url.replace("127.0.0.1", "localhost"), kube, path) as page:
+    async with of_release(origin(platform.api_url), kube, path) as page:
         yield page
 
 
@@ -34,7 +34,12 @@ async def of_release(base: str, kube: Kube, path: str) -> AsyncIterator[Page]:
 
 
 def console(platform: Platform) -> str:
-    return f"{platform.api_url.replace('127.0.0.1', 'localhost')}/console/"
+    return f"{origin(platform.api_url)}/console/"
+
+
+def origin(url: str) -> str:
+    """The same address by the name under which a browser signs in without TLS."""
+    return url.replace("127.0.0.1", "localhost")
 
 
 def password_of(kube: Kube) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from playwright.async_api import Page
 
-from tests.cluster.consoles import LIVE_MS, of_release
+from tests.cluster.consoles import LIVE_MS, of_release, origin
 from tests.cluster.running import Kube, object_
 from tests.scenario.console.accessibility import violations
 from tests.screens.pages import pages_of
@@ -24,7 +24,7 @@ WIDTH = 1440
 
 async def look_around(url: str, kube: Kube) -> None:
     """Use the console at that address of this machine as the bootstrap SUPERUSER. All is Ready before and after."""
-    base = url.replace("127.0.0.1", "localhost")
+    base = origin(url)
     async with of_release(base, kube, "") as page:
         await page.get_by_role("heading", name="Everything is Ready").wait_for(timeout=LIVE_MS)
         await _every_page_is_there_for_everybody(page, base)

@@ -16,7 +16,7 @@ import yaml
 from playwright.async_api import Page
 
 from tests.bench.live import measured_apart
-from tests.cluster.consoles import LIVE_MS, console, password_of, proxied, signed_in
+from tests.cluster.consoles import LIVE_MS, console, origin, password_of, proxied, signed_in
 from tests.cluster.control_plane import Cluster
 from tests.cluster.running import Kube, Platform, kept, object_
 from tests.scenario.console.browser_place import browsing, by_issuer
@@ -160,7 +160,7 @@ async def test_a_page_opens_in_time_beside_many_tabs(appearing: Platform, kube: 
 async def test_a_change_by_kubectl_is_on_the_pages_of_fifty_people(appearing: Platform, kube: Kube, own: Cluster) -> None:
     """At a rate that an operator, which writes an Operation for each change, does not reach on a small machine."""
     names = [f"e{number}" for number in range(CHANGED)]
-    base = appearing.api_url.replace("127.0.0.1", "localhost")
+    base = origin(appearing.api_url)
     with kept(appearing):
         await asyncio.to_thread(tenant_ready, kube, "raviga")
         cookies = await sessions(base, await asyncio.to_thread(password_of, kube), STREAMS)
@@ -185,5 +185,5 @@ async def test_the_api_ends_in_time_although_fifty_people_follow_a_page(appearin
     with kept(appearing), ExitStack() as running:
         await asyncio.to_thread(tenant_ready, kube, "endframe")
         password = await asyncio.to_thread(password_of, kube)
-        base = (await asyncio.to_thread(running.enter_context, replica.api())).replace("127.0.0.1", "localhost")
+        base = origin(await asyncio.to_thread(running.enter_context, replica.api()))
         await end_under_streams(base, password, "/regions", "home", running.close)

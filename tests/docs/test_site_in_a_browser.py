@@ -13,12 +13,12 @@ import pytest
 import uvicorn
 from axe_playwright_python.async_playwright import Axe
 from fastapi import FastAPI
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tenantry.rest.docs.site import serve_site
 from tests.docs import site
 from tests.docs.guides import GUIDES
-from tests.scenario.console.accessibility import COLOURS, RULES, findings
+from tests.scenario.console.accessibility import RULES, findings, violations
 from tests.scenario.console.browser_place import browsing, place_in
 
 pytestmark = pytest.mark.slow
@@ -33,6 +33,7 @@ SHOW = """content => {
 """A script that puts the content of a page in the place of that of the one before. To load each page takes ten times as long."""
 FORMS = ("", "data/", "guides/promote/", "kinds/region/", "tutorials/second-tenant/")
 """Pages with each form that the site has: tables, narrow and wide blocks, lists, output."""
+WIDE, TELEPHONE = 1280, 320
 NARROW = ("guides/promote/", "kinds/region/")
 """Pages that are also looked at on a telephone: wide blocks and wide tables."""
 
@@ -60,17 +61,6 @@ async def served(folder: Path) -> AsyncIterator[str]:
                 await serving
 
 
-async def looked_at(page: Page, address: str) -> list[tuple[Any, ...]]:
-    """The findings of axe in both themes, of one visit. A theme changes nothing but colours."""
-    found = list[tuple[Any, ...]]()
-    await page.goto(address)
-    await page.evaluate(Axe().axe_script)
-    for theme, rules in (("light", RULES), ("dark", COLOURS)):
-        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-        found += [(address, theme, *one) for one in await findings(page, rules)]
-    return found
-
-
 def addresses(folder: Path) -> list[str]:
     """Each page of the site, and the one for what is no page."""
     pages = (page.relative_to(folder).as_posix().removesuffix("index.html") for page in folder.rglob("*.html"))
@@ -95,7 +85,8 @@ async def test_axe_finds_nothing_on_a_page_of_each_form_in_both_themes(built: Pa
     async with served(built) as base, browsing() as page:
         page.set_default_timeout(PATIENCE_MS)
         for each in FORMS:
-            found += await looked_at(page, f"{base}{each}")
+            await page.goto(f"{base}{each}")
+            found += [(each, *one) for one in await violations(page, [WIDE])]
     assert found == []
 
 
@@ -103,9 +94,9 @@ async def test_axe_finds_nothing_on_a_telephone(built: Path) -> None:
     found = list[tuple[Any, ...]]()
     async with served(built) as base, browsing() as page:
         page.set_default_timeout(PATIENCE_MS)
-        await page.set_viewport_size({"width": 320, "height": 900})
         for each in NARROW:
-            found += await looked_at(page, f"{base}{each}")
+            await page.goto(f"{base}{each}")
+            found += [(each, *one) for one in await violations(page, [TELEPHONE])]
     assert found == []
 
 
@@ -114,10 +105,7 @@ async def test_axe_finds_nothing_on_the_page_of_rest(tmp_path: Path) -> None:
         page = place.page
         await page.goto(f"{place.base}/docs/api/")
         await page.locator("#api .opblock").first.wait_for()
-        await page.evaluate(Axe().axe_script)
-        found = await findings(page, RULES)
-        await page.emulate_media(color_scheme="dark")
-        found += await findings(page, COLOURS)
+        found = await violations(page, [WIDE])
         assert (found, place.faults) == ([], [])
 
 
