@@ -139,6 +139,8 @@ async def test_pages_show_the_age_of_their_data_while_the_api_server_is_away(
 ) -> None:
     plane = own.control_plane
     assert plane is not None
+    with kept(appearing):
+        await asyncio.to_thread(tenant_ready, kube, "aviato")
     async with signed_in(appearing, kube, "environments") as page:
         killed = await outage(page, console(appearing), lambda: plane.running.pop("kube-apiserver").kill(), plane.start)
         process = plane.running["kube-apiserver"]
