@@ -55,17 +55,15 @@ class Places:
         if self._used < OF_ENGINE and not self._waiting and self._may_grow():
             self._count(1)
             try:
-                kept = pool.take_open()
-                return self._attached(pool, await self._opened(pool) if kept is None else kept[0])
-            except (dialect.loaded_dbapi.Error, Halt) as error:
-                self._leave()
-                if not self._used:
-                    raise NotShort from error  # a thread tries as well, and gives the reason
+                record = await self._open(pool, (dialect.loaded_dbapi.Error, Halt))
+                if record is not None:
+                    return self._attached(pool, record)
             except BaseException:
                 self._leave()
                 raise
+            self._leave()
         if not self._used:
-            raise NotShort
+            raise NotShort  # a thread tries as well, and gives the reason
         return await self._wait()
 
     def give(self, place: UsedConnection) -> None:
@@ -83,6 +81,16 @@ class Places:
         place.wire.detach()
         place.pool.put_back(place.record, None)
         self._count(-1)
+
+    async def _open(self, pool: KeptPool, refusals: tuple[type[Exception], ...]) -> ConnectionPoolEntry | None:
+        """An idle connection or a new one. None where there is neither, as the server refuses one."""
+        kept = pool.take_open()
+        if kept is None:
+            try:
+                return await self._opened(pool)
+            except refusals:
+                kept = pool.take_open()  # a full server has none, but others have put theirs back meanwhile
+        return kept and kept[0]
 
     async def _opened(self, pool: KeptPool) -> ConnectionPoolEntry:
         """A new connection. If nobody waits for it any more, it is kept for others."""
