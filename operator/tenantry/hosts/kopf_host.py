@@ -1,7 +1,7 @@
 """The host on Kubernetes. kopf logs in, watches and answers probes; its events fill the cache, which wakes the runtime.
 
 kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. Its watches cannot report an
-object that went while a watch was broken; a complete list does.
+object that went while a watch was broken; where one may have gone, a complete list does.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import kopf
 import structlog
 
+from tenantry.hosts.listings import Listing
 from tenantry.hosts.standalone import fill
 from tenantry.model.resource import Document, ref_of
 from tenantry.model.verdicts import Halt
@@ -28,7 +29,9 @@ from tenantry.runtime.reconcile.loop import Runtime
 log = structlog.get_logger(__name__)
 
 RELIST_SETTLES_S = 2.0
-"""A list anew comes as one event an object: the complete list is asked for this long after the last of them."""
+"""A list anew comes as one event an object: it is judged this long after the last of them."""
+FIRST_LIST_S = 10.0
+"""Within which kopf's first lists begin to arrive, those of kinds that have objects."""
 STOPS_WITHIN_S = 10.0
 PAGE = 200
 """Objects a request of a list: a whole one of many objects is several times its size in memory, all kinds at once."""
@@ -92,12 +95,15 @@ class KopfHost:
         self._health = health
         self._resync_s = resync_s
         self._watching = _Watching()
-        self._relisted: dict[str, float] = {}
+        self._listings: dict[str, Listing] = {}
         self._leads = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Returns once the cache is complete and followed: a warm standby. Raises what ends kopf early."""
+        soon = asyncio.get_running_loop().time() + FIRST_LIST_S
+        # Of all kinds: the last object of one may go between our list and kopf's, of which no event tells.
+        self._listings = {each.kind: Listing(soon) for each in self._watched}
         self._watching.start(self._kopf)
         await self._watching.ready()
         for kind in self._watched:
@@ -160,8 +166,11 @@ class KopfHost:
 
     def _take(self, kind: str, type_: str | None, document: Document) -> None:
         """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
+        now = asyncio.get_running_loop().time()
         if type_ is None:
-            self._relisted[kind] = asyncio.get_running_loop().time()
+            self._listings.setdefault(kind, Listing(now))
+        if kind in self._listings:
+            self._listings[kind].report(ref_of(document)[1:], now, listed=type_ is None)
         if type_ == "DELETED":
             self._cache.remove(document)
             self._cache.settle(ref_of(document))
@@ -169,7 +178,7 @@ class KopfHost:
             self._cache.absorb(document)
 
     async def _resync(self) -> None:
-        """Ask for complete lists: soon after kopf listed again, and of every kind at intervals."""
+        """Ask for complete lists: of a kind that kopf listed without all that is held, and of every kind at intervals."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._resync_s
         while True:
@@ -177,16 +186,16 @@ class KopfHost:
             now = loop.time()
             if now >= due:
                 for each in self._watched:
-                    self._relisted.setdefault(each.kind, now - RELIST_SETTLES_S)
+                    self._listings.setdefault(each.kind, Listing(now - RELIST_SETTLES_S)).unsure = True
                 if self._leads:
                     self._runtime.resync()
                 due = now + self._resync_s
-            for kind in settled(self._relisted, now):
-                await self._relist(kind)
+            for kind in settled(self._listings, now):
+                if self._listings.pop(kind).lacks(self._cache.names(kind)):
+                    await self._relist(kind)
 
     async def _relist(self, kind: str) -> None:
         """Bring a kind of the cache to the complete list. A failure is repeated."""
-        del self._relisted[kind]
         try:
             await fill(self._feed, self._cache, kind)
         except Halt as halt:
@@ -195,12 +204,12 @@ class KopfHost:
             log.exception("list failed", kind=kind)
         else:
             return
-        self._relisted.setdefault(kind, asyncio.get_running_loop().time())
+        self._listings.setdefault(kind, Listing(asyncio.get_running_loop().time())).unsure = True
 
 
-def settled(relisted: Mapping[str, float], now: float) -> list[str]:
-    """Return the kinds whose last event of a list is RELIST_SETTLES_S old. relisted: by kind, when it came, in seconds."""
-    return [kind for kind, last in relisted.items() if now - last >= RELIST_SETTLES_S]
+def settled(listings: Mapping[str, Listing], now: float) -> list[str]:
+    """Return the kinds whose last event of a list is RELIST_SETTLES_S old."""
+    return [kind for kind, listing in listings.items() if now - listing.last >= RELIST_SETTLES_S]
 
 
 class _Watching:

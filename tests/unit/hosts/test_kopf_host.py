@@ -1,4 +1,4 @@
-"""The host on Kubernetes: kopf copies no objects for it, and complete lists wait for the events of a list."""
+"""The host on Kubernetes: kopf copies no objects for it, and a list is judged once its events have come."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kopf._core.engines.indexing import OperatorIndexers
 from kopf._core.reactor import inventory, processing
 
 from tenantry.hosts.kopf_host import RELIST_SETTLES_S, Watched, operator_settings, settled
+from tenantry.hosts.listings import Listing
 
 WIDGETS = Watched("Widget", "example.com/v1", "widgets")
 
@@ -55,8 +56,8 @@ def test_an_event_reaches_its_handler_and_nothing_copies_the_object(type_: str |
     assert not caplog.records
 
 
-def test_a_complete_list_is_asked_for_once_the_events_of_a_list_have_come() -> None:
-    relisted = {"Tenant": 10.0, "Environment": 11.5}
-    assert settled(relisted, 10.0 + RELIST_SETTLES_S - 0.1) == []
-    assert settled(relisted, 10.0 + RELIST_SETTLES_S) == ["Tenant"]
-    assert settled(relisted, 11.5 + RELIST_SETTLES_S) == ["Tenant", "Environment"]
+def test_a_list_is_judged_once_its_events_have_come() -> None:
+    listings = {"Tenant": Listing(10.0), "Environment": Listing(11.5)}
+    assert settled(listings, 10.0 + RELIST_SETTLES_S - 0.1) == []
+    assert settled(listings, 10.0 + RELIST_SETTLES_S) == ["Tenant"]
+    assert settled(listings, 11.5 + RELIST_SETTLES_S) == ["Tenant", "Environment"]
