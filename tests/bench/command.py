@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +27,7 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
     console = Console(stderr=asked.markdown)
     rows: list[Row] = []
     tune_collector()  # as `up` does
+    _keep_bytecode()
     only = frozenset(filter(None, asked.only.split(",")))
     with on_disk() as folder:
         for name in asked.names or benchmarks:
@@ -39,6 +42,12 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
         print(markdown(rows))
     else:
         show(rows, console)
+
+
+def _keep_bytecode() -> None:
+    """What is installed is compiled. Where a machine forbids Python to keep it, each process would compile it at its start."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 @contextmanager
