@@ -45,7 +45,7 @@ def command(benchmarks: Benchmarks, *, prog: str, repetitions: int) -> None:
 
 
 def _keep_bytecode() -> None:
-    """What is installed is compiled. Where a machine forbids Python to keep it, each process would compile it at its start."""
+    """Let processes start as they do where Tenantry is installed, even if this machine forbids Python to keep bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
 

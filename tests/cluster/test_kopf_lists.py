@@ -1,4 +1,4 @@
-"""What kopf lists of a real API server is listed again only where the cache holds more."""
+"""A kind that kopf listed is listed again only where the cache holds more."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CountingFeed(KubernetesFeed):
 
 @pytest.fixture
 def kubeconfig(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where kopf finds the cluster."""
+    """The cluster, for kopf."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import kopf
 import structlog
 
-from tenantry.hosts.listings import Listing
+from tenantry.hosts.reported_list import ReportedList
 from tenantry.hosts.standalone import fill
 from tenantry.model.resource import Document, ref_of
 from tenantry.model.verdicts import Halt
@@ -95,15 +95,15 @@ class KopfHost:
         self._health = health
         self._resync_s = resync_s
         self._watching = _Watching()
-        self._listings: dict[str, Listing] = {}
+        self._listings: dict[str, ReportedList] = {}
         self._leads = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Returns once the cache is complete and followed: a warm standby. Raises what ends kopf early."""
         soon = asyncio.get_running_loop().time() + FIRST_LIST_S
-        # Of all kinds: the last object of one may go between our list and kopf's, of which no event tells.
-        self._listings = {each.kind: Listing(soon) for each in self._watched}
+        # Of all kinds: the last object of one may go between our list and kopf's, without an event.
+        self._listings = {each.kind: ReportedList(soon) for each in self._watched}
         self._watching.start(self._kopf)
         await self._watching.ready()
         for kind in self._watched:
@@ -168,7 +168,7 @@ class KopfHost:
         """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
         now = asyncio.get_running_loop().time()
         if type_ is None:
-            self._listings.setdefault(kind, Listing(now))
+            self._listings.setdefault(kind, ReportedList(now))
         if kind in self._listings:
             self._listings[kind].report(ref_of(document)[1:], now, listed=type_ is None)
         if type_ == "DELETED":
@@ -186,7 +186,7 @@ class KopfHost:
             now = loop.time()
             if now >= due:
                 for each in self._watched:
-                    self._listings.setdefault(each.kind, Listing(now - RELIST_SETTLES_S)).unsure = True
+                    self._listings.setdefault(each.kind, ReportedList(now - RELIST_SETTLES_S)).unsure = True
                 if self._leads:
                     self._runtime.resync()
                 due = now + self._resync_s
@@ -204,10 +204,10 @@ class KopfHost:
             log.exception("list failed", kind=kind)
         else:
             return
-        self._listings.setdefault(kind, Listing(asyncio.get_running_loop().time())).unsure = True
+        self._listings.setdefault(kind, ReportedList(asyncio.get_running_loop().time())).unsure = True
 
 
-def settled(listings: Mapping[str, Listing], now: float) -> list[str]:
+def settled(listings: Mapping[str, ReportedList], now: float) -> list[str]:
     """Return the kinds whose last event of a list is RELIST_SETTLES_S old."""
     return [kind for kind, listing in listings.items() if now - listing.last >= RELIST_SETTLES_S]
 

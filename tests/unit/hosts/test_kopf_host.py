@@ -13,7 +13,7 @@ from kopf._core.engines.indexing import OperatorIndexers
 from kopf._core.reactor import inventory, processing
 
 from tenantry.hosts.kopf_host import RELIST_SETTLES_S, Watched, operator_settings, settled
-from tenantry.hosts.listings import Listing
+from tenantry.hosts.reported_list import ReportedList
 
 WIDGETS = Watched("Widget", "example.com/v1", "widgets")
 
@@ -57,7 +57,7 @@ def test_an_event_reaches_its_handler_and_nothing_copies_the_object(type_: str |
 
 
 def test_a_list_is_judged_once_its_events_have_come() -> None:
-    listings = {"Tenant": Listing(10.0), "Environment": Listing(11.5)}
+    listings = {"Tenant": ReportedList(10.0), "Environment": ReportedList(11.5)}
     assert settled(listings, 10.0 + RELIST_SETTLES_S - 0.1) == []
     assert settled(listings, 10.0 + RELIST_SETTLES_S) == ["Tenant"]
     assert settled(listings, 11.5 + RELIST_SETTLES_S) == ["Tenant", "Environment"]

@@ -13,7 +13,7 @@ _WHOLE = frozenset({"data", "hard", "matchLabels", "selector"})
 
 def covers(real: Any, wanted: Any) -> bool:
     """Return True if every wanted value is present. Values that the server added, or others in metadata, do not matter."""
-    if real == wanted:  # most parts are, and nothing tells it faster
+    if real == wanted:  # most parts are, and no comparison is faster
         return True
     if not wanted and isinstance(wanted, Mapping | list):
         return not real

@@ -89,7 +89,7 @@ class Places:
             try:
                 return await self._opened(pool)
             except refusals:
-                kept = pool.take_open()  # a full server has none, but others have put theirs back meanwhile
+                kept = pool.take_open()  # a full server has none, but others may have put theirs back
         return kept and kept[0]
 
     async def _opened(self, pool: KeptPool) -> ConnectionPoolEntry:

@@ -1,4 +1,4 @@
-"""What a watch reports of the list that it began with, and whether an object may have gone unreported. Pure."""
+"""The objects of a list that a watch has reported: others may have gone without an event. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tenantry.runtime.cache import Name
 
 
-class Listing:
+class ReportedList:
     """The names of a kind that a watch has reported since it listed. last: when the list's latest event came, in seconds.
 
     A watch reports the objects of its list, never those that are no longer in it: what is held and was not reported may be gone.
@@ -16,7 +16,7 @@ class Listing:
     def __init__(self, last: float) -> None:
         self.last = last
         self.unsure = False
-        """Whether what was reported says nothing: the kind is to be listed, or was listed twice."""
+        """True where the events prove nothing: the kind is to be listed, or was listed twice."""
         self._reported: set[Name] = set()
 
     def report(self, name: Name, at: float, *, listed: bool) -> None:

@@ -1,10 +1,10 @@
-"""What a watch reports of its list decides whether the kind is listed once more."""
+"""The events of a list decide whether its kind is listed once more."""
 
 from __future__ import annotations
 
 import pytest
 
-from tenantry.hosts.listings import Listing
+from tenantry.hosts.reported_list import ReportedList
 from tenantry.runtime.cache import Name
 
 ONE: Name = ("tenant-acme", "one")
@@ -27,24 +27,24 @@ Event = tuple[Name, bool]
     ],
 )
 def test_what_is_held_and_was_not_reported_may_be_gone(events: list[Event], held: list[Name], lacks: bool) -> None:
-    listing = Listing(1.0)
+    listing = ReportedList(1.0)
     for name, listed in events:
         listing.report(name, 2.0, listed=listed)
     assert listing.lacks(held) is lacks
 
 
 def test_only_events_of_the_list_put_off_its_end() -> None:
-    listing = Listing(10.0)
+    listing = ReportedList(10.0)
     listing.report(ONE, 12.0, listed=True)
     listing.report(TWO, 13.0, listed=False)
     assert listing.last == 12.0
-    early = Listing(10.0)
+    early = ReportedList(10.0)
     early.report(ONE, 4.0, listed=True)
     assert early.last == 10.0
 
 
 def test_a_kind_that_is_to_be_listed_is_listed() -> None:
-    listing = Listing(1.0)
+    listing = ReportedList(1.0)
     listing.report(ONE, 1.0, listed=True)
     listing.unsure = True
     assert listing.lacks([ONE])
