@@ -19,6 +19,7 @@ from tenantry.model.resource import Document, Ref, held_of
 from tenantry.runtime.cache import Cache
 from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import client_of, until
+from tests.cluster.running import object_
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -26,10 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 KINDS = ("Region", "Tenant")
 LISTED_ONCE = Counter(dict.fromkeys(KINDS, 1))
 GHOST = Ref("Region", "", "went-in-between")
-
-
-def region(name: str) -> Document:
-    return {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Region", "metadata": {"name": name}, "spec": {"displayName": name}}
 
 
 class CountingFeed(KubernetesFeed):
@@ -70,7 +67,7 @@ async def started(feed: CountingFeed, cache: Cache) -> AsyncIterator[KopfHost]:
 async def test_a_start_lists_each_kind_once_beside_kopf(cluster: Cluster, kubeconfig: None) -> None:
     async with client_of(cluster) as client:
         store, cache, feed = KubernetesStore(client), Cache(TYPES), CountingFeed(client)
-        made = await store.create(region("listed-once"))
+        made = await store.create(object_("Region", "listed-once"))
         try:
             async with started(feed, cache) as host:
                 await until(lambda: not host._listings, "kopf's lists are not judged")
@@ -84,7 +81,7 @@ async def test_what_went_between_both_lists_is_gone_from_the_cache(cluster: Clus
     """Also the last of its kind, for which kopf has no event at all."""
     async with client_of(cluster) as client:
         store, cache = KubernetesStore(client), Cache(TYPES)
-        ghost = await store.create(region(GHOST.name))
+        ghost = await store.create(object_("Region", GHOST.name))
         await store.delete(held_of(ghost))
         feed = CountingFeed(client, went=ghost)
         async with started(feed, cache):

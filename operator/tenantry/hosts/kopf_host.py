@@ -166,11 +166,9 @@ class KopfHost:
 
     def _take(self, kind: str, type_: str | None, document: Document) -> None:
         """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
-        now = asyncio.get_running_loop().time()
-        if type_ is None:
-            self._listings.setdefault(kind, ReportedList(now))
-        if kind in self._listings:
-            self._listings[kind].report(ref_of(document)[1:], now, listed=type_ is None)
+        if type_ is None or kind in self._listings:
+            now = asyncio.get_running_loop().time()
+            self._listings.setdefault(kind, ReportedList(now)).report(ref_of(document)[1:], now, listed=type_ is None)
         if type_ == "DELETED":
             self._cache.remove(document)
             self._cache.settle(ref_of(document))

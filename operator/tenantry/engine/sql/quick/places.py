@@ -55,7 +55,7 @@ class Places:
         if self._used < OF_ENGINE and not self._waiting and self._may_grow():
             self._count(1)
             try:
-                record = await self._open(pool, (dialect.loaded_dbapi.Error, Halt))
+                record = await self._idle_or_new(pool, (dialect.loaded_dbapi.Error, Halt))
                 if record is not None:
                     return self._attached(pool, record)
             except BaseException:
@@ -82,7 +82,7 @@ class Places:
         place.pool.put_back(place.record, None)
         self._count(-1)
 
-    async def _open(self, pool: KeptPool, refusals: tuple[type[Exception], ...]) -> ConnectionPoolEntry | None:
+    async def _idle_or_new(self, pool: KeptPool, refusals: tuple[type[Exception], ...]) -> ConnectionPoolEntry | None:
         """An idle connection or a new one. None where there is neither, as the server refuses one."""
         kept = pool.take_open()
         if kept is None:
