@@ -199,6 +199,20 @@ async def test_a_table_that_another_process_upgrades_is_read_as_it_is(
 
 
 @pytest.mark.slow
+async def test_statements_that_a_thread_has_deallocated_are_prepared_again(editor: httpx.AsyncClient) -> None:
+    for number in range(2):
+        assert (await editor.post(CONTACTS, json={"email": f"{number}@x"})).status_code == 201
+        assert (await editor.get(f"{CONTACTS}/1")).status_code == 200
+    with threads():
+        for number in range(2, 10):  # the driver prepares what it has seen five times
+            assert (await editor.post(CONTACTS, json={"email": f"{number}@x"})).status_code == 201
+        assert (await editor.post(CONTACTS, json={"email": "no at"})).status_code == 400  # the rollback deallocates
+    with no_threads():
+        assert (await editor.post(CONTACTS, json={"email": "10@x"})).status_code == 201
+        assert (await editor.get(f"{CONTACTS}/1")).status_code == 200
+
+
+@pytest.mark.slow
 async def test_users_of_basic_and_strangers(world: tuple[Engine, str]) -> None:
     async with httpx.AsyncClient(base_url=world[1], auth=("ed", PASSWORD)) as basic:
         for _ in range(3):

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from psycopg.pq.abc import PGresult
 
 PREPARED = 100
@@ -24,6 +24,8 @@ MOST_BYTES = 1 << 20
 """Bytes of the texts of an answer that comes in parts."""
 _CLOSES = 170000
 """The version of libpq that closes statements by the protocol, which poolers understand as well."""
+_FORGOTTEN = b"26000"
+"""The SQLSTATE of a prepared statement that the session does not have."""
 _TEXTS = frozenset({17, 25, 114, 1043, 3802})
 """The server's numbers of the types bytea, text, json, varchar and jsonb."""
 
@@ -91,6 +93,7 @@ class PipelineConnection:
         self._answer: asyncio.Future[None] | None = None
         self._commands: deque[_Command] = deque()
         self._uncommitted: PGresult | None = None
+        self._forgotten = False
         self.weight = 0
         self.broken = False
 
@@ -128,12 +131,21 @@ class PipelineConnection:
         """Return the results of each statement. The last of a statement is an error if it failed, or one before it did; the last
         of all also if nothing was committed.
 
-        seconds: the longest wait for the answer. Raises Unsendable, ConnectionBroken, TooLarge.
+        seconds: the longest wait for an answer. Raises Unsendable, ConnectionBroken, TooLarge.
         """
         dumped = [self._dumped(statement) for statement in statements]
+        parts = [statement.part for statement in statements]
+        found = await self._asked(dumped, parts, seconds)
+        if self._forgotten:
+            # The driver's cursors deallocate all after a rollback, and nothing of this transaction is left.
+            self._names.clear()
+            found = await self._asked(dumped, parts, seconds)
+        return found
+
+    async def _asked(self, dumped: Sequence[_Dumped], parts: Sequence[int], seconds: float) -> list[Results]:
         answer = self._answer = self._loop.create_future()
-        asked = [_Command([], statement.part) for statement in statements]
-        self.weight, self._uncommitted = 0, None
+        asked = [_Command([], part) for part in parts]
+        self.weight, self._uncommitted, self._forgotten = 0, None, False
         timer = self._loop.call_later(seconds, self._fail, ConnectionBroken(f"no answer within {seconds:g} seconds"))
         try:
             for statement, command in zip(dumped, asked, strict=True):
@@ -219,6 +231,8 @@ class PipelineConnection:
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(None)
             return True
+        if result.status == ExecStatus.FATAL_ERROR and result.error_field(DiagnosticField.SQLSTATE) == _FORGOTTEN:
+            self._forgotten = True
         if not self._commands:
             self._uncommitted = result
             return False

@@ -86,6 +86,7 @@ class QuickWork:
             query = f"SELECT found.*, {_limits(READ_MS)} FROM ({query}) AS found"  # noqa: S608 - a constant, and values are parameters
             trip = await self._trip(place, (query.encode(), question.values), None)
             if (error := _error_of(trip.first[-1], place.wire)) is not None:
+                place.wire.broken = error.sqlstate in _STALE
                 raise NotShort from error
             result = trip.first[-1]
             cells = [result.get_value(0, place) for place in range(result.nfields - 2)]
@@ -122,6 +123,7 @@ class QuickWork:
             trip = await self._trip(place, _guard(question, write), asked, write)
             wire = place.wire
             if (error := _error_of(trip.first[-1], wire)) is not None:
+                wire.broken = error.sqlstate in _STALE
                 if write and not error.sqlstate:
                     raise _unknown(error) from error
                 raise (RightsMoved if error.sqlstate == _MOVED else NotShort) from error
