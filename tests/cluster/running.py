@@ -103,6 +103,14 @@ class Platform:
             yield Operator(process, name, f"http://{health}/healthz", log, self.kube, f"http://{metrics}/metrics")
 
     @contextmanager
+    def operator_of(self, code: Path) -> Iterator[Operator]:
+        """One of the last release, whose code is there: with the settings that it knows, and without metrics."""
+        health, log = f"127.0.0.1:{free_port()}", self._folder / "old.log"
+        variables = {"PYTHONPATH": str(code), "TENANTRY_CLUSTER__HEALTH": health, "TENANTRY_CLUSTER__POD": "old"}
+        with self._process("operator", log, **variables) as process:
+            yield Operator(process, "old", f"http://{health}/healthz", log, self.kube, "")
+
+    @contextmanager
     def leader(self, *, log_format: str = "text", **settings: str) -> Iterator[Operator]:
         """An operator that leads."""
         with self.operator(log_format=log_format, **settings) as operator:

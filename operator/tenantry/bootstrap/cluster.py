@@ -6,11 +6,12 @@ import asyncio
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import structlog
@@ -22,6 +23,7 @@ from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client.credentials import find_credentials
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.wire import endpoint, received
+from tenantry.adapters.kubernetes.definitions import require_definitions
 from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
 from tenantry.adapters.kubernetes.engines.inventory import held_engines
 from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes
@@ -30,7 +32,7 @@ from tenantry.adapters.kubernetes.engines.pods import CA_KEY, EnginePods, parse_
 from tenantry.adapters.kubernetes.engines.remote import Clusters
 from tenantry.adapters.kubernetes.engines.workload import Placement, is_service, service_url
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
-from tenantry.adapters.kubernetes.keys import ClusterKeys, platform_keys
+from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.guard import TenancyGuard
@@ -73,6 +75,7 @@ RETENTION_S = 60.0
 ENGINES_LISTED_S = 30.0
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,8 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         cache = Cache(TYPES)
         declared = DeclaredObjects(cache)
         writing = WritingStore(store, cache)
-        master, signing = await _keys(store)
+        await _patient(partial(require_definitions, client))
+        master, signing = await _patient(partial(platform_keys, store, ISSUER))
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
         engines = await stack.enter_async_context(aclosing(_engines(settings, signing, secrets, scratch, declared)))
@@ -186,12 +190,12 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         )
 
 
-async def _keys(store: KubernetesStore) -> ClusterKeys:
-    """The platform's keys, as soon as the API server answers: who ended instead would be started less and less often."""
+async def _patient(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the answer, as soon as the API server gives it: who ended instead would be started less and less often."""
     pauses = iter(Backoffs())
     while True:
         try:
-            return await platform_keys(store, ISSUER)
+            return await ask()
         except Halt as halt:
             # One that has just started refuses everybody until it has read its roles.
             if isinstance(halt, NotFound) or (not isinstance(halt.verdict, Transient) and not isinstance(halt, Forbidden)):

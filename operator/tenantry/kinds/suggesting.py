@@ -26,7 +26,9 @@ def _suggested(kind: str, problem: Problem) -> Problem:
     if schema is None or not _UNKNOWN.fullmatch(problem.reason):
         return problem
     *parents, field = _path(problem.field)
-    return replace(problem, reason=problem.reason + did_you_mean(str(field), fields_at(schema, tuple(parents))))
+    known = fields_at(schema, tuple(parents))
+    hint = "; the cluster's definitions are of another release" if field in known else did_you_mean(str(field), known)
+    return replace(problem, reason=problem.reason + hint)
 
 
 def _path(field: str) -> Path:

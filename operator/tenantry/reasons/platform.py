@@ -35,6 +35,10 @@ CLUSTER: Explanations = {
         "A command inside an engine's pod failed. The message has its error.", "Look at the log of the pod"
     ),
     "CredentialsUnreadable": Explanation("A file of the cluster's credentials cannot be read.", "Correct the kubeconfig"),
+    "DefinitionsDiffer": Explanation(
+        "The custom resource definitions of the cluster are those of another release. The operator and the api wait for theirs.",
+        "Apply the definitions of the release that runs, or run the release that they belong to",
+    ),
     "ExecInterrupted": Explanation("The connection to an engine's pod was lost.", "Repeat the command"),
     "Expired": Explanation("The API server no longer has the version of a list.", "Nothing; the list is read again"),
     "KeysUnreadable": Explanation(

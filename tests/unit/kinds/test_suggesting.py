@@ -34,6 +34,7 @@ def test_every_field_is_suggested_for_its_misspelling(kind: str, written: str, m
         ("Identity", "spec.roles[0].ap", "; did you mean app?"),
         ("Secret", "strinData", "; did you mean stringData?"),
         ("Environment", "metadata.lables", "; did you mean labels?"),
+        ("Environment", "spec.engine.size", "; the cluster's definitions are of another release"),
         ("Environment", "spec.colour", ""),
         ("Environment", "spec.engine.nowhere.sise", ""),
         ("ConfigMap", "dta", ""),
