@@ -13,6 +13,7 @@ import httpx
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.sources.bundled import KeptPackages
+from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.url import source_of
 from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.bootstrap.sources import SourceSettings, open_source
@@ -21,6 +22,7 @@ from tenantry.cli.clients.pushing import error_of
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 from tenantry.hosts.console.protocol import KeptReport, PlanReport
 from tenantry.kinds.admission import Admission
+from tenantry.model.resource import Document
 from tenantry.model.tree import Tree
 from tenantry.packages.build import build
 from tenantry.packages.check import inspect
@@ -55,13 +57,23 @@ class Read(NamedTuple):
 
 async def read_source(source: str, folder: Path) -> Read:
     """Read a source. folder: for its repository and its packages, and empty. Raises OSError."""
-    admission = await asyncio.to_thread(Admission)
+    checked = _as_written(await asyncio.to_thread(Admission))
     packages = KeptPackages(await asyncio.to_thread(FolderBlobs, folder / "packages", inspect))
     files = PackageFiles(packages, build)
     reading = SourceSettings.of(load())
-    opened = open_source(source_of(source), folder / "git", admission.admit, files, reading)
+    opened = open_source(source_of(source), folder / "git", checked, files, reading)
     tree = await opened.read()
     return Read(tree, packages.files, await opened.history(tree) if opened.history else ())
+
+
+def _as_written(admission: Admission) -> Admit:
+    """Check documents, and leave defaults to the facade: one of an earlier release refuses fields that it does not know."""
+
+    def checked(document: Document) -> Document:
+        admitted = admission.admit(document)
+        return {**document, "spec": document.get("spec", {})} if "spec" in admitted else document
+
+    return checked
 
 
 def _asked(bundle: Path, server: str, token: str) -> dict[str, Any]:
