@@ -198,11 +198,14 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
         sizes=tuple(rules.sizes) if rules.sizes is not None else None,
         external=rules.external,
         deleting=region.deleting,
-        placement=_placement(with_default_pool(region, world.default_pool), provider == world.deployer.provider == "Kubernetes"),
+        placement=region_placement(
+            with_default_pool(region, world.default_pool), provider == world.deployer.provider == "Kubernetes"
+        ),
     )
 
 
-def _placement(region: Region, offered: bool) -> RegionPlacement:
+def region_placement(region: Region, offered: bool) -> RegionPlacement:
+    """Return the places that a Region has for engines. offered: False where its engines are all in one process."""
     rules = region.spec.engine
     pools = tuple((pool.name, pool_id(region.metadata.uid, pool.name)) for pool in rules.pools or ())
     left = tuple((pool.name, pool.id) for pool in region.status.pools)

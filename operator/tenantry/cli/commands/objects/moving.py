@@ -46,8 +46,13 @@ async def _move(console: Console, environment: str, namespace: str, to: str) -> 
     _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
     regions = {each["metadata"]["name"]: each for each in await console.list("Region")}
     check(document, regions, to)
-    await console.patch(ref_of(document), {"spec": {"engine": {"placement": "Pooled", "pool": to}}})
+    await console.patch(ref_of(document), {"spec": {"engine": declared(to)}})
     write(f"{name_of(document)} moves to pool {to}; `tenantry describe {name_of(document)}` shows how far it is")
+
+
+def declared(to: str) -> dict[str, Any]:
+    """Return the fields of `spec.engine` that declare the pool."""
+    return {"placement": "Pooled", "pool": to}
 
 
 def check(environment: Document, regions: Mapping[str, Document], to: str) -> None:
@@ -64,7 +69,9 @@ def check(environment: Document, regions: Mapping[str, Document], to: str) -> No
         raise Failure(f"{title} is suspended or is being deleted, so its engine does not move", NOT_DONE)
     if RESTORING in (metadata.get("annotations") or {}):
         raise Failure(f"{title} is being restored; move it when it is Ready", NOT_DONE)
-    _check_pool(title, environment, regions.get(spec["region"]) or {}, to)
+    region = regions.get(spec["region"]) or {}
+    _check_pool(title, environment, region, to)
+    _check_place(environment, region, to)
 
 
 def _check_pool(title: str, environment: Document, region: Document, to: str) -> None:
@@ -83,3 +90,20 @@ def _check_pool(title: str, environment: Document, region: Document, to: str) ->
         raise Failure(f"the engine of {title} is in pool {to} already", NOT_DONE)
     if room.get(to) and held.get(to, {}).get("engines", 0) >= room[to]:
         raise Failure(f"pool {to} of region {name} is full: it holds {held[to]['engines']} engines", NOT_DONE)
+
+
+def _check_place(environment: Document, region: Document, to: str) -> None:
+    """Refuse what the operator would refuse, such as a region that places no engine in a pool."""
+    from tenantry.kinds.environment.observe import region_placement
+    from tenantry.kinds.environment.placement import placed
+    from tenantry.kinds.environment.spec import Environment
+    from tenantry.kinds.region.pools import with_default_pool
+    from tenantry.kinds.region.spec import Region
+
+    spec = environment["spec"]
+    edited = {**environment, "spec": {**spec, "engine": {**(spec.get("engine") or {}), **declared(to)}}}
+    # Of a default pool only the status shows that the platform has given it.
+    offers = region_placement(with_default_pool(Region.model_validate(region), "new"), offered=True)
+    refusal = placed(Environment.model_validate(edited), None, offers).refusal
+    if refusal is not None:
+        raise Failure(refusal.message, NOT_DONE)

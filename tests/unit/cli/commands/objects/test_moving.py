@@ -8,19 +8,25 @@ import pytest
 
 from tenantry.cli.commands.objects.moving import check
 from tenantry.cli.output.failing import Failure
+from tenantry.kinds.region.pools import pool_id
 from tenantry.model.resource import RESTORING, SOURCE, SOURCE_FILE
 
 POOLS = [{"name": "small", "id": "pool-1", "engines": 1}, {"name": "full", "id": "pool-2", "engines": 2}]
+OURS = {"apiVersion": "tenantry.dev/v1alpha1"}
+HEAD = {**OURS, "kind": "Region", "metadata": {"name": "eu"}}
 REGION = {
-    "metadata": {"name": "eu"},
+    **HEAD,
     "spec": {"engine": {"pools": [{"name": "small", "enginesPerReplica": 300}, {"name": "full", "enginesPerReplica": 2}]}},
     "status": {"pools": POOLS},
 }
-PLAIN = {"metadata": {"name": "eu"}, "spec": {}, "status": {}}
+PLAIN = {**HEAD, "spec": {}, "status": {}}
+GIVEN = {**HEAD, "spec": {}, "status": {"provider": "Kubernetes", "pools": [{"name": "default", "id": pool_id("", "default")}]}}
+DEDICATED = {**REGION, "spec": {"engine": {**REGION["spec"]["engine"], "placement": "Dedicated"}}}  # type: ignore[index]
 
 
 def dev(pool: str = "", engine: Any = None, annotations: Any = None, **spec: Any) -> dict[str, Any]:
     return {
+        **OURS,
         "kind": "Environment",
         "metadata": {"name": "dev", "namespace": "tenant-acme", "annotations": annotations or {}},
         "spec": {"region": "eu", **({"engine": engine} if engine else {}), **spec},
@@ -33,6 +39,10 @@ def dev(pool: str = "", engine: Any = None, annotations: Any = None, **spec: Any
 )
 def test_a_move_from_another_place_may_begin(environment: dict[str, Any]) -> None:
     check(environment, {"eu": REGION}, "small")
+
+
+def test_a_move_into_the_pool_that_the_platform_gives_a_region_may_begin() -> None:
+    check(dev(), {"eu": GIVEN}, "default")
 
 
 def test_what_a_source_declares_is_moved_there() -> None:
@@ -53,6 +63,8 @@ def test_what_a_source_declares_is_moved_there() -> None:
         (dev("pool-1"), REGION, "small", "the engine of environment/dev is in pool small already"),
         (dev(), REGION, "full", "pool full of region eu is full: it holds 2 engines"),
         (dev("pool-1"), REGION, "dedicated", "cannot move to a pod of its own yet"),
+        (dev(), DEDICATED, "small", "spec.engine.placement: 'Pooled' is not allowed: the region places engines Dedicated"),
+        (dev(engine={"size": "large"}), REGION, "small", "spec.engine.size: an engine in a pool has none of its own"),
         (dev(suspend=True), REGION, "small", "is suspended"),
         (dev(annotations={RESTORING: "e@1"}), REGION, "small", "is being restored"),
         (dev(engine={"external": {"url": "https://there"}}), REGION, "small", "has an external engine"),
