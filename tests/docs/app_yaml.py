@@ -46,7 +46,7 @@ package:
 | --- | --- |
 | `app.yaml` | this page |
 | `seed/<table>.ndjson` | rows of a new table, a JSON object a line: `{"Name": "Rock"}`; optional |
-| `content/` | files of the app; optional |
+| `content/` | files of the app, served at `apps/<id>/` below the engine's URL; optional |
 | `symbols.sym` | symbols of the app; optional |
 
 `tenantry package build DIR` checks the folder and writes the package. An error names the file, the

@@ -60,18 +60,18 @@ def check(environment: Document, regions: Mapping[str, Document], to: str) -> No
     from tenantry.model.resource import RESTORING, declared_at, source_of
 
     title, spec, metadata = name_of(environment), environment["spec"], environment["metadata"]
-    if source_of(environment):
-        told = f"edit that file: spec.engine.placement: Pooled, spec.engine.pool: {to}"
-        raise Failure(f"{title} is declared at {declared_at(environment)}: {told}", NOT_DONE)
+    region = regions.get(spec["region"]) or {}
     if (spec.get("engine") or {}).get("external"):
         raise Failure(f"{title} has an external engine, which Tenantry does not move", NOT_DONE)
     if spec.get("suspend") or metadata.get("deletionTimestamp"):
         raise Failure(f"{title} is suspended or is being deleted, so its engine does not move", NOT_DONE)
     if RESTORING in (metadata.get("annotations") or {}):
         raise Failure(f"{title} is being restored; move it when it is Ready", NOT_DONE)
-    region = regions.get(spec["region"]) or {}
     _check_pool(title, environment, region, to)
     _check_place(environment, region, to)
+    if source_of(environment):
+        told = f"edit that file: spec.engine.placement: Pooled, spec.engine.pool: {to}"
+        raise Failure(f"{title} is declared at {declared_at(environment)}: {told}", NOT_DONE)
 
 
 def _check_pool(title: str, environment: Document, region: Document, to: str) -> None:

@@ -23,6 +23,13 @@ PLAIN = {**HEAD, "spec": {}, "status": {}}
 GIVEN = {**HEAD, "spec": {}, "status": {"provider": "Kubernetes", "pools": [{"name": "default", "id": pool_id("", "default")}]}}
 DEDICATED = {**REGION, "spec": {"engine": {**REGION["spec"]["engine"], "placement": "Dedicated"}}}  # type: ignore[index]
 
+SOURCED = {
+    "name": "dev",
+    "namespace": "tenant-acme",
+    "labels": {SOURCE: "platform"},
+    "annotations": {SOURCE_FILE: "dev.yaml:3"},
+}
+
 
 def dev(pool: str = "", engine: Any = None, annotations: Any = None, **spec: Any) -> dict[str, Any]:
     return {
@@ -46,8 +53,7 @@ def test_a_move_into_the_pool_that_the_platform_gives_a_region_may_begin() -> No
 
 
 def test_what_a_source_declares_is_moved_there() -> None:
-    environment = dev(annotations={SOURCE_FILE: "dev.yaml:3"})
-    environment["metadata"]["labels"] = {SOURCE: "platform"}
+    environment = {**dev(), "metadata": SOURCED}
     with pytest.raises(Failure) as refused:
         check(environment, {"eu": REGION}, "small")
     assert "is declared at dev.yaml:3: edit that file: spec.engine.placement: Pooled, spec.engine.pool: small" in str(
@@ -59,6 +65,7 @@ def test_what_a_source_declares_is_moved_there() -> None:
     ("environment", "region", "to", "told"),
     [
         (dev(), REGION, "smal", "region eu has no pool smal: choose one of full, small"),
+        ({**dev(), "metadata": SOURCED}, PLAIN, "small", "region eu has no pool small: it has none"),
         (dev(), PLAIN, "small", "region eu has no pool small: it has none"),
         (dev("pool-1"), REGION, "small", "the engine of environment/dev is in pool small already"),
         (dev(), REGION, "full", "pool full of region eu is full: it holds 2 engines"),
