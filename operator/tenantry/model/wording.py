@@ -139,6 +139,12 @@ def _holds_many(model: Any) -> bool:
     return get_origin(model) in (dict, list, tuple)
 
 
+def and_more(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of the names, and how many more there are."""
+    first = ", ".join(names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most} more"
+
+
 LIKE = 0.6
 """The likeness of two names, from 0 to 1, from which one may have been meant by the other."""
 

@@ -14,11 +14,10 @@ from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.kinds.crds import KINDS
 from tenantry.model.resource import API_VERSION, GROUP
 from tenantry.model.verdicts import Halt, NotFound, Transient
+from tenantry.model.wording import and_more
 
 _SERVED_AS = "x-kubernetes-group-version-kind"
 _PARTS = ("spec", "status")
-_NAMED = 3
-"""Fields that a message names."""
 
 
 async def require_definitions(client: Client) -> None:
@@ -50,11 +49,11 @@ def difference(served: Mapping[str, Mapping[str, Any]]) -> Transient | None:
     there = {f"{kind}.{field}" for kind, schema in served.items() for field in _declared(schema)}
     if more := sorted(there - own):
         ways = "run that release, or go back with `helm rollback`, which brings the former definitions back"
-        return Transient("DefinitionsDiffer", f"the cluster's definitions are of a newer release: {_told(more)}; {ways}")
+        return Transient("DefinitionsDiffer", f"the cluster's definitions are of a newer release: {and_more(more)}; {ways}")
     if lacking := sorted(own - there):
         ways = "apply those of this release: the chart does with `crds.install`, and `tenantry crds` prints them"
         return Transient(
-            "DefinitionsDiffer", f"the cluster's definitions are of an older release, without {_told(lacking)}; {ways}"
+            "DefinitionsDiffer", f"the cluster's definitions are of an older release, without {and_more(lacking)}; {ways}"
         )
     return None
 
@@ -91,8 +90,3 @@ def _of_schema(schema: Mapping[str, Any], above: str) -> Iterator[str]:
     for word in ("items", "additionalProperties"):
         if isinstance(below := schema.get(word), Mapping):
             yield from _of_schema(below, above)
-
-
-def _told(names: list[str]) -> str:
-    first = ", ".join(names[:_NAMED])
-    return first if len(names) <= _NAMED else f"{first} and {len(names) - _NAMED} more"

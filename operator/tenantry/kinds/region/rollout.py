@@ -8,6 +8,7 @@ from datetime import datetime, time, timedelta
 from typing import NamedTuple
 
 from tenantry.kinds.region.spec import RolloutRules, Window
+from tenantry.model.wording import and_more
 
 LOOKS_AGAIN = timedelta(seconds=1)
 
@@ -110,5 +111,4 @@ def _starts(window: Window, now: datetime) -> Iterable[datetime]:
 
 
 def _named(names: list[Name]) -> str:
-    first = ", ".join(f"{each.namespace}/{each.name}" for each in sorted(names)[:3])
-    return first if len(names) <= 3 else f"{first} and {len(names) - 3} more"
+    return and_more([f"{each.namespace}/{each.name}" for each in sorted(names)])

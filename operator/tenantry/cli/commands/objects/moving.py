@@ -46,11 +46,11 @@ async def _move(console: Console, environment: str, namespace: str, to: str) -> 
     _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
     regions = {each["metadata"]["name"]: each for each in await console.list("Region")}
     check(document, regions, to)
-    await console.patch(ref_of(document), {"spec": {"engine": declared(to)}})
+    await console.patch(ref_of(document), {"spec": {"engine": in_pool(to)}})
     write(f"{name_of(document)} moves to pool {to}; `tenantry describe {name_of(document)}` shows how far it is")
 
 
-def declared(to: str) -> dict[str, Any]:
+def in_pool(to: str) -> dict[str, Any]:
     """Return the fields of `spec.engine` that declare the pool."""
     return {"placement": "Pooled", "pool": to}
 
@@ -101,7 +101,7 @@ def _check_place(environment: Document, region: Document, to: str) -> None:
     from tenantry.kinds.region.spec import Region
 
     spec = environment["spec"]
-    edited = {**environment, "spec": {**spec, "engine": {**(spec.get("engine") or {}), **declared(to)}}}
+    edited = {**environment, "spec": {**spec, "engine": {**(spec.get("engine") or {}), **in_pool(to)}}}
     # Of a default pool only the status shows that the platform has given it.
     offers = region_placement(with_default_pool(Region.model_validate(region), "new"), offered=True)
     refusal = placed(Environment.model_validate(edited), None, offers).refusal

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 Found = Mapping[str, Sequence["Document"]]
 """All objects by kind."""
-NAMED = 3
-"""Objects that a finding names."""
 SUBJECT = "upgrade"
 
 
@@ -189,8 +187,9 @@ def _object(document: Document) -> str:
 
 
 def _named(documents: Sequence[Document]) -> str:
-    first = ", ".join(sorted(_object(each) for each in documents)[:NAMED])
-    return first if len(documents) <= NAMED else f"{first} and {len(documents) - NAMED} more"
+    from tenantry.model.wording import and_more
+
+    return and_more(sorted(map(_object, documents)))
 
 
 def _count(documents: Sequence[Document], word: str) -> str:

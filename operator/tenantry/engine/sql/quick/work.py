@@ -86,7 +86,6 @@ class QuickWork:
             query = f"SELECT found.*, {_limits(READ_MS)} FROM ({query}) AS found"  # noqa: S608 - a constant, and values are parameters
             trip = await self._trip(place, (query.encode(), question.values), None)
             if (error := _error_of(trip.first[-1], place.wire)) is not None:
-                place.wire.broken = error.sqlstate in _STALE
                 raise NotShort from error
             result = trip.first[-1]
             cells = [result.get_value(0, place) for place in range(result.nfields - 2)]
@@ -123,14 +122,12 @@ class QuickWork:
             trip = await self._trip(place, _guard(question, write), asked, write)
             wire = place.wire
             if (error := _error_of(trip.first[-1], wire)) is not None:
-                wire.broken = error.sqlstate in _STALE
                 if write and not error.sqlstate:
                     raise _unknown(error) from error
                 raise (RightsMoved if error.sqlstate == _MOVED else NotShort) from error
             if not trip.work:
                 raise NotShort
             if (error := _error_of(trip.work[-1], wire)) is not None:
-                wire.broken = error.sqlstate in _STALE
                 return self._failed(asked, error, write), False
             return _answer(trip.work, wire), wire.weight > LARGE
         finally:
@@ -204,12 +201,15 @@ def _numbered(query: str) -> str:
 
 
 def _error_of(result: PGresult, wire: PipelineConnection) -> psycopg.Error | None:
+    """The error of a result, None for one that succeeded. After a stale statement the connection counts as broken."""
     import psycopg
     from psycopg.pq import ExecStatus
 
     if result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
         return None
-    return psycopg.errors.error_from_result(result, wire.encoding)
+    error = psycopg.errors.error_from_result(result, wire.encoding)
+    wire.broken = error.sqlstate in _STALE
+    return error
 
 
 def _answer(results: Results, wire: PipelineConnection) -> StatementAnswer:
