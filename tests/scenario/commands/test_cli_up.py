@@ -136,6 +136,21 @@ def test_apply_then_reconcile_suspend_and_delete(running: Running, folder: Path)
 
 
 @pytest.mark.slow
+def test_a_reconcile_that_needs_somebody_says_what_it_waits_for_at_once(running: Running, folder: Path) -> None:
+    identity = {"environment": "dev", "username": "eve", "passwordSecretRef": {"name": "nowhere"}}
+    declared = {
+        "apiVersion": "tenantry.dev/v1alpha1",
+        "kind": "Identity",
+        "metadata": {"name": "eve", "namespace": "tenant-acme"},
+    }
+    (folder / "eve.yaml").write_text(yaml.safe_dump({**declared, "spec": identity}))
+    assert called("apply", "-f", "eve.yaml", cwd=folder).returncode == 0
+    waited = called("reconcile", "identity/eve", "--wait", cwd=folder)
+    assert waited.stderr.startswith("identity/eve is not Ready: SecretNotFound: spec.passwordSecretRef: ")
+    assert waited.returncode == 1
+
+
+@pytest.mark.slow
 def test_a_wait_ends_when_the_object_is_as_wanted(running: Running, folder: Path) -> None:
     assert called("wait", "environment/dev", cwd=folder).stdout == "environment/dev is Ready\n"
     late = called("wait", "environment/dev", "--for", "condition=Stalled", "--timeout", "1s", cwd=folder)

@@ -79,10 +79,10 @@ async def _reconcile(console: Console, object_: str, namespace: str, wait: bool,
         async with asyncio.timeout(seconds):
             after = await _handled(console, document, asked)
     except TimeoutError:
-        raise Failure(f"{name_of(document)} was not reconciled within {seconds:.0f} s") from None
-    ready = _ready(after)
-    if ready.get("status") != "True":
-        raise Failure(f"{name_of(document)} is not Ready: {ready.get('reason', '')}: {ready.get('message', '')}")
+        _, after = await find(console, object_, namespace)
+        raise Failure(f"{name_of(document)} is not at rest after {seconds:.0f} s: {_told(after)}") from None
+    if _ready(after).get("status") != "True":
+        raise Failure(f"{name_of(document)} is not Ready: {_told(after)}")
     write(f"{name_of(document)} is Ready")
 
 
@@ -98,23 +98,27 @@ async def _sync(console: Console, name: str) -> None:
 
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:
-    """The object once a pass has answered that request and come to rest. Raises Failure when it is deleted meanwhile."""
+    """The object once a pass has answered that request, and is at rest or needs somebody. Raises Failure when it is deleted
+    meanwhile."""
+    from tenantry.kinds.states import NEEDS_YOU, standing_of
 
-    def rests(status: Document) -> bool:
+    def rests(seen: Document) -> bool:
+        status = seen.get("status") or {}
         types = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
-        return status.get("lastHandledReconcileAt") == asked and "Reconciling" not in types
+        handled = status.get("lastHandledReconcileAt") == asked
+        return handled and ("Reconciling" not in types or standing_of(seen).state == NEEDS_YOU)
 
     return await _seen(console, document, rests)
 
 
 async def _seen(console: Console, document: Document, holds: Callable[[Document], bool]) -> Document:
-    """The object once that holds for its status. Raises Failure when it is deleted meanwhile."""
+    """The object once that holds for it. Raises Failure when it is deleted meanwhile."""
     async for event in console.watch(document["kind"]):
         if event.document["metadata"]["uid"] != document["metadata"]["uid"]:
             continue
         if event.type == "DELETED":
             raise Failure(f"{name_of(document)} was deleted")
-        if holds(event.document.get("status") or {}):
+        if holds(event.document):
             return event.document
     raise Failure("the running platform ended")
 
@@ -122,6 +126,11 @@ async def _seen(console: Console, document: Document, holds: Callable[[Document]
 def _ready(document: Document) -> dict[str, str]:
     conditions = document.get("status", {}).get("conditions", ())
     return next((each for each in conditions if each["type"] == "Ready"), {})
+
+
+def _told(document: Document) -> str:
+    ready = _ready(document)
+    return f"{ready.get('reason', 'it has no condition yet')}: {ready.get('message', '')}"
 
 
 def _is_suspended(document: Document) -> bool:
@@ -201,7 +210,7 @@ async def _wake(console: Console, environment: str, namespace: str, wait: bool, 
         return
     try:
         async with asyncio.timeout(seconds):
-            await _seen(console, document, lambda status: status.get("lastHandledWakeAt") == asked)
+            await _seen(console, document, lambda seen: (seen.get("status") or {}).get("lastHandledWakeAt") == asked)
     except TimeoutError:
         raise Failure(f"{name_of(document)} was not awake within {seconds:.0f} s") from None
     write(f"{name_of(document)} is awake")
