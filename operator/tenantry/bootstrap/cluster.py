@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
 from tenantry.adapters.engine_http import HttpEngines, TransportFor
 from tenantry.adapters.keys import SigningKeys
-from tenantry.adapters.kubernetes.client.credentials import find_credentials
+from tenantry.adapters.kubernetes.client.credentials import ServerAccess, find_credentials
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.wire import endpoint, received
 from tenantry.adapters.kubernetes.definitions import require_definitions
@@ -357,10 +357,15 @@ def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHos
         watched=[
             Watched(kind, at.api_version, at.plural, at.selector) for kind, at in ((kind, endpoint(kind)) for kind in FOLLOWED)
         ],
+        access=_access,
         normal=received,
         health=f"http://{settings.cluster.health}/healthz",
         resync_s=settings.resync.total_seconds(),
     )
+
+
+async def _access() -> ServerAccess:
+    return await find_credentials().access()
 
 
 async def _until_first(*works: asyncio.Task[None]) -> None:

@@ -1,7 +1,7 @@
 """The host on Kubernetes. kopf logs in, watches and answers probes; its events fill the cache, which wakes the runtime.
 
-kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. Its watches cannot report an
-object that went while a watch was broken; where one may have gone, a complete list does.
+kopf keeps nothing on the objects: no handlers of changes, no annotations, no finalizer of its own. It lists a kind to learn from
+which version to watch; the objects come by a list of ours, which follows each of kopf's.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import aiohttp
 import kopf
 import structlog
 
-from tenantry.hosts.reported_list import ReportedList
+from tenantry.adapters.kubernetes.client.credentials import ServerAccess
 from tenantry.hosts.standalone import fill
-from tenantry.model.resource import Document, ref_of
+from tenantry.model.resource import Document, Ref, ref_of
 from tenantry.model.verdicts import Halt
 from tenantry.ports import Feed
 from tenantry.runtime.cache import Cache
@@ -28,13 +30,13 @@ from tenantry.runtime.reconcile.loop import Runtime
 
 log = structlog.get_logger(__name__)
 
-RELIST_SETTLES_S = 2.0
-"""A list anew comes as one event an object: it is judged this long after the last of them."""
-FIRST_LIST_S = 10.0
-"""Within which kopf's first lists begin to arrive, those of kinds that have objects."""
+FIRST_LISTS_S = 10.0
+"""Within which kopf has listed every kind for the first time. One that is later is listed twice."""
+AGAIN_S = 1.0
+"""The pause before a list that failed is asked for again."""
 STOPS_WITHIN_S = 10.0
-PAGE = 200
-"""Objects a request of a list: a whole one of many objects is several times its size in memory, all kinds at once."""
+NOTHING = "metadata.name=-"
+"""A field selector that no object meets."""
 
 
 class Watched(NamedTuple):
@@ -44,6 +46,11 @@ class Watched(NamedTuple):
     api_version: str
     plural: str
     selector: str = ""
+
+    @property
+    def path(self) -> str:
+        """The end of the URL's path by which it is listed and watched in all namespaces."""
+        return f"/{self.api_version}/{self.plural}"
 
 
 class Backoffs:
@@ -70,10 +77,41 @@ class NoDifferences(kopf.DiffBaseStorage):
         raise AssertionError("nothing handles changes")
 
 
+@dataclass(frozen=True, kw_only=True)
+class KopfSession(kopf.AiohttpSession):
+    """The session by which kopf speaks to the API server. Equal to another one with the same credentials: kopf does not try
+    again what was refused."""
+
+    aiohttp_session: aiohttp.ClientSession = field(compare=False)
+    authorization: str
+
+
+class EmptyLists:
+    """Lets kopf list no objects, and reports each list. Called in kopf's loop.
+
+    kopf has a task, a queue and several dictionaries for each object that it lists: with 10,000 objects, a third of a start.
+    """
+
+    def __init__(self, watched: Iterable[Watched], listed: Callable[[str], None]) -> None:
+        self._kinds = {each.path: each.kind for each in watched}
+        self._listed = listed
+
+    async def __call__(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        kind = next((kind for path, kind in self._kinds.items() if request.url.path.endswith(path)), None)
+        if kind is None or "watch" in request.url.query:
+            return await send(request)
+        request.url = request.url.update_query(fieldSelector=NOTHING)
+        answer = await send(request)
+        if answer.ok:
+            self._listed(kind)
+        return answer
+
+
 class KopfHost:
     """Follows kinds by kopf, and runs the runtime while it leads.
 
-    normal: a received object as the store serves it. health: `http://HOST:PORT/PATH` of the probe.
+    access: to the API server, read anew whenever it is called; in kopf's loop. normal: a received object as the store serves it.
+    health: `http://HOST:PORT/PATH` of the probe.
     """
 
     def __init__(
@@ -82,6 +120,7 @@ class KopfHost:
         cache: Cache,
         runtime: Runtime,
         watched: Iterable[Watched],
+        access: Callable[[], Awaitable[ServerAccess]],
         normal: Callable[[Mapping[str, Any], str], Document],
         *,
         health: str,
@@ -91,24 +130,33 @@ class KopfHost:
         self._cache = cache
         self._runtime = runtime
         self._watched = tuple(watched)
+        self._access = access
         self._normal = normal
         self._health = health
         self._resync_s = resync_s
         self._watching = _Watching()
-        self._listings: dict[str, ReportedList] = {}
+        self._asked: set[str] = set()
+        self._asks = asyncio.Event()
+        self._listing: dict[str, list[Ref]] = {}
+        """The kinds of which a list is under way, and which of their objects have gone since it was asked for."""
         self._leads = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Returns once the cache is complete and followed: a warm standby. Raises what ends kopf early."""
-        soon = asyncio.get_running_loop().time() + FIRST_LIST_S
-        # Of all kinds: the last object of one may go between our list and kopf's, without an event.
-        self._listings = {each.kind: ReportedList(soon) for each in self._watched}
         self._watching.start(self._kopf)
-        await self._watching.ready()
-        for kind in self._watched:
-            await fill(self._feed, self._cache, kind.kind)
-        self._tasks.append(asyncio.create_task(self._resync(), name="resync"))
+        await self._watching.unless_ended(self._first_lists())
+        for each in self._watched:
+            await self._list(each.kind)
+        self._tasks.append(asyncio.create_task(self._follow_lists(), name="lists"))
+
+    async def _first_lists(self) -> None:
+        """Returns once kopf has listed every kind. What it lists later is listed again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LISTS_S):
+                while len(self._asked) < len(self._watched):
+                    self._asks.clear()
+                    await self._asks.wait()
 
     def lead(self) -> None:
         """Start the passes."""
@@ -132,7 +180,7 @@ class KopfHost:
             task.cancel()
         await self._watching.stop()
 
-    async def _kopf(self, ready: asyncio.Event, stop: asyncio.Event) -> None:
+    async def _kopf(self, stop: asyncio.Event) -> None:
         # kopf warns that signals do not reach it in a thread: this process handles them itself.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         await kopf.operator(
@@ -142,18 +190,27 @@ class KopfHost:
             clusterwide=True,
             liveness_endpoint=self._health,
             stop_flag=stop,
-            ready_flag=ready,
         )
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
-        kopf.on.login(registry=registry)(_login)
+        kopf.on.login(registry=registry)(self._login)
         kopf.on.probe(id="leads", registry=registry)(self._probe)
         for watched in self._watched:
             group, _, version = watched.api_version.rpartition("/")
             event = kopf.on.event(group=group, version=version, plural=watched.plural, id=watched.kind, registry=registry)
             event(self._handler(watched.kind))
         return registry
+
+    async def _login(self, **_: Any) -> KopfSession:
+        access = await self._access()
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=access.tls or True),
+            headers={"Authorization": access.authorization} if access.authorization else {},
+            middlewares=(EmptyLists(self._watched, lambda kind: self._watching.call(self._ask, kind)),),
+            proxy=access.proxy,
+        )
+        return KopfSession(server=access.server, aiohttp_session=session, authorization=access.authorization)
 
     def _handler(self, kind: str) -> Callable[..., Any]:
         async def seen(event: Any, **_: Any) -> None:
@@ -165,49 +222,58 @@ class KopfHost:
         return self._leads
 
     def _take(self, kind: str, type_: str | None, document: Document) -> None:
-        """Take an event. type_: None for an object of a list, whose missing objects no event reports."""
-        if type_ is None or kind in self._listings:
-            now = asyncio.get_running_loop().time()
-            self._listings.setdefault(kind, ReportedList(now)).report(ref_of(document)[1:], now, listed=type_ is None)
-        if type_ == "DELETED":
-            self._cache.remove(document)
-            self._cache.settle(ref_of(document))
-        else:
+        if type_ != "DELETED":
             self._cache.absorb(document)
+            return
+        self._cache.remove(document)
+        if kind in self._listing:
+            self._listing[kind].append(ref_of(document))  # the list may still have it
+        else:
+            self._cache.settle(ref_of(document))
 
-    async def _resync(self) -> None:
-        """Ask for complete lists: of a kind that kopf listed without all that is held, and of every kind at intervals."""
+    def _ask(self, kind: str) -> None:
+        """Note that a kind is to be listed."""
+        self._asked.add(kind)
+        self._asks.set()
+
+    async def _follow_lists(self) -> None:
+        """List a kind after kopf did, which may have missed what went meanwhile; and every kind at intervals."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._resync_s
         while True:
-            await asyncio.sleep(RELIST_SETTLES_S / 2 * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
-            now = loop.time()
-            if now >= due:
-                for each in self._watched:
-                    self._listings.setdefault(each.kind, ReportedList(now - RELIST_SETTLES_S)).unsure = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._asks.wait()
+            if loop.time() >= due:
+                self._asked.update(each.kind for each in self._watched)
                 if self._leads:
                     self._runtime.resync()
-                due = now + self._resync_s
-            for kind in settled(self._listings, now):
-                if self._listings.pop(kind).lacks(self._cache.names(kind)):
-                    await self._relist(kind)
+                due = loop.time() + self._resync_s
+            self._asks.clear()
+            for kind in sorted(self._asked):
+                await self._list_or_ask_again(kind)
 
-    async def _relist(self, kind: str) -> None:
-        """Bring a kind of the cache to the complete list. A failure is repeated."""
+    async def _list_or_ask_again(self, kind: str) -> None:
         try:
-            await fill(self._feed, self._cache, kind)
+            await self._list(kind)
         except Halt as halt:
             log.warning("list failed", kind=kind, error=str(halt))
         except Exception:
             log.exception("list failed", kind=kind)
         else:
             return
-        self._listings.setdefault(kind, ReportedList(asyncio.get_running_loop().time())).unsure = True
+        pause = AGAIN_S * random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
+        asyncio.get_running_loop().call_later(pause, self._ask, kind)
 
-
-def settled(listings: Mapping[str, ReportedList], now: float) -> list[str]:
-    """Return the kinds whose last event of a list is RELIST_SETTLES_S old."""
-    return [kind for kind, listing in listings.items() if now - listing.last >= RELIST_SETTLES_S]
+    async def _list(self, kind: str) -> None:
+        """Bring a kind of the cache to the complete list."""
+        self._asked.discard(kind)
+        self._listing[kind] = []
+        try:
+            await fill(self._feed, self._cache, kind)
+        finally:
+            for ref in self._listing.pop(kind):
+                self._cache.settle(ref)
 
 
 class _Watching:
@@ -217,22 +283,21 @@ class _Watching:
         self._ours: asyncio.AbstractEventLoop | None = None
         self._its: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
-        self._ready = asyncio.Event()
         self._ended: asyncio.Future[None] | None = None
 
-    def start(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-        """Runs it with an event that it sets once it is ready, and one that stops it."""
+    def start(self, kopf: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        """Runs it with an event that stops it."""
         self._ours = asyncio.get_running_loop()
         self._ended = self._ours.create_future()
         # A daemon: the process ends even if kopf does not.
         threading.Thread(target=self._run, args=(kopf,), name="kopf", daemon=True).start()
 
-    async def ready(self) -> None:
-        """Raises what ends it before."""
+    async def unless_ended(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for that. Raises what ends it before."""
         assert self._ended is not None
-        waiting = asyncio.create_task(self._ready.wait())
-        await asyncio.wait((waiting, self._ended), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        task = asyncio.create_task(waiting)
+        await asyncio.wait((task, self._ended), return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()
         if self._ended.done():
             self._ended.result()
 
@@ -254,7 +319,7 @@ class _Watching:
         assert self._ours is not None
         self._ours.call_soon_threadsafe(function, *arguments)
 
-    def _run(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    def _run(self, kopf: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         try:
             asyncio.run(self._inside(kopf))
         except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
@@ -262,18 +327,9 @@ class _Watching:
         else:
             self.call(self._settle, None)
 
-    async def _inside(self, kopf: Callable[[asyncio.Event, asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    async def _inside(self, kopf: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         self._its = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        telling = asyncio.create_task(self._tell(ready))
-        try:
-            await kopf(ready, self._stop)
-        finally:
-            telling.cancel()
-
-    async def _tell(self, ready: asyncio.Event) -> None:
-        await ready.wait()
-        self.call(self._ready.set)
+        await kopf(self._stop)
 
     def _settle(self, error: Exception | None) -> None:
         assert self._ended is not None
@@ -290,9 +346,8 @@ def operator_settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.queueing.worker_limit = None
-    # At the start there is a worker for each object: what it holds goes as soon as it has nothing more to do.
+    # Each object that changes has a worker: what it holds goes as soon as it has nothing more to do.
     settings.queueing.idle_timeout = 0.1
-    settings.watching.chunk_size = PAGE
     settings.watching.server_timeout = 290
     settings.watching.client_timeout = 320
     settings.watching.connect_timeout = 5
@@ -307,11 +362,3 @@ def operator_settings(watched: Iterable[Watched]) -> kopf.OperatorSettings:
         if each.selector:
             settings.watching.label_selectors[each.plural] = each.selector
     return settings
-
-
-async def _login(settings: kopf.OperatorSettings, **arguments: Any) -> Any:
-    with suppress(FileNotFoundError):
-        account = kopf.login_with_service_account(settings=settings, **arguments)
-        if account is not None:
-            return account
-    return kopf.login_with_kubeconfig(settings=settings, **arguments)

@@ -1,4 +1,4 @@
-"""The host on Kubernetes: kopf copies no objects for it, and a list is judged once its events have come."""
+"""The host on Kubernetes: kopf copies no objects for it, and lists none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import kopf
 import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 from kopf._cogs.structs.references import Resource
 from kopf._core.engines.indexing import OperatorIndexers
 from kopf._core.reactor import inventory, processing
 
-from tenantry.hosts.kopf_host import RELIST_SETTLES_S, Watched, operator_settings, settled
-from tenantry.hosts.reported_list import ReportedList
+from tenantry.hosts.kopf_host import NOTHING, EmptyLists, KopfSession, Watched, operator_settings
 
 WIDGETS = Watched("Widget", "example.com/v1", "widgets")
 
@@ -56,8 +57,39 @@ def test_an_event_reaches_its_handler_and_nothing_copies_the_object(type_: str |
     assert not caplog.records
 
 
-def test_a_list_is_judged_once_its_events_have_come() -> None:
-    listings = {"Tenant": ReportedList(10.0), "Environment": ReportedList(11.5)}
-    assert settled(listings, 10.0 + RELIST_SETTLES_S - 0.1) == []
-    assert settled(listings, 10.0 + RELIST_SETTLES_S) == ["Tenant"]
-    assert settled(listings, 11.5 + RELIST_SETTLES_S) == ["Tenant", "Environment"]
+async def test_a_list_is_asked_for_without_objects_and_reported_and_nothing_else_is_changed() -> None:
+    asked: list[dict[str, str]] = []
+    told: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(dict(request.query))
+        return web.json_response({}, status=410 if request.query.get("continue") else 200)
+
+    server = web.Application()
+    server.router.add_get("/{path:.*}", answer)
+    async with TestServer(server) as served, ClientSession(middlewares=(EmptyLists([WIDGETS], told.append),)) as session:
+        listed, other = served.make_url("/cluster/apis/example.com/v1/widgets"), served.make_url("/apis/example.com/v1")
+        for url in (
+            listed.with_query(labelSelector="a=b"),
+            listed.with_query(watch="true", resourceVersion="7"),
+            listed.with_query({"continue": "late"}),
+            other,
+        ):
+            async with session.get(url):
+                pass
+    assert asked == [
+        {"labelSelector": "a=b", "fieldSelector": NOTHING},
+        {"watch": "true", "resourceVersion": "7"},
+        {"continue": "late", "fieldSelector": NOTHING},
+        {},
+    ]
+    assert told == ["Widget"]
+
+
+async def test_sessions_with_the_same_credentials_are_equal() -> None:
+    async with ClientSession() as one, ClientSession() as other:
+        first, again, renewed = (
+            KopfSession(server="https://server", aiohttp_session=session, authorization=f"Bearer {token}")
+            for session, token in ((one, "a"), (other, "a"), (other, "b"))
+        )
+        assert first == again != renewed
