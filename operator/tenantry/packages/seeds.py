@@ -10,11 +10,18 @@ from tenantry.model.verdicts import Invalid, Problem
 from tenantry.packages.manifest import Column, Table
 from tenantry.packages.values import default_of_key, form_of, value_of
 
+NumberedRow = tuple[int, dict[str, Any]]
+"""The number of a line, from 1, and its row."""
 LONGEST_SHOWN = 60
 """Characters of a refused value that are shown."""
 
 
-def rows_of(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def place_of(table: Table, number: int) -> str:
+    """Return file and line of a row."""
+    return f"seed/{table.name}.ndjson:{number}"
+
+
+def rows_of(table: Table, lines: Iterable[bytes]) -> Iterator[NumberedRow]:
     """Yield the rows of a seed file, each with the columns that its line names. Raises Invalid naming file and line."""
     columns, default = {column.name: column for column in table.columns}, default_of_key(table)
     for number, line in enumerate(lines, 1):
@@ -25,31 +32,17 @@ def rows_of(table: Table, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             row = {**default, **{name: _value(columns[name], value) for name, value in given.items()}}
         except (ValueError, KeyError, AttributeError, RecursionError) as error:
             raise _misfit(table, number, _reason(error)) from error
-        yield row
+        yield number, row
 
 
 def check_rows(table: Table, lines: Iterable[bytes]) -> None:
     """Read a seed as an installation would, and store nothing. Raises Invalid naming file and line."""
     filled = {column.name: None if column.default is None else "" for column in table.columns if not column.generated}
     required = {column.name for column in table.columns if not column.nullable} & filled.keys()
-    numbered = _Numbered(lines)
-    for row in rows_of(table, numbered):
+    for number, row in rows_of(table, lines):
         lacking = sorted(name for name in required if row.get(name, filled[name]) is None)
         if lacking:
-            raise _misfit(table, numbered.number, f"column {lacking[0]} must have a value")
-
-
-class _Numbered:
-    """Lines, and the number of the one that was read last."""
-
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = lines
-        self.number = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for line in self._lines:
-            self.number += 1
-            yield line
+            raise _misfit(table, number, f"column {lacking[0]} must have a value")
 
 
 def _value(column: Column, value: Any) -> Any:
@@ -71,7 +64,7 @@ def _shown(value: Any) -> str:
 
 
 def _misfit(table: Table, number: int, reason: str) -> Invalid:
-    return Invalid((Problem(f"seed/{table.name}.ndjson:{number}", f"does not fit the table: {reason}"),))
+    return Invalid((Problem(place_of(table, number), f"does not fit the table: {reason}"),))
 
 
 def _reason(error: Exception) -> str:

@@ -143,6 +143,30 @@ async def test_installs_of_two_processes_come_one_after_the_other(
     await engine.close()
 
 
+RULED = {
+    **table("prices", column("name"), column("amount", "integer")),
+    "checks": [{"name": "positive", "expression": "amount > 0"}],
+    "unique": [["name"]],
+}
+GOOD = b'{"id": 1, "name": "tea", "amount": 3}\n\n'
+BREAKING = {
+    "a check": (b'{"id": 2, "name": "rye", "amount": 0}', "amount: breaks check positive: amount > 0"),
+    "a unique column": (b'{"id": 2, "name": "tea", "amount": 1}', "name: there is a row with this value already"),
+    "the primary key": (b'{"id": 1, "name": "rye", "amount": 1}', "id: there is a row with this value already"),
+}
+
+
+@pytest.mark.parametrize(("line", "reason"), BREAKING.values(), ids=BREAKING)
+async def test_a_seed_that_breaks_a_rule_is_refused_with_file_line_and_rule(
+    engine: Engine, tmp_path: Path, line: bytes, reason: str
+) -> None:
+    seeds = {"seed/prices.ndjson": GOOD + line}
+    await engine.upload(write_package(tmp_path / "3.tapp", seeds, version="3", tables=[FIRST, RULED]))
+    with pytest.raises(Invalid) as refused:
+        await engine.install("crm", "3")
+    assert str(refused.value) == f"Invalid: seed/prices.ndjson:3: {reason}"
+
+
 @pytest.mark.slow
 async def test_postgresql_goes_on_after_keys_that_were_seeded(server: str, tmp_path: Path) -> None:
     url = database_url(server)

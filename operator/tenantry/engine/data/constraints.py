@@ -101,4 +101,4 @@ def _of_check(name: str, exposed: Exposed, field: str) -> Invalid:
 
 
 def _refused(columns: list[str], reason: str, field: str) -> Invalid:
-    return Invalid((Problem(f"{field}{', '.join(columns)}".rstrip("., "), reason),))
+    return Invalid((Problem(f"{field}{', '.join(columns)}".rstrip("., :"), reason),))

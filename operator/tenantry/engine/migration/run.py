@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -15,7 +14,6 @@ from tenantry.engine.database import (
     EXACT_DIGITS,
     NAME_BYTES,
     check_references,
-    go_on_after,
     go_on_from,
     halt_of,
     last_generated,
@@ -29,20 +27,17 @@ from tenantry.engine.migration.indexes import Ahead, built_ahead, built_of, rena
 from tenantry.engine.migration.locks import EXCLUSIVE, keep_others_out, needed
 from tenantry.engine.migration.plan import Plan, Renames, TablePlan, compare
 from tenantry.engine.migration.rules import install_rules
+from tenantry.engine.migration.seeding import Seeds, seed
 from tenantry.engine.migration.shapes import TableShape, declared_shape, real_shapes
 from tenantry.engine.migration.tables import metadata_of, prefix_of
 from tenantry.model.facts import MigrationStep, list_of
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.packages.manifest import Manifest
-from tenantry.packages.seeds import rows_of
 from tenantry.tracing.work import span
 
 if TYPE_CHECKING:
     from alembic.operations import Operations
 
-Seeds = Mapping[str, Callable[[], Iterable[bytes]]]
-"""The lines of seed/<table>.ndjson by table."""
-BATCH = 1000
 BETWEEN = "_tenantry_new_"
 """Begins the names of tables on their way; app tables begin with a letter."""
 
@@ -83,7 +78,7 @@ def migrate(
             operations = _operations(connection)
             _carry_out(operations, connection, wanted, metadata)
             with span("seed"):
-                _seed(connection, manifest, metadata, set(wanted.added), seeds)
+                seed(connection, manifest, metadata, set(wanted.added), seeds)
             if _alters(connection):
                 fasten(operations, metadata)
             if seeds or wanted.changed or wanted.dropped:
@@ -322,28 +317,3 @@ def _beside(table: sa.Table) -> sa.Table:
 
 def _converted(value: sa.ColumnElement[Any], was: str, now: str) -> sa.ColumnElement[Any]:
     return value if was == now else conversion(was, now).value(value)
-
-
-def _seed(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData, added: set[str], seeds: Seeds) -> None:
-    declared = {f"{prefix_of(manifest.id)}{table.name}": table for table in manifest.tables}
-    for table in _parents_first(metadata):
-        described = declared[table.name]
-        if table.name not in added or described.name not in seeds:
-            continue
-        # Rows of one statement have the same columns: a column that a line leaves out takes its default.
-        for _, alike in groupby(rows_of(described, seeds[described.name]()), key=_columns_of):
-            while batch := list(islice(alike, BATCH)):
-                connection.execute(table.insert(), batch)
-        for column in described.columns:
-            if column.generated:
-                go_on_after(connection, table.name, column.name)
-
-
-def _parents_first(metadata: sa.MetaData) -> list[sa.Table]:
-    # The last entry stands for the foreign keys of a cycle; the check of references comes after all rows.
-    ordered = sa.schema.sort_tables_and_constraints(metadata.tables.values())  # type: ignore[no-untyped-call]
-    return [table for table, _ in ordered if table is not None]
-
-
-def _columns_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row)
