@@ -43,7 +43,7 @@ REFERENCES: Explanations = {
     ),
     "RegionNotFound": Explanation("The region does not exist yet.", "Declare the Region, or correct `spec.region`"),
     "RoleNotDeclared": Explanation(
-        "An Identity has a role that no installed app declares. It is granted when an app declares it.",
+        "An Identity or an IdentityProvider grants a role that no installed app declares. It counts once an app declares it.",
         "Correct the role, or install the app",
     ),
     "UsernameReserved": Explanation("The username `admin` belongs to the engine itself.", "Choose another username"),

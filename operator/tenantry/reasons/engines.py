@@ -85,6 +85,10 @@ ENGINES: Explanations = {
     "PlacementNotAllowed": Explanation(
         "The region does not place engines as the environment asks.", "Remove `spec.engine.placement`, or name another region"
     ),
+    "PlacementNotUsed": Explanation(
+        "`spec.engine.pool` and `placement: Dedicated` are for clusters. On one machine all engines run in one process.",
+        "Remove the field that the message names, or run the environment on a cluster",
+    ),
     "PoolAnswer": Explanation("The pool's answer is none of a pool. Tenantry tries again.", "Look at the log of the pool"),
     "PoolClosing": Explanation("The pool is being removed and takes no engine.", "Wait, or name another pool"),
     "PoolFailed": Explanation("The pod of a pool does not run. The message is the cluster's.", "Look at its pod or its log"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from tenantry.kinds.identity_provider.decide import Observed, decide, settings_of
 from tenantry.kinds.identity_provider.observe import observe
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.model.changes import DeleteIdentityProvider, PutIdentityProvider
 from tenantry.model.claims import Claim
+from tenantry.model.decision import Warned
 from tenantry.model.facts import EngineIdentityProvider, IdentityProviderSettings, SecretFacts
 from tenantry.model.resource import Ref
+from tenantry.model.verdicts import Ready
 from tests.unit.kinds.factories import (
     BORN,
     CHANGED,
@@ -25,10 +29,12 @@ from tests.unit.kinds.factories import (
     Engine,
     Outcome,
     Surroundings,
+    app,
     edited,
     environment,
     foreign_environment,
     outcome,
+    package,
     provider,
     rival,
     running_environment,
@@ -247,6 +253,17 @@ async def test_a_secret_is_looked_at_only_where_one_is_declared() -> None:
     assert (await observe(provider(), world(around=around))).secret is None
     assert (await observe(provider(spec=SECRET), world(around=around))).secret == PRESENT
     assert (await observe(provider(spec=SECRET), world())).secret == MISSING
+
+
+@pytest.mark.parametrize("known", [(), ("buyer", "seller")])
+async def test_a_default_role_that_no_package_declares_is_a_warning_on_a_provider_that_is_ready(known: tuple[str, ...]) -> None:
+    grants = {"defaultRoles": [{"app": "crm", "role": "seller"}]}
+    read = package(status={"claimed": True, "roles": list(known)})
+    looked = await observe(provider(spec=grants), world(environment(), app(), read))
+    decided = decide(seen(edited(KNOWN, **grants), held=THERE, undeclared=looked.undeclared), NOW)
+    assert isinstance(decided.verdict, Ready)
+    told = "role seller of app crm: version 1.0.0 declares no such role, but none"
+    assert decided.warning == (None if known else Warned("RoleNotDeclared", told))
 
 
 async def test_a_foreign_engine_is_not_asked_without_its_credential() -> None:

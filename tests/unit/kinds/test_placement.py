@@ -10,6 +10,7 @@ from tenantry.kinds.environment.placement import Placed, RegionPlacement, placed
 from tenantry.kinds.environment.seen import Observed, SeenRegion, SeenTenant
 from tenantry.kinds.environment.spec import Environment
 from tenantry.model.changes import DeployEngine
+from tenantry.model.decision import Warned
 from tenantry.model.facts import EngineFacts
 from tenantry.model.resource import RESTORING
 from tests.unit.kinds.factories import NOW, PRESENT, Outcome, environment, outcome, running_environment, table, uid_of
@@ -153,6 +154,11 @@ def observed(declared: Environment, there: EngineFacts | None = None) -> Observe
     return Observed(declared, acme, region, (), there, PRESENT, "http://dev")
 
 
+def placed_on(provider: str, **spec: Any) -> Observed:
+    region = SeenRegion(provider, allowed=True, placement=BOTH if provider == "Kubernetes" else LOCAL)
+    return replace(observed(wants(**spec)), region=region)
+
+
 def test_a_new_environment_is_deployed_into_its_pool() -> None:
     (change,) = decide(observed(wants()), NOW).changes
     assert isinstance(change, DeployEngine)
@@ -176,3 +182,17 @@ def test_data_that_a_pool_lost_is_not_covered_up_by_an_empty_engine() -> None:
     assert decision.changes == ()
     assert decision.status.engine is not None
     assert decision.status.engine.pool == "pool-2"
+
+
+@table(
+    {
+        "a pool, on one machine": (placed_on("Local", pool="first"), "spec.engine.pool"),
+        "a pod of its own, on one machine": (placed_on("Local", placement="Dedicated"), "spec.engine.placement"),
+        "any pool, on one machine": (placed_on("Local", placement="Pooled"), ""),
+        "no place, on one machine": (placed_on("Local"), ""),
+        "a pool, on a cluster": (placed_on("Kubernetes", pool="first"), ""),
+    }
+)
+def test_a_declared_place_that_has_no_effect_is_a_warning(seen: Observed, expected: str) -> None:
+    told = f"{expected}: the engines of this host run in one process; leave the field out"
+    assert decide(seen, NOW).warning == (Warned("PlacementNotUsed", told) if expected else None)

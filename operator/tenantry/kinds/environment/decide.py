@@ -15,7 +15,7 @@ from tenantry.kinds.environment.host import HostClaim, without_host
 from tenantry.kinds.environment.missing import missing_archive, missing_data
 from tenantry.kinds.environment.moving import ACTION as MOVE
 from tenantry.kinds.environment.moving import Move, move_change, move_of, with_move
-from tenantry.kinds.environment.placement import placed
+from tenantry.kinds.environment.placement import placed, placement_warning
 from tenantry.kinds.environment.seen import Observed, SeenTenant
 from tenantry.kinds.environment.sleeping import Sleep, hibernation_warning, schedule_refusal, sleep_action, sleep_of
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
@@ -30,7 +30,7 @@ from tenantry.model.changes import (
     UndeployEngine,
     WithdrawHost,
 )
-from tenantry.model.decision import Decision, Standing
+from tenantry.model.decision import Decision, Standing, Warned
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, MoveStep, SecretFacts, awaits_archive
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
@@ -55,27 +55,23 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     environment = seen.environment
     warns = environment.spec.drift_policy == "Warn" and not environment.lost_host and not other_limits(seen.engine, _wanted(seen))
     there = environment.spec.engine.external is not None or (seen.engine is not None and not seen.engine.missing)
-    told = database_warning(environment, seen.engine) or hibernation_warning(environment, _sleeps_otherwise(seen))
+    told = _warning(seen)
     if warns and there and not request and settled(environment) and (differences := _differences(seen)):
         return Decision(_status(seen), _verdict(seen), drift=differences, warning=told)
     drift = () if warns else None
     return Decision(_status(seen), _verdict(seen), action, request=request, changes=_changes(seen), drift=drift, warning=told)
 
 
-def _sleeps_otherwise(seen: Observed) -> str:
-    """Return the place of an engine that does not sleep as declared, `""` for one in a pod of its own."""
-    if seen.environment.spec.engine.external is not None:
-        return "the engine is run by others"
-    if seen.region is None or seen.region.provider != "Kubernetes":
-        return "the engines of this host sleep by themselves while nobody uses them"
-    pooled = placed(seen.environment, seen.engine, seen.region.placement).pool
-    return "the engine is in a pool, where it sleeps by itself while nobody uses it" if pooled else ""
+def _warning(seen: Observed) -> Warned | None:
+    environment = seen.environment
+    told = database_warning(environment, seen.engine) or hibernation_warning(environment, seen.sleeps_otherwise)
+    return told or (placement_warning(environment, seen.region.placement) if seen.region else None)
 
 
 def _with_sleep(seen: Observed, now: datetime) -> Observed:
     """Return the same with the decision on the sleep of its engine. It falls asleep only if nothing else is to be done."""
     environment, engine = seen.environment, seen.engine
-    if engine is None or _sleeps_otherwise(seen):
+    if engine is None or seen.sleeps_otherwise:
         return seen
     told = environment.status.condition("Ready")
     current = environment.status.observed_generation == environment.metadata.generation

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenantry.kinds.environment.spec import DeclaredEngine, Environment
+from tenantry.model.decision import Warned
 from tenantry.model.facts import EngineFacts, volume_of
 from tenantry.model.resource import RESTORING
 from tenantry.model.verdicts import Stalled
@@ -63,6 +64,15 @@ def placed(environment: Environment, engine: EngineFacts | None, region: RegionP
         ways = "declare it as it is; or back it up to a file, delete it, and restore the file"
         wanted = Placed(refusal=Stalled("PlacementFixed", f"spec.engine.placement: {told}: {ways}"))
     return Placed(held, wanted.refusal, None if wanted.refusal is not None else wanted.pool)
+
+
+def placement_warning(environment: Environment, region: RegionPlacement) -> Warned | None:
+    """Say that a declared place is for clusters, and without effect on the machine of the platform."""
+    declared = environment.spec.engine
+    field = "pool" if declared.pool is not None else "placement" if declared.placement == "Dedicated" else ""
+    if region.offered or not field:
+        return None
+    return Warned("PlacementNotUsed", f"spec.engine.{field}: the engines of this host run in one process; leave the field out")
 
 
 def _held(environment: Environment, engine: EngineFacts | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenantry.kinds.environment.children import Child
-from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement
+from tenantry.kinds.environment.placement import NOWHERE, RegionPlacement, placed
 from tenantry.kinds.environment.sleeping import AWAKE, UNKNOWN, Sleep, Use
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.environment.unmanaged import Contents
@@ -90,3 +90,13 @@ class Observed:
     elsewhere: EngineFacts | None = None
     use: Use = UNKNOWN
     sleep: Sleep = AWAKE
+
+    @property
+    def sleeps_otherwise(self) -> str:
+        """Return the place of an engine that does not sleep as declared, `""` for one in a pod of its own."""
+        if self.environment.spec.engine.external is not None:
+            return "the engine is run by others"
+        if self.region is None or self.region.provider != "Kubernetes":
+            return "the engines of this host sleep by themselves while nobody uses them"
+        pooled = placed(self.environment, self.engine, self.region.placement).pool
+        return "the engine is in a pool, where it sleeps by itself while nobody uses it" if pooled else ""

@@ -12,7 +12,7 @@ from tenantry.kinds.identity_provider.spec import IdentityProvider, IdentityProv
 from tenantry.kinds.orphans import let_go
 from tenantry.model.changes import Change, DeleteIdentityProvider, PutIdentityProvider
 from tenantry.model.claims import Claim, claim_of, lost, wins
-from tenantry.model.decision import Decision
+from tenantry.model.decision import Decision, Warned
 from tenantry.model.facts import EngineEndpoint, EngineIdentityProvider, IdentityProviderSettings, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
@@ -21,7 +21,8 @@ from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
 @dataclass(frozen=True)
 class Observed:
     """environment: `Missing`, `Deleting` or `Present`. held: the engine's record with its id or name. secret: None where none
-    is declared. asleep: since when the engine sleeps, `""` for one that does not."""
+    is declared. undeclared: what is wrong with roles that no package declares, as sentences. asleep: since when the engine
+    sleeps, `""` for one that does not."""
 
     provider: IdentityProvider
     environment: str
@@ -30,15 +31,20 @@ class Observed:
     secret: SecretFacts | None
     rivals: tuple[Claim, ...]
     drift_policy: str = "Correct"
+    undeclared: tuple[str, ...] = ()
     asleep: str = ""
 
 
 def decide(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
     """The record in the engine, as declared; at its end none."""
-    provider = seen.provider
-    if provider.deleting:
+    if seen.provider.deleting:
         return _deletion(seen, now)
-    refusal = _refusal(seen, now)
+    warning = Warned("RoleNotDeclared", "; ".join(seen.undeclared)) if seen.undeclared else None
+    return _standing(seen, now)._replace(warning=warning)
+
+
+def _standing(seen: Observed, now: datetime) -> Decision[IdentityProviderStatus]:
+    provider, refusal = seen.provider, _refusal(seen, now)
     if refusal is not None or seen.engine is None:
         claimed = provider.status.claimed and not (lost(refusal) and provider.holds_name)
         return Decision(provider.status.model_copy(update={"claimed": claimed}), refusal or _engine_missing(seen))

@@ -6,6 +6,7 @@ from tenantry.kinds.drift import policy_of
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.identity_provider.decide import Observed
 from tenantry.kinds.identity_provider.spec import IdentityProvider
+from tenantry.kinds.roles import undeclared_roles
 from tenantry.kinds.tenancy import engine_of, sleeping_since
 from tenantry.model.claims import rivals_of
 from tenantry.model.facts import EngineIdentityProvider, SecretFacts
@@ -24,7 +25,10 @@ async def observe(provider: IdentityProvider, world: World) -> Observed:
     others = view.list(IdentityProvider, metadata.namespace, f"claim={provider.claim}")
     rivals = rivals_of(provider, others, lambda other: other.holds_name)
     secret = _secret(provider, world)
-    return Observed(provider, state, endpoint, held, secret, rivals, policy_of(environment), sleeping_since(environment))
+    undeclared = undeclared_roles(spec.default_roles, environment, view)
+    return Observed(
+        provider, state, endpoint, held, secret, rivals, policy_of(environment), undeclared, sleeping_since(environment)
+    )
 
 
 def _mine(provider: IdentityProvider, present: tuple[EngineIdentityProvider, ...]) -> EngineIdentityProvider | None:
