@@ -61,6 +61,21 @@ The rows of `seed/<table>.ndjson` are inserted when an install creates the table
 column that a row leaves out gets its default. Dates and times are ISO 8601 strings. A `decimal` is
 a number or a string, a `blob` is base64.
 
+A row that breaks a check, a unique column or a key of the table is refused by the install, with
+file, line and rule: `seed/prices.ndjson:3: amount: breaks check positive: amount > 0`.
+
+## Change an app while you write it
+
+A version that was published stays as it is: its Package has the `sha256` of the file. Publish each
+change as a version of its own, such as `1.1.0-dev.2`, and name it in the App:
+
+1. Raise `version` in `app.yaml`.
+2. Declare a Package of that version, with the same `source.path`, and set `version` of the App.
+3. Remove the Packages that no App names any more.
+
+To try a folder without a new version, run its migration on rows of your own:
+`tenantry package plan DIR` shows what an install would do.
+
 ## See also
 
 - [Engine](engine.md#migrations): what an upgrade does with the rows, and what it refuses.

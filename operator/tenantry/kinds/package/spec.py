@@ -65,7 +65,7 @@ class PackageSpec(Value):
                 {"rule": "self.version == oldSelf.version", "message": "is immutable", "fieldPath": ".version"},
                 {
                     "rule": "!has(oldSelf.sha256) || (has(self.sha256) && self.sha256 == oldSelf.sha256)",
-                    "message": "is immutable once set",
+                    "message": "is immutable once set: give the changed app another version, and declare a Package for it",
                     "fieldPath": ".sha256",
                 },
                 {
