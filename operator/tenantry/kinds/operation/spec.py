@@ -21,6 +21,8 @@ State = Literal["QUEUED", "RUNNING", "COMPLETED"]
 Result = Literal["PENDING", "SUCCESS", "FAILURE", "CANCELLED"]
 Text = Annotated[str, Field(max_length=1024)]
 MESSAGE_LIMIT = 4096
+ENDED, UNNUMBERED = "status=COMPLETED", "generation=-"
+"""The keys of Operations that ended, and of those that no generation of their object caused."""
 
 
 def _same(name: str, *, optional: bool = False) -> str:
@@ -145,7 +147,8 @@ class Operation(Resource[OperationSpec, OperationStatus]):
     @classmethod
     def plain_keys(cls, document: Document) -> frozenset[str]:
         """An Operation is read less often than it is written."""
-        spec = document["spec"]
+        spec, status = document["spec"], document.get("status", {})
+        cause, trace = spec["cause"], status.get("traceparent")
         keys = {
             f"id={document['metadata']['name']}",
             f"target={spec['target']['uid']}",
@@ -153,7 +156,9 @@ class Operation(Resource[OperationSpec, OperationStatus]):
             f"tenantId={spec.get('tenantId', '')}",
             f"environmentId={spec.get('environmentId', '')}",
             f"actionType={spec['action']}",
-            f"status={document.get('status', {}).get('status', 'QUEUED')}",
+            f"status={status.get('status', 'QUEUED')}",
+            f"generation={cause}" if cause.isdecimal() else UNNUMBERED,
+            *((f"traceparent={trace}",) if trace else ()),
         }
         return frozenset(keys)
 

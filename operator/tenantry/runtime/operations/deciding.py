@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from tenantry.kinds.operation.spec import MESSAGE_LIMIT, Operation
+from tenantry.kinds.operation.spec import ENDED, MESSAGE_LIMIT, UNNUMBERED, Operation
 from tenantry.model.changes import Change, loses_data
 from tenantry.model.decision import Decision, Standing
-from tenantry.model.resource import RECONCILE_REQUESTED, Resource, Status, format_time
+from tenantry.model.resource import RECONCILE_REQUESTED, TRACEPARENT, Resource, Status, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.runtime.operations.documents import DELETION
 
@@ -19,6 +19,8 @@ DRIFT = "drift-"
 """The prefix of the causes of corrections."""
 SHOWS_WITHIN = timedelta(minutes=1)
 """The longest time that the Operation of a request waits for its object to show the request."""
+Keys = frozenset[str]
+"""The keys by which the cache finds an object."""
 StandingOf = Callable[[Any, str, str], Standing]
 """Of a resource, an action and a subject. See ports.Kind."""
 
@@ -76,6 +78,18 @@ class OperationDecision(NamedTuple):
     status: Mapping[str, Any] | None = None
     lines: tuple[Line, ...] = ()
     steps: tuple[str, ...] = ()
+
+
+def bearing_on(resource: Resource[Any, Any], operations: Iterable[Keys]) -> Callable[[Keys], bool]:
+    """Return the test of an Operation, one of these, for whether a pass over the object may need it.
+
+    One that ended, of another generation, says nothing about a change of now. But it has the name of an attempt while another
+    one of that generation is unfinished, and shows that the trace of the object was about it.
+    """
+    unfinished = {key for keys in operations if ENDED not in keys for key in keys if key.startswith("generation=")}
+    trace = f"traceparent={resource.metadata.annotations.get(TRACEPARENT)}"
+    wanted = {UNNUMBERED, f"generation={resource.metadata.generation}", trace, *unfinished}
+    return lambda keys: ENDED not in keys or not wanted.isdisjoint(keys)
 
 
 def decide_operation(known: Known, decision: Decision[Any], verdict: Verdict | None, now: datetime) -> OperationDecision:

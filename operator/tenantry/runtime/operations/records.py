@@ -20,6 +20,7 @@ from tenantry.runtime.operations.deciding import (
     Line,
     OperationDecision,
     Superseded,
+    bearing_on,
     cause_of,
     decide_operation,
     is_cancelled,
@@ -38,9 +39,11 @@ from tenantry.tracing.work import Work
 
 
 def operations_of(cache: Cache, resource: Resource[Any, Any]) -> tuple[Operation, ...]:
-    """Return the Operations of an object."""
-    found = cache.resources(Operation.KIND, SYSTEM_NAMESPACE, f"target={resource.metadata.uid}")
-    return tuple(cast(Operation, each) for each in found)
+    """Return the Operations of an object that bear on a pass. The others are its history, which may be long."""
+    entries = cache.entries(Operation.KIND, SYSTEM_NAMESPACE, f"target={resource.metadata.uid}")
+    found = {ref: entry.keys for ref, entry in entries}
+    bears = bearing_on(resource, found.values())
+    return tuple(cast(Operation, cache.resource(ref)) for ref, keys in found.items() if bears(keys))
 
 
 class Record:
