@@ -197,20 +197,20 @@ class Environments:
     async def _edit(
         self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
-        ref = Ref(Environment.KIND, *row.name)
-        document = await writes.store.get(ref)
-        writes.check_free(document)
-        environment = Environment.model_validate(document)
-        if environment.deleting:
-            raise invalid("", "the environment is being deleted")
-        if body.slug is not None and body.slug != environment.wanted_slug:
-            check_slug(body.slug)
-            owner = self._context.owners.of_namespace(environment.metadata.namespace)
-            if owner is not None:
-                _check_free(writes.cache, owner, body.slug, but=environment.metadata.uid)
-        return await edit(
-            writes.turns, writes.store.as_(principal.caller), request, ref, principal.caller, lambda spec: edited(spec, body)
-        )
+        def check(current: Document) -> None:
+            writes.check_free(current)
+            environment = Environment.model_validate(current)
+            if environment.deleting:
+                raise invalid("", "the environment is being deleted")
+            if body.slug is not None and body.slug != environment.wanted_slug:
+                check_slug(body.slug)
+                owner = self._context.owners.of_namespace(environment.metadata.namespace)
+                if owner is not None:
+                    _check_free(writes.cache, owner, body.slug, but=environment.metadata.uid)
+
+        caller, ref = principal.caller, Ref(Environment.KIND, *row.name)
+        store = writes.store.as_(caller)
+        return await edit(writes.turns, store, request, ref, caller, lambda spec: edited(spec, body), check=check)
 
     async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(Environment.KIND, *row.name)

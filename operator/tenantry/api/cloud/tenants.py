@@ -136,16 +136,17 @@ class Tenants:
     async def _edit(
         self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
-        ref = Ref(Tenant.KIND, *row.name)
-        document = await writes.store.get(ref)
-        writes.check_free(document)
-        tenant = Tenant.model_validate(document)
-        if tenant.deleting:
-            raise invalid("", "the tenant is being deleted")
-        if body.slug is not None and body.slug != tenant.wanted_slug:
-            check_slug(body.slug)
-            _check_free(writes.cache, body.slug, but=tenant.metadata.uid)
-        return await edit(writes.turns, writes.store, request, ref, principal.caller, lambda spec: edited(spec, body))
+        def check(current: Document) -> None:
+            writes.check_free(current)
+            tenant = Tenant.model_validate(current)
+            if tenant.deleting:
+                raise invalid("", "the tenant is being deleted")
+            if body.slug is not None and body.slug != tenant.wanted_slug:
+                check_slug(body.slug)
+                _check_free(writes.cache, body.slug, but=tenant.metadata.uid)
+
+        caller, ref = principal.caller, Ref(Tenant.KIND, *row.name)
+        return await edit(writes.turns, writes.store, request, ref, caller, lambda spec: edited(spec, body), check=check)
 
     async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(Tenant.KIND, *row.name)

@@ -304,8 +304,7 @@ class Apps:
                 return Written(made, None, after, action, "1", facts.version, has=_has(action, facts.version))
             except AlreadyExists:
                 pass  # another request was first
-        writes.check_free(await store.get(ref))
-        before, after = await edit(writes.turns, store, request.http, ref, request.caller, change)
+        before, after = await edit(writes.turns, store, request.http, ref, request.caller, change, check=writes.check_free)
         return _app_written(before, after, action, facts.version)
 
     async def _edit(self, app: App, change: Callable[[Spec], Spec], action: str, version: str, *about: str) -> None:

@@ -124,14 +124,16 @@ async def edit(
     caller: Caller,
     change: Callable[[dict[str, Any]], dict[str, Any]],
     annotations: dict[str, str] | None = None,
+    check: Callable[[Document], None] = lambda current: None,
 ) -> tuple[Document, Document]:
     """Replaces the spec by what `change` makes of it, and sets annotations, when the object's turn has come; the documents
     before and after, the same when nothing changes.
 
-    Raises NotFound, Conflict (If-Match), Invalid.
+    check: of the document that is changed. Raises NotFound, Conflict (If-Match), Invalid, and what `check` raises.
     """
 
     def changed(current: Document) -> Document:
+        check(current)
         check_match(request, current)
         spec = change(dict(current["spec"]))
         if spec == current["spec"] and not annotations:
