@@ -21,7 +21,7 @@ from tenantry.cli.output.documents import write
 from tenantry.cli.output.failing import NOT_DONE, Failure
 
 if TYPE_CHECKING:
-    from tenantry.hosts.console.protocol import Console, KeptReport, SourceReport
+    from tenantry.hosts.console.protocol import Console, SourceReport
     from tenantry.model.resource import Document
     from tenantry.settings import Settings
 
@@ -196,7 +196,7 @@ async def _look(console: Console, deadline: timedelta, now: datetime) -> list[Ch
         findings += [
             CheckResult("source", f"warning: {each} is not encrypted there; see docs/secrets.md") for each in report.exposed
         ]
-        findings += [CheckResult("source", _kept(each, report.name), wrong=True) for each in report.kept]
+        findings += _kept(report)
         findings += [CheckResult("source", f"{ref} is not applied yet: {why}", wrong=True) for ref, why in report.waiting]
     findings += await _orphans(console)
     findings += _overdue(await console.list("Operation"), deadline, now)
@@ -241,6 +241,15 @@ def _looked_at(report: SourceReport) -> str:
     return f"{report.name}: {report.location}{revision}, {report.documents} documents{passed_over}, read {read}{away}"
 
 
-def _kept(kept: KeptReport, source: str) -> str:
-    hint = f"; `tenantry approve {source}` deletes it" if kept.approvable else ""
-    return f"{kept.object} left the source and is kept: {kept.reason}{hint}"
+def _kept(report: SourceReport) -> Iterator[CheckResult]:
+    """Return what left the source and is kept, a line for each reason. While a file is broken, that file is what is wrong."""
+    from tenantry.model.wording import and_more
+
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for each in report.kept:
+        groups.setdefault((each.reason, each.approvable), []).append(each.object)
+    for (reason, approvable), objects in groups.items():
+        are, them = ("is", "it") if len(objects) == 1 else ("are", "them")
+        hint = f"; `tenantry approve {report.name}` deletes {them}" if approvable else ""
+        told = f"{and_more(objects)} left the source and {are} kept: {reason}{hint}"
+        yield CheckResult("source", told, wrong=approvable or not report.problems)
