@@ -27,6 +27,7 @@ class IdentityProvider:
         self.users = users
         self._port = free_port()
         self._process: asyncio.subprocess.Process | None = None
+        self._errors: asyncio.Task[str]
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
@@ -34,16 +35,31 @@ class IdentityProvider:
         users = [word for user in self.users for word in ("--user-claims", json.dumps(user))]
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "oidc_provider_mock", "--port", str(self._port), *users,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
+        self._errors = asyncio.create_task(_last_of(self._process.stderr))
         async with httpx.AsyncClient() as client:
-            await eventually(lambda: _answers(client, self.url))
+            await eventually(lambda: self._is_ready(client))
+
+    async def _is_ready(self, client: httpx.AsyncClient) -> bool:
+        assert self._process is not None
+        assert self._process.returncode is None, await self._errors
+        return await _answers(client, self.url)
 
     async def stop(self) -> None:
         """Ends its process."""
         assert self._process is not None
         self._process.terminate()
-        await self._process.wait()
+        await asyncio.gather(self._process.wait(), self._errors)
+
+
+async def _last_of(errors: asyncio.StreamReader | None) -> str:
+    """The end of what a process writes, read as it comes: a full pipe would stop it."""
+    assert errors is not None
+    last = b""
+    while part := await errors.read(4096):
+        last = (last + part)[-2000:]
+    return last.decode("utf-8", "replace")
 
 
 async def _answers(client: httpx.AsyncClient, url: str) -> bool:

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from tests.support.parsed_code import text_of, tree_of
-from tests.support.ports import chosen_by_the_kernel, free_port
+from tests.support.ports import chosen_by_the_kernel, free_port, share_of
 
 TESTS = Path(__file__).parents[2]
 PROBES = {
@@ -21,6 +21,11 @@ def test_ports_differ_and_nobody_is_given_them_by_chance() -> None:
     ports = [free_port() for _ in range(50)]
     assert len({*ports}) == 50
     assert not {*ports} & {*chosen_by_the_kernel()}
+
+
+def test_the_workers_of_a_run_have_ports_of_their_own() -> None:
+    shares = [share_of({"PYTEST_XDIST_WORKER": f"gw{n}", "PYTEST_XDIST_WORKER_COUNT": "3"}) for n in range(3)]
+    assert sorted(port for share in shares for port in share) == [*share_of({})]
 
 
 def test_a_port_that_somebody_holds_is_not_given() -> None:
