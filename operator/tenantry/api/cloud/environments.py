@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tenantry.api import tenancy
 from tenantry.api.auth.authentication import SignedInUser
+from tenantry.api.cloud.renaming import check_edit, edited
 from tenantry.api.facade_context import FacadeContext
 from tenantry.api.http.bodies import (
     CreateEnvironmentRequest,
@@ -198,28 +199,27 @@ class Environments:
         self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
         def check(current: Document) -> None:
-            writes.check_free(current)
             environment = Environment.model_validate(current)
-            if environment.deleting:
-                raise invalid("", "the environment is being deleted")
-            if body.slug is not None and body.slug != environment.wanted_slug:
-                check_slug(body.slug)
+
+            def check_free(slug: str) -> None:
                 owner = self._context.owners.of_namespace(environment.metadata.namespace)
                 if owner is not None:
-                    _check_free(writes.cache, owner, body.slug, but=environment.metadata.uid)
+                    _check_free(writes.cache, owner, slug, but=environment.metadata.uid)
+
+            check_edit(writes, current, environment, body, check_free)
 
         caller, ref = principal.caller, Ref(Environment.KIND, *row.name)
         store = writes.store.as_(caller)
         return await edit(writes.turns, store, request, ref, caller, lambda spec: edited(spec, body), check=check)
 
     async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
-        ref = Ref(Environment.KIND, *row.name)
-        document = await writes.store.get(ref)
-        if not document["metadata"].get("deletionTimestamp"):
-            writes.check_free(document)
-            if document["spec"].get("deletionProtection"):
+        def check(current: Document) -> None:
+            writes.check_free(current)
+            if current["spec"].get("deletionProtection"):
                 raise invalid("", "the environment is protected: its spec.deletionProtection is true")
-        return await remove(writes.store.as_(principal.caller), request, ref, principal.caller)
+
+        store, ref = writes.store.as_(principal.caller), Ref(Environment.KIND, *row.name)
+        return await remove(store, request, ref, principal.caller, check)
 
     async def _queue(self, document: Document, principal: SignedInUser, marks: Marks | None = None) -> str:
         environment = Environment.model_validate(document)
@@ -233,15 +233,6 @@ class Environments:
             return ""
         _check_region(self._context.cache, tenant, region)
         return self._context.renderer.preview(region, tenant, slug)
-
-
-def edited(spec: dict[str, Any], body: EditRequest) -> dict[str, Any]:
-    """The spec with what the edit carries."""
-    if body.name is not None:
-        spec["displayName"] = body.name
-    if body.slug is not None:
-        spec["slug"] = body.slug
-    return spec
 
 
 async def _bound(cache: Cache, name: str) -> Tenant:

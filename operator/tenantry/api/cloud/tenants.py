@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from tenantry.api import tenancy
 from tenantry.api.auth.authentication import SignedInUser
-from tenantry.api.cloud.environments import edited
+from tenantry.api.cloud.renaming import check_edit, edited
 from tenantry.api.facade_context import FacadeContext
 from tenantry.api.http.bodies import (
     CreateTenantRequest,
@@ -137,24 +137,18 @@ class Tenants:
         self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser, body: EditRequest
     ) -> tuple[Document, Document]:
         def check(current: Document) -> None:
-            writes.check_free(current)
             tenant = Tenant.model_validate(current)
-            if tenant.deleting:
-                raise invalid("", "the tenant is being deleted")
-            if body.slug is not None and body.slug != tenant.wanted_slug:
-                check_slug(body.slug)
-                _check_free(writes.cache, body.slug, but=tenant.metadata.uid)
+            check_edit(writes, current, tenant, body, lambda slug: _check_free(writes.cache, slug, but=tenant.metadata.uid))
 
         caller, ref = principal.caller, Ref(Tenant.KIND, *row.name)
         return await edit(writes.turns, writes.store, request, ref, caller, lambda spec: edited(spec, body), check=check)
 
     async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
-        ref = Ref(Tenant.KIND, *row.name)
-        document = await writes.store.get(ref)
-        if not document["metadata"].get("deletionTimestamp"):
-            writes.check_free(document)
-            _check_unprotected(writes.cache, Tenant.model_validate(document))
-        return await remove(writes.store, request, ref, principal.caller)
+        def check(current: Document) -> None:
+            writes.check_free(current)
+            _check_unprotected(writes.cache, Tenant.model_validate(current))
+
+        return await remove(writes.store, request, Ref(Tenant.KIND, *row.name), principal.caller, check)
 
     async def _queue(self, document: Document, principal: SignedInUser, marks: Marks | None = None) -> str:
         tenant = Tenant.model_validate(document)

@@ -205,10 +205,8 @@ class Users:
 
     async def _delete(self, writes: WriteContext, *, request: Request, row: Row, principal: SignedInUser) -> Document:
         ref = Ref(User.KIND, *row.name)
-        document = await writes.store.get(ref)
-        writes.check_free(document)
+        document = await remove(writes.store, request, ref, principal.caller, writes.check_free)
         secret = User.model_validate(document).spec.password_secret_ref
-        document = await remove(writes.store, request, ref, principal.caller)
         await delete_secret(writes.store, Ref("Secret", SYSTEM_NAMESPACE, secret.name))
         return document
 

@@ -143,13 +143,19 @@ async def edit(
     return await turns.revise(store, ref, changed)
 
 
-async def remove(store: WritingStore, request: Request, ref: Ref, caller: Caller) -> Document:
-    """Deletes it, in the caller's name; what is being deleted already stays as it is. Raises NotFound, Conflict."""
+async def remove(
+    store: WritingStore, request: Request, ref: Ref, caller: Caller, check: Callable[[Document], None] = lambda current: None
+) -> Document:
+    """Deletes it, in the caller's name; what is being deleted already stays as it is.
+
+    check: of the document that is deleted. Raises NotFound, Conflict, and what `check` raises.
+    """
     for _ in range(ATTEMPTS):
         current = await store.get(ref)
         check_match(request, current)
         if current["metadata"].get("deletionTimestamp"):
             return current
+        check(current)
         try:
             if not signature(caller).items() <= (current["metadata"].get("annotations") or {}).items():
                 # Whoever opens the Operation, this process or the operator, reads there who asked.
