@@ -22,9 +22,10 @@ from pydantic import ValidationError
 from tenantry.adapters.age import encrypted
 from tenantry.adapters.local.members import MemberWriter, scratch_folder
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
+from tenantry.adapters.moving.blocks import Blocks, write_changes
 from tenantry.adapters.store.state_folder import PASSWORD_FILE
 from tenantry.engine.sealing import OWN_KEYS
-from tenantry.engine.sql.files import BACKED_UP, ID_FILE
+from tenantry.engine.sql.files import BACKED_UP, FILE, ID_FILE
 from tenantry.kinds.environment.spec import Environment
 from tenantry.model.facts import Backup
 from tenantry.model.resource import Document, format_time, ref_of
@@ -42,7 +43,8 @@ DATABASE = "database"
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
 ATTEMPTS = 5
-_MAGIC = b"SQLite format 3\x00"
+CHANGES = f"{FILE}.changes.part"
+"""Instead of the engine's database: its blocks that are not those of an earlier copy. No file of an engine has such a name."""
 _LIVE = ("-wal", "-shm", "-journal", ".tmp", ".part")
 OF_THE_PLACE = ("lock", "incoming", "lost+found", ID_FILE, PASSWORD_FILE, KEY_FILE, BACKED_UP)
 """Files beside those of the engine: of the process that serves it, the file system, its database, `admin`, and backups."""
@@ -58,12 +60,14 @@ class _Moved(Exception):  # noqa: N818 - it ends an attempt
 class Packing(NamedTuple):
     """The keys of an archive: the one that signs it, and public keys of age that it is encrypted to; in clear for none.
 
-    keys: in clear, it holds the engine's own keys all the same.
+    keys: in clear, it holds the engine's own keys all the same. earlier: of a copy of the database that the reader has; what
+    differs from it is enough then.
     """
 
     key: ArchiveKey
     recipients: Sequence[str] = ()
     keys: bool = False
+    earlier: Blocks | None = None
 
     def leaves_out(self, member: str) -> bool:
         """Return True for a key with which a reader of the archive could act as the engine."""
@@ -223,11 +227,17 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
     for path in databases:
         copy.unlink(missing_ok=True)
         with closing(bound(sqlite3.connect(path))) as source, closing(bound(sqlite3.connect(copy))) as target:
+            target.execute("PRAGMA synchronous = OFF")  # it is read once, by this process
             source.backup(target)
             # What is restored is the database of the engine that starts with it.
             target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
             remove_log(target)
-        writer.file(copy, _inside(path, folder))
+        if packing.earlier is not None and path.name == FILE:
+            changes = copy.with_name(CHANGES)
+            write_changes(copy, packing.earlier, changes)
+            writer.file(changes, f"{ENGINE}/{CHANGES}")
+        else:
+            writer.file(copy, _inside(path, folder))
     copied = set(_files(folder))
     for path in sorted(copied.difference(databases)):
         if packing.leaves_out(_inside(path, folder)):
@@ -250,11 +260,22 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _is_database(path: Path) -> bool:
+    # By SQLite: who closes another descriptor of a file that this process has open releases the locks of the process. Another
+    # process would then take itself for the last one, and remove the write-ahead log, with what this one writes later.
     try:
-        with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        if not path.stat().st_size:
+            return False
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA schema_version")
     except FileNotFoundError as error:
         raise _Moved from error
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            return False
+        if not path.exists():
+            raise _Moved from error
+        raise
+    return True
 
 
 def _inside(path: Path, folder: Path) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import orjson
 
-from tenantry.adapters.local.archives import POSTGRESQL, SQLITE
+from tenantry.adapters.local.archives import CHANGES, POSTGRESQL, SQLITE
 from tenantry.adapters.local.reading import Checked, holds_rows, unpack
+from tenantry.adapters.moving.blocks import Blocks, apply_changes, blocks_of
 from tenantry.engine.sealing import Sealing
+from tenantry.engine.sql.files import FILE
 from tenantry.model.facts import EngineRef
-from tenantry.model.verdicts import Halt, Waiting
+from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting
 from tenantry.rest.disk import make_durable
 
 _FOR = "for.json"
@@ -31,6 +33,8 @@ class Staging:
     def __init__(self, state: Path) -> None:
         self._folder = state / "restoring"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._blocks: dict[str, Blocks] = {}
+        """Of the databases that were read for a move, by the environment's id."""
 
     def clear(self) -> None:
         """Removes what an interrupted unpacking left. Only while nobody unpacks."""
@@ -40,12 +44,16 @@ class Staging:
     def put(self, archive: Checked, ref: EngineRef, mark: str = "") -> None:
         """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, OSError.
 
-        mark: distinguishes the copies of an engine that moves."""
+        mark: distinguishes the copies of an engine that moves. Such an archive may hold what differs from the earlier copy, which
+        is used up then.
+        """
         unfinished = self._folder / f".{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
             rows = holds_rows(archive)
             unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
+            if mark and (unfinished / _FILES / CHANGES).exists():
+                self._complete(archive, ref, unfinished / _FILES)
             # Unless the archive brought it; on a server it also says that this folder is that of the database.
             Sealing(unfinished / _FILES).make_key()
             self._write(unfinished / _FOR, orjson.dumps({"namespace": ref.namespace, "name": ref.name, "mark": mark}))
@@ -68,6 +76,34 @@ class Staging:
             return str(orjson.loads((self._folder / ref.id / _FOR).read_bytes()).get("mark", ""))
         except FileNotFoundError:
             return ""
+
+    def blocks(self, ref: EngineRef) -> Blocks | None:
+        """Return the digests of the database that is there for an environment, None for none. Raises OSError."""
+        database = self._folder / ref.id / _FILES / FILE
+        if not self._is_for(ref) or not database.exists():
+            return None
+        if ref.id not in self._blocks:
+            self._blocks[ref.id] = blocks_of(database)
+        return self._blocks[ref.id]
+
+    def _complete(self, archive: Checked, ref: EngineRef, files: Path) -> None:
+        """Make the database of the changes and of the earlier copy. Raises Invalid (it is another one), OSError."""
+        earlier = self.blocks(ref)
+        if earlier is None:
+            raise Invalid((Problem(str(archive.path), "holds the changes of a copy that is not here"),))
+        used = self._folder / f".{secrets.token_hex(8)}"
+        # From here on no earlier copy is there: half of a change is in it.
+        (self._folder / ref.id).rename(used)
+        del self._blocks[ref.id]
+        try:
+            (used / _FILES / FILE).rename(files / FILE)
+            apply_changes(files / CHANGES, files / FILE, earlier)
+        except ValueError as error:
+            raise Invalid((Problem(str(archive.path), f"does not fit the earlier copy: {error}"),)) from error
+        finally:
+            shutil.rmtree(used)
+        (files / CHANGES).unlink()
+        make_durable(files)
 
     def take(self, ref: EngineRef, target: Path) -> None:
         """Moves the engine's files to `target` where they are for that environment. Idempotent.
@@ -100,6 +136,7 @@ class Staging:
     def discard(self, id_: str) -> None:
         """Removes what is left for the environment with that id. Idempotent."""
         held = self._folder / id_
+        self._blocks.pop(id_, None)
         if held.exists():
             trash = self._folder / f".{secrets.token_hex(8)}"
             held.rename(trash)
