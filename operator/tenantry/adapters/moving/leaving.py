@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from tenantry.adapters.local.signing import ArchiveKey
+from tenantry.adapters.moving.blocks import Blocks
 from tenantry.engine.sealing import TOKEN_KEY_FILE, Sealing
 from tenantry.engine.sql.files import FILE
 from tenantry.engine.sql.limits import bound
@@ -65,19 +66,19 @@ class LeavingEngine:
         """
         await asyncio.to_thread(thaw, self._folder, cancelled=cancelled)
 
-    async def pack(self) -> Packed:
+    async def pack(self, earlier: Blocks | None = None) -> Packed:
         """Return an archive of the engine with its keys, while it serves. A reader that gets less than all of it gets no archive.
 
-        Raises OSError, Halt.
+        earlier: of a copy of the database that the reader has. Raises OSError, Halt.
         """
         token = await asyncio.to_thread(token_of, self._folder)
         signer, _ = await asyncio.to_thread(self._key.sign, b"")
-        return Packed(token, signer, self._blocks())
+        return Packed(token, signer, self._stream(earlier))
 
-    async def _blocks(self) -> AsyncIterator[bytes]:
+    async def _stream(self, earlier: Blocks | None) -> AsyncIterator[bytes]:
         ends = os.pipe()
         reading, writing = os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb")
-        packing = asyncio.ensure_future(asyncio.to_thread(self._pack, writing))
+        packing = asyncio.ensure_future(asyncio.to_thread(self._pack, writing, earlier))
         try:
             while block := await asyncio.to_thread(reading.read, BLOCK):
                 yield block
@@ -87,13 +88,13 @@ class LeavingEngine:
             with suppress(OSError, Halt):
                 await packing  # a reader that left ends it by a broken pipe
 
-    def _pack(self, out: BinaryIO) -> None:
+    def _pack(self, out: BinaryIO, earlier: Blocks | None) -> None:
         # With the fields of declarations: an engine starts without them.
         from tenantry.adapters.local.archives import ABOUT, FORMAT, SQLITE, Packing, stream
 
         about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": SQLITE}
         with out:
-            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, Packing(self._key, keys=True))
+            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, Packing(self._key, keys=True, earlier=earlier))
 
 
 def freeze(folder: Path) -> str:

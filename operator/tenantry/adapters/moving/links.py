@@ -42,11 +42,28 @@ class Link:
         """Let the engine be written again. cancelled: it runs nowhere else, and will not. Raises Halt."""
         await self._call("thaw", cancelled=cancelled)
 
-    @asynccontextmanager
-    async def pack(self) -> AsyncIterator[Packed]:
-        """An archive of the engine. Raises Halt."""
+    async def blocks(self) -> bytes:
+        """Return the digests of the copy of the engine's database that lies ready, `b""` if none does. Raises Halt.
+
+        An earlier release does not tell them; it takes whole archives.
+        """
         try:
-            async with self.client.stream("POST", f"{self.url}/pack", headers=self.headers, timeout=LONG) as answer:
+            answer = await self.client.post(f"{self.url}/blocks", headers=self.headers, timeout=LONG)
+        except httpx.HTTPError as error:
+            raise self._broken(error) from error
+        if answer.status_code == httpx.codes.OK:
+            return answer.content
+        refusal = self._refusal(answer.content)
+        if refusal.verdict.reason == "Invalid":
+            return b""
+        raise refusal
+
+    @asynccontextmanager
+    async def pack(self, earlier: bytes = b"") -> AsyncIterator[Packed]:
+        """An archive of the engine. earlier: the answer of `blocks` at the place that it goes to. Raises Halt."""
+        asked = self.client.stream("POST", f"{self.url}/pack", content=earlier, headers=self.headers, timeout=LONG)
+        try:
+            async with asked as answer:
                 if answer.status_code != httpx.codes.OK:
                     raise self._refusal(await answer.aread())
                 yield Packed(answer.headers[TOKEN], answer.headers[SIGNER], answer.aiter_raw(BLOCK))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenantry.adapters.moving.leaving import LeavingEngine
-from tenantry.adapters.moving.wire import packed_response
+from tenantry.adapters.moving.wire import earlier_copy, packed_response
 from tenantry.adapters.pools.operators import OperatorKeys, answered
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.rest.bodies import json_response, read_bytes
@@ -42,7 +42,7 @@ class MovableEngine:
         async def carry_out() -> Response:
             match request.method, request.url.path.removeprefix(PREFIX):
                 case "POST", "pack":
-                    return packed_response(await self._leaving.pack())
+                    return packed_response(await self._leaving.pack(await earlier_copy(request)))
                 case "POST", verb:
                     return json_response(await command(self._leaving, verb, orjson.loads(await read_bytes(request))))
             raise Invalid((Problem("method", "must be POST"),))

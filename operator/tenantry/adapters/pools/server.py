@@ -25,7 +25,7 @@ from tenantry.adapters.local.folders import EngineFolders, SentFacts
 from tenantry.adapters.local.hosting import LOCATED, EnvironmentSubject, LocalHosting
 from tenantry.adapters.moving.leaving import Packed
 from tenantry.adapters.moving.source import command
-from tenantry.adapters.moving.wire import REF, SIGNER, TOKEN, packed_response
+from tenantry.adapters.moving.wire import REF, SIGNER, TOKEN, earlier_copy, packed_response
 from tenantry.adapters.pools.declarations import SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves, comes
 from tenantry.adapters.pools.operators import OperatorKeys, answered
@@ -48,8 +48,8 @@ DEPLOYING = ("deploy", "expect", "reserve", "take")
 `reserve` and `take` an engine moves into the pool."""
 LEAVING = ("freeze", "give", "thaw")
 """The commands about an engine that leaves the pool."""
-STREAMING = ("pack", "receive")
-"""The commands with an archive in the answer, and in the request."""
+STREAMING = ("pack", "receive", "blocks")
+"""The commands with an archive in the answer, and in the request; `blocks` answers the digests of what it may leave out."""
 NO_SECRET = Ref("Secret", "", "")
 
 
@@ -272,7 +272,10 @@ class PoolServer:
         request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
         with _about(request.scope, ref):
             if verb == "pack":
-                return packed_response(await (await self._pool.moves.leaving(ref)).pack())
+                leaving = await self._pool.moves.leaving(ref)
+                return packed_response(await leaving.pack(await earlier_copy(request)))
+            if verb == "blocks":
+                return Response(await self._pool.moves.blocks(ref), media_type="application/octet-stream")
             await self._pool.moves.receive(ref, Packed(request.headers[TOKEN], request.headers[SIGNER], request.stream()))
         return json_response({})
 
