@@ -64,6 +64,7 @@ class ArgoCD:
 
     def __init__(self) -> None:
         self.data: dict[str, str] = yaml.safe_load((KITS / "argo-cd" / "argocd-cm.yaml").read_text())["data"]
+        self.application: dict[str, Any] = yaml.safe_load((KITS / "argo-cd" / "platform.yaml").read_text())
 
     @property
     def kinds(self) -> set[str]:

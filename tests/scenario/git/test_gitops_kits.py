@@ -144,6 +144,25 @@ def test_every_state_of_every_kind_is_judged_alike(
     assert (kstatus(document), FLUX.judged(document), ARGO.judged(document)[0]) == expected
 
 
+def test_a_package_without_bytes_fails_a_delivery_at_once(life: tuple[dict[str, Json], list[Json]]) -> None:
+    missing = next(
+        each
+        for each in life[1]
+        if each["kind"] == "Package"
+        and any(one["reason"] == "PackageMissing" for one in each.get("status", {}).get("conditions", ()))
+    )
+    assert (FLUX.judged(missing), ARGO.judged(missing)[0]) == ("Failed", "Degraded"), "the guides say so"
+
+
+def test_argo_cd_prunes_without_waiting_for_health() -> None:
+    options = ARGO.application["spec"]["syncPolicy"]["syncOptions"]
+    assert "PruneLast=true" not in options, "with it, one suspended object keeps a sync running, and no newer commit is applied"
+
+
+def test_flux_applies_a_newer_commit_after_minutes() -> None:
+    assert FLUX.kustomization["spec"]["timeout"] == "5m", "as long as Flux waits for objects, it applies no newer commit"
+
+
 @pytest.mark.parametrize("kind", SUSPENDABLE)
 def test_a_suspended_object_is_suspended_to_argo_cd_and_unfinished_to_kstatus(
     life: tuple[dict[str, Json], list[Json]], kind: str
