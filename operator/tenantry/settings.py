@@ -117,7 +117,7 @@ Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Count = Annotated[int, Field(gt=0)]
 Address = Annotated[str, BeforeValidator(_address)]
-MetricsAddress = Annotated[str, BeforeValidator(lambda value: value and _address(value))]
+OptionalAddress = Annotated[str, BeforeValidator(lambda value: value and _address(value))]
 Networks = Annotated[str, BeforeValidator(_networks)]
 Origins = Annotated[str, BeforeValidator(_origins)]
 
@@ -292,6 +292,9 @@ class ClusterSettings(_Group):
         pattern=worded(r"^(https?://[^\s/]+)?$", "must be a URL without a path, such as http://127.0.0.1:8001"),
         description="The operator's address of metrics for the page Health of the api; empty: it shows no queue.",
     )
+    activator: OptionalAddress = Field(
+        "", description="The address at which the api takes requests for engines that sleep and wakes them; empty: at none."
+    )
     engine_proxy: str = Field(
         "",
         pattern=worded(r"^(https?://[^\s/]+)?$", "must be a URL without a path, such as http://127.0.0.1:8001"),
@@ -329,7 +332,9 @@ class Settings(BaseSettings):
     listen: Address = Field("127.0.0.1:8080", description="The address of `up`; port 0 takes a free one.")
     public_url: str = Field("", pattern=_PUBLIC_URL, description="The platform's URL for others. Default: the listening address.")
     workers: int = Field(128, ge=1, le=256, description="Reconciles at the same time.")
-    metrics: MetricsAddress = Field("", description="The address at which `up` and `engine` answer GET /metrics; empty: nowhere.")
+    metrics: OptionalAddress = Field(
+        "", description="The address at which `up` and `engine` answer GET /metrics; empty: nowhere."
+    )
     resync: Duration = Field(timedelta(minutes=10), description="How often each object is reconciled without a change.")
     operations: OperationSettings = OperationSettings()
     packages: PackageSettings = PackageSettings()

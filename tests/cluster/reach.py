@@ -53,6 +53,11 @@ def _stateful_set(namespace: str, account: str) -> Document:
     return _object("StatefulSet", "stolen", namespace, "apps/v1", spec=spec)
 
 
+def _endpoints(namespace: str) -> Document:
+    body = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "http", "port": 80}]}
+    return _object("EndpointSlice", "stolen", namespace, "discovery.k8s.io/v1", **body)
+
+
 def _binding(namespace: str, role: str) -> Document:
     rbac = "rbac.authorization.k8s.io"
     subjects = [{"apiGroup": rbac, "kind": "User", "name": "thief"}]
@@ -132,6 +137,9 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("tenantry-operator", "run pods in a tenant's namespace", False, MAKE, _stateful_set(TENANT, "engine")),
     Attempt("tenantry-operator", "run pods of the platform", False, MAKE, _stateful_set(NAMESPACE, "tenantry-operator")),
     Attempt("tenantry-operator", "run pods in `kube-system`", False, MAKE, _stateful_set("kube-system", "engine")),
+    Attempt("tenantry-operator", "lead requests for an engine elsewhere", True, MAKE, _endpoints(ENGINE)),
+    Attempt("tenantry-operator", "lead requests for a tenant's Service elsewhere", False, MAKE, _endpoints(TENANT)),
+    Attempt("tenantry-operator", "lead requests for the platform elsewhere", False, MAKE, _endpoints(NAMESPACE)),
     Attempt("tenantry-operator", "make somebody a tenant's admin", True, MAKE, _binding(TENANT, "tenantry-tenant-admin")),
     Attempt("tenantry-operator", "make somebody `cluster-admin`", False, MAKE, _binding(TENANT, "cluster-admin")),
     Attempt(

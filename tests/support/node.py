@@ -44,6 +44,12 @@ class Node:
         done = self._run(TOOLS / name, *arguments, within=600)
         assert done.returncode == 0, f"{name}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
 
+    def output(self, name: str, *arguments: str) -> str:
+        """Return what one of its scripts writes to standard output."""
+        done = self._run(TOOLS / name, *arguments, within=600)
+        assert done.returncode == 0, f"{name}: {done.stderr[-2000:]}"
+        return done.stdout
+
     def kubectl(self, *arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
         return self._run(*self.command("kubectl"), *arguments, given=None if given is None else json.dumps(given))
 

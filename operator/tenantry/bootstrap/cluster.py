@@ -37,6 +37,7 @@ from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.guard import TenancyGuard
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
+from tenantry.adapters.kubernetes.waking.slice_keeper import SliceKeeper
 from tenantry.adapters.metrics.cluster import ClientCollector, LeaderCollector
 from tenantry.adapters.metrics.registry import registry_of
 from tenantry.adapters.pools.client import Pools
@@ -323,12 +324,20 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
         await blobs.aclose()
 
 
+def _slices(connected: Connected) -> SliceKeeper:
+    """Return what leads requests for engines that sleep to the api, also before they fall asleep."""
+    slices = SliceKeeper(connected.clusters.own, SYSTEM_NAMESPACE, DeclaredObjects(connected.cache))
+    connected.deployer.lead_to_api = slices.lead_to_api
+    return slices
+
+
 def _run_all(supervisor: Supervisor, works: Works, connected: Connected, runtime: Runtime) -> None:
     for name, work in works.items():
         supervisor.run(work, name)
     supervisor.run(connected.guard, "guard")
     supervisor.run(connected.let_go, "volumes")
     supervisor.run(connected.left_engines.run, "left engines")
+    supervisor.run(_slices(connected).run, "slices of engines that sleep")
     supervisor.run(partial(follow_engines, connected.deployer.losses, runtime), "losses in pools")
 
 

@@ -9,13 +9,16 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import httpx
 import structlog
 from obstore.store import from_url
 from starlette.types import ASGIApp
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.blobs_object import ObjectBlobs
+from tenantry.adapters.kubernetes.waking.own_pods import OwnPods
 from tenantry.adapters.logs import BlobLogs
 from tenantry.adapters.metrics.cluster import ClientCollector
 from tenantry.adapters.metrics.operator import OperatorNumbers
@@ -25,6 +28,9 @@ from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.api.app import create_app
 from tenantry.api.facade import Facade
 from tenantry.api.platform.observing import numbers_of
+from tenantry.api.waking.activator import Activator
+from tenantry.api.waking.asking import ask_to_wake
+from tenantry.api.waking.forwarding import Forwarder
 from tenantry.bootstrap.cluster import Connected, connect
 from tenantry.bootstrap.foreign import planned_engines
 from tenantry.bootstrap.packages import Checking, StoredPackages
@@ -55,8 +61,15 @@ SWEEP_S = 3600.0
 log = structlog.get_logger(__name__)
 
 
+class ServedApi(NamedTuple):
+    """The applications of the process: that of the facade, and that which wakes engines on request, for an address of its own."""
+
+    facade: ASGIApp
+    activator: ASGIApp
+
+
 @asynccontextmanager
-async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
+async def open_api(settings: Settings) -> AsyncIterator[ServedApi]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
         async with connect(settings, Path(folder), acts=False) as connected:
@@ -73,8 +86,26 @@ async def open_api(settings: Settings) -> AsyncIterator[ASGIApp]:
                 supervisor.run(clones.run, "source clones")
                 if isinstance(stored.files, ObjectBlobs):  # a folder is swept when the last holder lets go
                     supervisor.run(partial(_sweep, stored.files), "packages")
-                async with metrics_served(settings.cluster.metrics, numbers_of(facade)):
-                    yield create_app(facade, add_console)
+                async with (
+                    metrics_served(settings.cluster.metrics, numbers_of(facade)),
+                    _activator(settings, connected) as activator,
+                ):
+                    yield ServedApi(create_app(facade, add_console), activator)
+
+
+@asynccontextmanager
+async def _activator(settings: Settings, connected: Connected) -> AsyncIterator[Activator]:
+    """Return the application that wakes engines on request, until the end of the block."""
+    proxy = settings.cluster.engine_proxy
+    # No connection is kept: its address may be another pod's when it is used again.
+    transport = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0), proxy=proxy or None)
+    async with transport:
+        yield Activator(
+            connected.cache,
+            OwnPods(connected.clusters.own, transport, services=bool(proxy)),
+            partial(ask_to_wake, connected.writing),
+            Forwarder(transport, proxied=bool(proxy)),
+        )
 
 
 def _facade(

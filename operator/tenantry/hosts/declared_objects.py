@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from tenantry.adapters.kubernetes.engines.workload import address_of
 from tenantry.adapters.kubernetes.tenancy.guard import Granted
+from tenantry.adapters.kubernetes.waking.slice_keeper import SleepingEngine
 from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, place_proof
-from tenantry.kinds.environment.spec import Environment
+from tenantry.kinds.environment.spec import WAKES_ON_REQUEST, Environment
 from tenantry.kinds.namespace import Namespace
 from tenantry.kinds.region.pools import pool_refs
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineEndpoint, EngineRef
 from tenantry.model.resource import ACCESS_MARK, RESTORING, Ref
-from tenantry.runtime.cache import Cache
+from tenantry.runtime.cache import Cache, Entry, Seen
 from tenantry.runtime.operations.attribution import bound_tenant
 
 
@@ -68,11 +71,44 @@ class DeclaredObjects:
         """Return the Service of an engine in this cluster; the public URL of any other engine."""
         environment = self._environment(endpoint.environment_id)
         region = self.named(environment.spec.region) if environment else None
-        remote = region is not None and region.spec.kubernetes is not None and region.spec.kubernetes.kubeconfig_secret_ref
-        if endpoint.admin_secret is not None or remote:
+        if endpoint.admin_secret is not None or (region is not None and region.remote):
             return endpoint.url
         engine = environment.status.engine if environment else None
         return address_of(endpoint.environment_id, (engine.pool or "") if engine else "")
+
+    def woken_by_requests(self) -> Iterator[EngineRef]:
+        """The engines that requests wake, whether they sleep or not."""
+        for ref, entry in self.cache.entries(Environment.KIND, by=WAKES_ON_REQUEST):
+            yield from _engines_of(ref, entry)
+
+    def sleep_of(self, ref: EngineRef) -> SleepingEngine | None:
+        """The state of an engine, None where there is no such environment. Those of other clusters do not wake by requests."""
+        found = self.cache.resource(Ref(Environment.KIND, ref.namespace, ref.name))
+        if not isinstance(found, Environment) or found.id != ref.id or found.deleting:
+            return None
+        region, engine = self.named(found.spec.region), found.status.engine
+        remote = region is not None and region.remote
+        wakes = found.wakes_on_request and not remote and engine is not None and not engine.pool
+        return SleepingEngine(
+            sleeps=bool(wakes and engine is not None and engine.sleeping_since is not None),
+            runs=bool(wakes and engine is not None and engine.status == "RUNNING"),
+        )
+
+    async def sleep_changes(self) -> AsyncIterator[EngineRef]:
+        """Engines whose sleep may have begun or ended, without end."""
+        changed: asyncio.Queue[EngineRef] = asyncio.Queue()
+
+        def hear(seen: Seen) -> None:
+            if seen.ref.kind == Environment.KIND and seen.matters and WAKES_ON_REQUEST in seen.keys:
+                for engine in _engines_of(seen.ref, seen.after or seen.before):
+                    changed.put_nowait(engine)
+
+        unlisten = self.cache.listen(hear)
+        try:
+            while True:
+                yield await changed.get()
+        finally:
+            unlisten()
 
     def granted_in(self, namespace: str) -> Granted | None:
         """The tenant that is bound to a namespace, and the access that this is marked to have; None while it has none."""
@@ -96,3 +132,10 @@ class DeclaredObjects:
     def _environment(self, id_: str) -> Environment | None:
         found = (self.cache.resource(Ref(Environment.KIND, *name)) for name in self.cache.names(Environment.KIND, by=f"id={id_}"))
         return next((one for one in found if isinstance(one, Environment)), None)
+
+
+def _engines_of(ref: Ref, entry: Entry | None) -> Iterator[EngineRef]:
+    """The engine of an environment by each of its ids, the uid and the declared one; the object is not parsed for that."""
+    for key in entry.keys if entry is not None else ():
+        if key.startswith("id="):
+            yield EngineRef(ref.namespace, ref.name, key.removeprefix("id="))

@@ -110,7 +110,8 @@ class DeployEngine:
     keeps_pod: bool = False
 
     def __str__(self) -> str:
-        asleep = " asleep: its pod goes, its volume stays" if self.spec.asleep else ""
+        way = "; a request to its URL wakes it" if self.spec.on_request else ""
+        asleep = f" asleep: its pod goes, its volume stays{way}" if self.spec.asleep else ""
         return f"environment {self.spec.ref.name}: deploy{self.version and f' version {self.version}'}{asleep}"
 
 

@@ -58,7 +58,7 @@ class EngineSpec:
     restoring: the mark of the backup that it comes from, until it has all of it. database_limit: bytes of its database;
     request_limit: requests per second; 0: no limit. pool: the id of the pool that holds it, `""` for a pod of its own.
     capacity: of a pool, the number of engines that it takes; 0 for an engine. asleep: since when it sleeps, `""` for one that is
-    to run.
+    to run. on_request: it sleeps, and a request to its URL wakes it.
     """
 
     ref: EngineRef
@@ -75,6 +75,7 @@ class EngineSpec:
     pool: str = ""
     capacity: int = 0
     asleep: str = ""
+    on_request: bool = False
 
     @property
     def limits(self) -> tuple[int, int]:

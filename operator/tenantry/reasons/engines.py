@@ -122,7 +122,8 @@ ENGINES: Explanations = {
     "SizeNotAllowed": Explanation("The region does not offer this size.", "Choose one of `Region.spec.engine.sizes`"),
     "SizeUnknown": Explanation("The chart does not define this size.", "Add it to `engines.sizes` of the chart"),
     "Sleeping": Explanation(
-        "The engine sleeps: it has no pod, and its volume stays. Requests to it are answered 503 until it is woken.",
+        "The engine sleeps: it has no pod, and its volume stays. Requests to it are answered 503 until it is woken; with"
+        " `wake: OnRequest` they wake it, and are answered 503 only if it does not run in time or too many wait.",
         "Run `tenantry wake NAMESPACE/NAME` if you need it",
     ),
     "TimeZoneUnknown": Explanation(

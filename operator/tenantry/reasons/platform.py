@@ -82,6 +82,7 @@ STATUSES: dict[int, Explanation] = {
     416: Explanation("The header `Range` lies outside the file.", "Ask for a part that exists"),
     429: Explanation("Too many requests or sign-ins.", "Wait as long as the header `Retry-After` says"),
     500: Explanation("The platform failed. Its log has the cause.", "Repeat the request once; report it if it fails again"),
+    502: Explanation("The engine ended without an answer.", "Look whether a write was carried out before it is repeated"),
     503: Explanation("The platform, an engine or its database is not ready.", "Repeat the request after `Retry-After` seconds"),
     507: Explanation("The environment has as many bytes as its quota allows.", "Delete rows, or let an operator raise the quota"),
 }

@@ -518,13 +518,27 @@ def test_a_sign_in_that_cannot_work_is_refused(values: dict[str, Any], why: str)
 def test_the_metrics_of_the_api_have_a_port_to_which_no_ingress_leads() -> None:
     values = {"ingress": {"enabled": True, "host": "tenantry.example"}, "metrics": {"serviceMonitor": {"enabled": True}}}
     ports = {each["name"]: each["port"] for each in named("Service", "tenantry-api", values)["spec"]["ports"]}
-    assert ports == {"http": 8080, "metrics": 8082}
+    assert ports == {"http": 8080, "metrics": 8082, "activator": 8083}
     rules = named("Ingress", "tenantry-api", values)["spec"]["rules"]
     leads = {path["backend"]["service"]["port"]["name"] for rule in rules for path in rule["http"]["paths"]}
     assert leads == {"http"}
     for component in ("api", "operator"):
         (endpoint,) = named("ServiceMonitor", f"tenantry-{component}", values)["spec"]["endpoints"]
         assert (endpoint["port"], endpoint["path"]) == ("metrics", "/metrics")
+
+
+def test_engines_that_sleep_lead_to_a_port_of_its_own_which_those_reach_that_reach_engines() -> None:
+    deployment = named("Deployment", "tenantry-api")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "activator", "containerPort": 8083} in container["ports"]
+    assert environment(deployment)["TENANTRY_CLUSTER__ACTIVATOR"] == "0.0.0.0:8083"
+    for values in ({}, {"networkPolicy": {"apiFrom": [{"podSelector": {}}]}}):
+        rules = named("NetworkPolicy", "tenantry-api", values)["spec"]["ingress"]
+        (allowed,) = [rule["from"] for rule in rules if {"port": "activator", "protocol": "TCP"} in rule["ports"]]
+        assert [each["namespaceSelector"]["matchLabels"] for each in allowed] == [
+            {"tenantry.dev/ingress": "true"},
+            {"kubernetes.io/metadata.name": "tenantry-system"},
+        ]
 
 
 def test_who_may_call_the_api_and_who_may_read_its_metrics_are_chosen_apart() -> None:

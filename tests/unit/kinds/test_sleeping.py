@@ -15,6 +15,7 @@ from tenantry.kinds.environment.seen import Observed
 from tenantry.kinds.environment.sleeping import UNKNOWN, Use, intervals, while_asleep
 from tenantry.kinds.environment.spec import DeclaredEngine, Environment, SleepTime
 from tenantry.kinds.operation.spec import Operation
+from tenantry.model.changes import DeployEngine
 from tenantry.model.facts import EngineFacts, EngineRef
 from tenantry.model.resource import RECONCILE_REQUESTED, RESTORING, TURN, WAKE_REQUESTED, format_time
 from tenantry.model.verdicts import Ready, Verdict
@@ -36,6 +37,7 @@ from tests.unit.kinds.seen_environments import EU, runs, there
 
 ON_CLUSTER = replace(EU, provider="Kubernetes", placement=RegionPlacement(offered=True))
 AFTER = {"after": "30m"}
+ON_REQUEST = AFTER | {"wake": "OnRequest"}
 NIGHT = {"start": "20:00", "end": "06:00", "timeZone": "UTC"}
 NOON = {"start": "11:00", "end": "13:00"}
 """A time of sleep around NOW, which is noon."""
@@ -66,6 +68,11 @@ def on_cluster(environment: Environment, *, asleep: str = "", use: Use = UNKNOWN
     assert found.spec is not None
     found = replace(found, spec=replace(found.spec, provider="Kubernetes", asleep=asleep), **differs)
     return there(environment, region=ON_CLUSTER, engine=found, use=use)
+
+
+def elsewhere(environment: Environment) -> Observed:
+    """Its engine in another cluster than the platform."""
+    return replace(on_cluster(environment), region=replace(ON_CLUSTER, remote=True))
 
 
 def awake(rules: dict[str, Any] | None, use: Use = UNKNOWN, *, woken: datetime | None = None, **fields: Any) -> Observed:
@@ -203,11 +210,64 @@ def test_what_a_pass_waits_for(seen: Observed, expected: datetime | None) -> Non
         "a pool": (there(sleeper(AFTER), region=ON_CLUSTER, engine=runs(pool="pool-1")), "HibernationNotUsed"),
         "a machine": (there(sleeper(AFTER)), "HibernationNotUsed"),
         "a pod of its own": (on_cluster(sleeper(AFTER)), ""),
+        "a pod that requests wake": (on_cluster(sleeper(ON_REQUEST)), ""),
+        "a pod that requests wake, in another cluster": (elsewhere(sleeper(ON_REQUEST)), "HibernationNotUsed"),
+        "a pod that people wake, in another cluster": (elsewhere(sleeper(AFTER)), ""),
     }
 )
 def test_an_engine_that_does_not_sleep_so_says_so(seen: Observed, expected: str) -> None:
     warning = decide(seen, NOW).warning
     assert (warning.reason if warning else "") == expected
+
+
+@table(
+    {
+        "one that people wake": (awake(AFTER, minutes(30)), (False,)),
+        "one that requests wake": (awake(ON_REQUEST, minutes(30)), (True,)),
+        "one of another cluster": (replace(awake(ON_REQUEST, minutes(30)), region=replace(ON_CLUSTER, remote=True)), (False,)),
+        "one that runs": (awake(ON_REQUEST, minutes(29)), ()),
+        "one that sleeps, and requests are to wake it from now on": (asleep(ON_REQUEST), (True,)),
+    }
+)
+def test_only_an_engine_that_sleeps_is_deployed_as_one_that_requests_wake(seen: Observed, expected: tuple[bool, ...]) -> None:
+    changes = decide(seen, NOW).changes
+    assert tuple(each.spec.on_request for each in changes if isinstance(each, DeployEngine)) == expected
+
+
+def test_a_request_wakes_an_engine_as_a_person_does() -> None:
+    asked = asleep(ON_REQUEST, annotations={WAKE_REQUESTED: f"request-{SINCE}"})
+    assert outcome(decide(asked, NOW)) == Outcome("Ready", (DEPLOY,), WOKE, request=f"request-{SINCE}")
+
+
+@table(
+    {
+        "people": (asleep(AFTER), "its engine sleeps; `tenantry wake tenant-acme/dev` wakes it"),
+        "requests": (asleep(ON_REQUEST), "its engine sleeps; a request to its URL or `tenantry wake tenant-acme/dev` wakes it"),
+    }
+)
+def test_the_condition_says_what_wakes_an_engine(seen: Observed, expected: str) -> None:
+    assert decide(seen, NOW).verdict.message == expected
+
+
+URL = "https://dev--acme.example.com"
+POOLED = {"url": URL, "pool": "pool-1"}
+
+
+@table(
+    {
+        "one that requests wake": (sleeper(ON_REQUEST, status={"url": URL}), {"wakes-at=dev--acme.example.com"}),
+        "its Service where no host is published": (
+            sleeper(ON_REQUEST, status={"url": "http://engine.env-1.svc:8080"}),
+            {"wakes-at=engine.env-1.svc"},
+        ),
+        "one that people wake": (sleeper(AFTER, status={"url": URL}), set()),
+        "one without rules": (sleeper(None, status={"url": URL}), set()),
+        "one in a pool": (sleeper(ON_REQUEST, status=POOLED), set()),
+        "one that is being deleted": (sleeper(ON_REQUEST, status={"url": URL}, deleting=True), set()),
+    }
+)
+def test_requests_wake_an_engine_at_its_host_only(seen: Environment, expected: set[str]) -> None:
+    assert {key for key in seen.index_keys() if key.startswith("wakes-at=")} == expected
 
 
 def test_a_time_zone_that_nobody_knows_is_refused() -> None:

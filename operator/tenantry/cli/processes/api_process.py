@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 from tenantry.bootstrap.cluster_api import open_api
 from tenantry.cli.clients.sockets import listening, url_of
 from tenantry.cli.output.documents import LogFormat
@@ -21,7 +23,11 @@ async def serve_api(settings: Settings, listen: str, log_format: LogFormat = Log
     include_libraries(say, log_format)
     bound = listening(host, port)
     with freed_memory_returned(), traced("tenantry-api"):
-        async with open_api(settings) as app, serving(app, bound, settings.http):
+        async with open_api(settings) as apps, AsyncExitStack() as stack:
+            await stack.enter_async_context(serving(apps.facade, bound, settings.http))
+            if settings.cluster.activator:
+                at = listening(*address_of(settings.cluster.activator), "TENANTRY_CLUSTER__ACTIVATOR ")
+                await stack.enter_async_context(serving(apps.activator, at, settings.http))
             tune_collector()
             announce(url_of(bound), log_format)
             await signalled()

@@ -17,7 +17,15 @@ from tenantry.kinds.environment.moving import ACTION as MOVE
 from tenantry.kinds.environment.moving import Move, move_change, move_of, with_move
 from tenantry.kinds.environment.placement import placed, placement_warning
 from tenantry.kinds.environment.seen import Observed, SeenTenant
-from tenantry.kinds.environment.sleeping import Sleep, hibernation_warning, schedule_refusal, sleep_action, sleep_of
+from tenantry.kinds.environment.sleeping import (
+    Sleep,
+    asleep_verdict,
+    hibernation_warning,
+    schedule_refusal,
+    sleep_action,
+    sleep_of,
+    still_asleep,
+)
 from tenantry.kinds.environment.spec import EngineStatus, Environment, EnvironmentStatus
 from tenantry.kinds.environment.unmanaged import removals, undeclared
 from tenantry.kinds.environment.upgrading import engine_differences, keeps_pod, other_limits, upgrade_of
@@ -64,7 +72,8 @@ def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
 
 def _warning(seen: Observed) -> Warned | None:
     environment = seen.environment
-    told = database_warning(environment, seen.engine) or hibernation_warning(environment, seen.sleeps_otherwise)
+    sleep = hibernation_warning(environment, seen.sleeps_otherwise, remote=seen.remote)
+    told = database_warning(environment, seen.engine) or sleep
     return told or (placement_warning(environment, seen.region.placement) if seen.region else None)
 
 
@@ -222,6 +231,7 @@ def _wanted(seen: Observed) -> EngineSpec:
         request_limit=seen.tenant.limits.requests_per_second or 0,
         pool=placed(seen.environment, seen.engine, seen.region.placement).pool,
         asleep=seen.sleep.since,
+        on_request=seen.sleep.since != "" and seen.wakes_on_request,
     )
 
 
@@ -268,8 +278,7 @@ def _verdict(seen: Observed) -> Verdict:
     if seen.engine is None:
         return Waiting("EngineMissing", "the engine does not exist yet")
     if seen.engine.status == "SLEEPING":
-        name = f"{seen.environment.metadata.namespace}/{seen.environment.metadata.name}"
-        return Ready("Sleeping", f"its engine sleeps; `tenantry wake {name}` wakes it", seen.sleep.until)
+        return asleep_verdict(seen.environment, seen.sleep.until, remote=seen.remote)
     if seen.engine.status == "FAILED":
         return Waiting("EngineFailed", seen.engine.message or "the engine does not run")
     mark = seen.environment.metadata.annotations.get(RESTORING, "")
@@ -350,16 +359,10 @@ def _engine_status(seen: Observed, url: str) -> EngineStatus:
             "version": engine.version,
             "next": upgrade_of(environment, engine).version,
             "pool": engine.pool or None,
-            "sleepingSince": engine.asleep or _still_asleep(environment, engine),
+            "sleepingSince": engine.asleep or still_asleep(environment, engine),
             "wokenAt": seen.sleep.woken,
         }
     )
-
-
-def _still_asleep(environment: Environment, engine: EngineFacts) -> datetime | None:
-    """Return since when an engine slept that is being woken: until it runs, nobody can use it."""
-    before = environment.status.engine
-    return before.sleeping_since if before is not None and engine.status != "RUNNING" else None
 
 
 def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:

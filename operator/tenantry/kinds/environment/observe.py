@@ -201,6 +201,7 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
         placement=region_placement(
             with_default_pool(region, world.default_pool), provider == world.deployer.provider == "Kubernetes"
         ),
+        remote=region.remote,
     )
 
 

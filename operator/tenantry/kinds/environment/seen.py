@@ -30,7 +30,10 @@ class SeenTenant:
 
 @dataclass(frozen=True)
 class SeenRegion:
-    """The region that is asked for. provider: `Local` or `Kubernetes`. deleting: it serves those who are in it, and no others."""
+    """The region that is asked for. provider: `Local` or `Kubernetes`. deleting: it serves those who are in it, and no others.
+
+    remote: its engines are in another cluster.
+    """
 
     provider: str
     allowed: bool
@@ -39,6 +42,7 @@ class SeenRegion:
     external: bool = False
     deleting: bool = False
     placement: RegionPlacement = NOWHERE
+    remote: bool = False
 
     def refusal(self, environment: Environment) -> Stalled | None:
         """Return the refusal of an engine that the rules of the region do not allow, or None."""
@@ -90,6 +94,16 @@ class Observed:
     elsewhere: EngineFacts | None = None
     use: Use = UNKNOWN
     sleep: Sleep = AWAKE
+
+    @property
+    def remote(self) -> bool:
+        """Return True if the engine is in another cluster than the platform."""
+        return self.region is not None and self.region.remote
+
+    @property
+    def wakes_on_request(self) -> bool:
+        """Return True if requests to the engine's URL wake it."""
+        return self.environment.wakes_on_request and not self.remote
 
     @property
     def sleeps_otherwise(self) -> str:

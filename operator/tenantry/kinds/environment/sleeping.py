@@ -133,6 +133,12 @@ def woken_at(environment: Environment, now: datetime) -> datetime | None:
     return engine.woken_at if engine is not None else None
 
 
+def still_asleep(environment: Environment, engine: EngineFacts) -> datetime | None:
+    """Return since when an engine slept that is being woken: until it runs, nobody can use it."""
+    before = environment.status.engine
+    return before.sleeping_since if before is not None and engine.status != "RUNNING" else None
+
+
 def intervals(schedule: Sequence[SleepTime], now: datetime) -> tuple[Interval, ...]:
     """Return the times of sleep around now, in order; those that touch are one."""
     found: list[Interval] = []
@@ -173,12 +179,22 @@ def schedule_refusal(environment: Environment) -> Stalled | None:
     return None
 
 
-def hibernation_warning(environment: Environment, place: str) -> Warned | None:
-    """Say that an engine does not sleep as it is declared. place: where it runs, `""` for a pod of its own."""
-    if environment.spec.hibernation is None or not place:
-        return None
-    why = f"spec.hibernation: {place}; leave the field out"
-    return Warned("HibernationNotUsed", why)
+def hibernation_warning(environment: Environment, place: str, *, remote: bool = False) -> Warned | None:
+    """Say that an engine does not sleep or wake as it is declared. place: where it runs, `""` for a pod of its own. remote: in
+    another cluster."""
+    if environment.spec.hibernation is not None and place:
+        return Warned("HibernationNotUsed", f"spec.hibernation: {place}; leave the field out")
+    if environment.wakes_on_request and remote:
+        why = "the engine is in another cluster, where requests do not reach the api; declare Manual"
+        return Warned("HibernationNotUsed", f"spec.hibernation.wake: {why}")
+    return None
+
+
+def asleep_verdict(environment: Environment, until: datetime | None, *, remote: bool = False) -> Ready:
+    """Return the verdict on an environment whose engine sleeps. until: when to decide again."""
+    command = f"`tenantry wake {environment.metadata.namespace}/{environment.metadata.name}`"
+    way = f"a request to its URL or {command}" if environment.wakes_on_request and not remote else command
+    return Ready("Sleeping", f"its engine sleeps; {way} wakes it", until)
 
 
 def waits_for_engine(resource: Resource[Any, Any]) -> bool:

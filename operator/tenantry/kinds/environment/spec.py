@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -23,6 +24,9 @@ from tenantry.model.wording import worded
 
 PROTECTED = "protected=true"
 """The index key of environments that cannot be deleted."""
+
+WAKES_ON_REQUEST = "wakes=OnRequest"
+"""The index key of environments whose engines wake on request."""
 
 
 class DatabaseReference(Value):
@@ -149,8 +153,10 @@ class Hibernation(Value):
     schedule: list[SleepTime] | None = Field(
         default=None, min_length=1, max_length=20, description="It sleeps at these times, used or not; default: at none."
     )
-    wake: Literal["Manual"] = Field(
-        default="Manual", description="What wakes it. `Manual`: a person, or a change that needs the engine."
+    wake: Literal["Manual", "OnRequest"] = Field(
+        default="Manual",
+        description="What wakes it. `Manual`: a person, or a change that needs the engine. `OnRequest`: also a request to its"
+        " URL, which waits until the engine runs. Without effect for an engine in a remote cluster.",
     )
 
 
@@ -275,6 +281,11 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         return self.spec.slug or self.metadata.name
 
     @property
+    def wakes_on_request(self) -> bool:
+        """Return True if requests to its URL wake its engine, should it sleep in a pod of its own."""
+        return self.spec.hibernation is not None and self.spec.hibernation.wake == "OnRequest"
+
+    @property
     def lost_host(self) -> bool:
         """Return True if it was Ready, and another environment has taken its host since."""
         return self.status.phase == "READY" and self.status.slug is None and self.spec.engine.external is None
@@ -292,9 +303,18 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
             keys.add(PROTECTED)
         if self.status.engine is not None and self.status.engine.pool:
             keys.add(f"pool={self.status.engine.pool}")
+        if self.wakes_on_request and not self.deleting:
+            keys |= {WAKES_ON_REQUEST} | self._wakes_at()
         if place := self._rollout_place():
             keys.add(f"rollout={self.spec.region}/{place}")
         return frozenset(keys)
+
+    def _wakes_at(self) -> frozenset[str]:
+        """The host at which requests wake its engine."""
+        engine = self.status.engine
+        ours = engine is not None and not engine.pool and self.spec.engine.external is None and not self.lost_host
+        host = urlsplit(engine.url).hostname if engine is not None and ours else None
+        return frozenset({f"wakes-at={host}"}) if host else frozenset()
 
     def _rollout_place(self) -> str:
         """Return the progress of its engine's restart: `turn`, or the reason of its wait; `""` in nearly all, so that a

@@ -32,10 +32,9 @@ def pool_id(region_uid: str, name: str) -> str:
 
 def with_default_pool(region: Region, offered: DefaultPool) -> Region:
     """Return the Region with the platform's default pool, if one is offered and the Region declares nothing else."""
-    rules, kubernetes = region.spec.engine, region.spec.kubernetes
-    remote = kubernetes is not None and kubernetes.kubeconfig_secret_ref is not None
+    rules = region.spec.engine
     wanted = _is_new(region) if offered == "new" else offered == "true"
-    if not wanted or remote or rules.pools is not None or rules.placement == "Dedicated":
+    if not wanted or region.remote or rules.pools is not None or rules.placement == "Dedicated":
         return region
     engine = rules.model_copy(update={"pools": [DEFAULT_POOL]})
     return region.model_copy(update={"spec": region.spec.model_copy(update={"engine": engine})})

@@ -253,6 +253,11 @@ class Region(Resource[RegionSpec, RegionStatus]):
         return self.metadata.name
 
     @property
+    def remote(self) -> bool:
+        """Return True if its engines run in another cluster than the platform."""
+        return self.spec.kubernetes is not None and self.spec.kubernetes.kubeconfig_secret_ref is not None
+
+    @property
     def facts(self) -> RegionFacts:
         """The Region as a tenant that may use it sees it."""
         rules = self.spec.engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
@@ -58,6 +58,8 @@ class PlacedDeployer:
         self._secrets = secrets
         self._declared = declared
         self.losses = PoolLosses(pools, lookup.pools)
+        self.lead_to_api: Callable[[EngineRef], Awaitable[None]] | None = None
+        """Called before an engine sleeps that requests wake; None for a host that deploys nothing."""
 
     async def engine(self, ref: EngineRef, at: str | None = None) -> EngineFacts | None:
         """Return the engine, wherever it runs. A pool that may hold it and does not answer raises a Transient Halt."""
@@ -77,6 +79,8 @@ class PlacedDeployer:
     async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
         """In the pool of the spec, or in a pod of its own. Raises Halt: those of KubernetesDeployer.deploy and of Pools."""
         if not spec.pool:
+            if spec.on_request and self.lead_to_api is not None:
+                await self.lead_to_api(spec.ref)
             await self._own.deploy(spec, admin_secret, keeps_pod)
             return
         await self._pools.deploy(spec, await self._sent(spec, admin_secret))
@@ -131,16 +135,17 @@ class PlacedDeployer:
                 await self._pools.cancel(spec.pool, ref)
                 await source.thaw(cancelled=True)
 
-    async def _copied(self, source: Link, step: MoveEngine) -> None:
-        async with source.pack() as copy:
+    async def _copied(self, source: Link, step: MoveEngine, earlier: bytes = b"") -> None:
+        async with source.pack(earlier) as copy:
             await self._pools.link(step.spec.pool, step.spec.ref).receive(copy)
 
     async def _switch(self, source: Link, step: MoveEngine) -> None:
         """Killed at any line, the engine is written in one place at most: where it was until it was let go, then only there."""
         sent = await self._sent(step.spec, step.admin_secret)
+        earlier = await self._pools.link(step.spec.pool, step.spec.ref).blocks()
         token = await source.freeze()
         try:
-            await self._copied(source, step)
+            await self._copied(source, step, earlier)
         except Halt:
             with suppress(Halt):  # if it was let go before, it stays read-only
                 await source.thaw(cancelled=False)

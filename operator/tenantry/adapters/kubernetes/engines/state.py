@@ -65,7 +65,7 @@ def stuck_pods(stateful_set: Document, pods: Sequence[Document]) -> list[Documen
     if status.get("observedGeneration", 0) < stateful_set["metadata"].get("generation", 0):
         return []
     wanted = status.get("updateRevision", "")
-    return [pod for pod in pods if wanted not in ("", _revision(pod)) and not _is_ready(pod) and not _is_going(pod)]
+    return [pod for pod in pods if wanted not in ("", _revision(pod)) and not is_ready(pod) and not _is_going(pod)]
 
 
 def awaits(pod: Document) -> bool:
@@ -87,7 +87,8 @@ def _revision(pod: Document) -> str:
     return str((pod["metadata"].get("labels") or {}).get("controller-revision-hash", ""))
 
 
-def _is_ready(pod: Document) -> bool:
+def is_ready(pod: Document) -> bool:
+    """Return True if the kubelet has seen that the pod is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
