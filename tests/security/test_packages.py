@@ -70,7 +70,8 @@ def _unpacked_soundly(folder: Path, path: Path) -> None:
     facts = inspect(path, LIMITS)
     package_files = PackageFolder(folder)
     package_files.put(path, facts.sha256)
-    package_files.unpack(facts.sha256)
+    with package_files.unpacked(facts.sha256):
+        pass
     files = [each for each in folder.rglob("*") if not each.is_dir()]
     assert all(each.is_file() and not each.is_symlink() for each in files)
     assert sum(each.stat().st_size for each in files) <= LIMITS.inflated + LIMITS.size

@@ -122,8 +122,8 @@ class Installs:
         self, stored: StoredVersion, allow_drops: bool, listed: Sequence[MigrationStep] | None, deadline: Deadline
     ) -> str:
         app, version = stored.app, stored.version
-        self._package_files.unpack(stored.sha256)
-        with open_checked(self._package_files.path(stored.sha256)) as package:
+        files = self._package_files
+        with files.unpacked(stored.sha256), open_checked(files.path(stored.sha256)) as package:
             seeds = {table: partial(package.lines, name) for table, name in package.seeds().items()}
             with self._database.migrating() as connection, deadline.over(connection):
                 forget(connection, app)  # its triggers name columns of before

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tenantry.model.facts import Download
@@ -19,6 +21,7 @@ class PackageFolder:
     """Files below one folder. Blocks."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._packages = folder / "packages"
         self._content = folder / "content"
         self._symbols = folder / "symbols"
@@ -59,8 +62,33 @@ class PackageFolder:
             if path.stem not in symbols:
                 path.unlink(missing_ok=True)
 
-    def unpack(self, sha256: str) -> None:
-        """Unpacks the static files, by one rename. Idempotent."""
+    @contextmanager
+    def unpacked(self, sha256: str) -> Iterator[None]:
+        """Unpack the static files. Until the end of the block, which records them, no other process takes them for leftovers."""
+        with self._locked(fcntl.LOCK_SH):
+            self._unpack(sha256)
+            yield
+
+    @contextmanager
+    def swept(self) -> Iterator[bool]:
+        """Keep other processes from unpacking. False, and nothing is kept, while one does: a later sweep finds what is left."""
+        try:
+            with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
+                yield True
+        except BlockingIOError:
+            yield False
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        descriptor = os.open(self._folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _unpack(self, sha256: str) -> None:
+        """By one rename. Idempotent."""
         target = self._content / sha256
         if target.exists():
             return
@@ -74,7 +102,11 @@ class PackageFolder:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     with package.archive.open(name) as source, path.open("wb") as out:
                         shutil.copyfileobj(source, out)
-                scratch.replace(target)
+                try:
+                    scratch.replace(target)
+                except OSError:
+                    if not target.exists():  # else another process was faster
+                        raise
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
 

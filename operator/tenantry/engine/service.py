@@ -327,10 +327,13 @@ class Engine:
     def _sweep(self, deadline: Deadline) -> None:
         if not self._transactions.prepared:
             return
-        with self._database.writing() as connection, deadline.over(connection):
-            stored = {one.sha256 for one in records.versions(connection)}
-            installed = {sha256 for _, sha256 in records.installed(connection).values()}
-            self._package_files.keep_only(stored, installed)
+        with self._package_files.swept() as alone:
+            if not alone:
+                return
+            with self._database.writing() as connection, deadline.over(connection):
+                stored = {one.sha256 for one in records.versions(connection)}
+                installed = {sha256 for _, sha256 in records.installed(connection).values()}
+                self._package_files.keep_only(stored, installed)
 
     async def _tidy(self) -> None:
         await self._transactions.run(self._sweep, WRITE_S)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from tenantry.engine.database import Database
+from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.service import Engine
 from tenantry.model.facts import MigrationStep
 from tenantry.model.verdicts import Invalid
+from tenantry.packages.check import sha256_of
 from tests.scenario.postgres import database_url
 from tests.support.waiting import eventually
 from tests.unit.engine.archives import write_package
@@ -141,6 +143,17 @@ async def test_installs_of_two_processes_come_one_after_the_other(
     (app,) = await engine.apps()
     assert await engine.steps("crm", app.version) == ()
     await engine.close()
+
+
+async def test_files_of_an_install_that_is_under_way_are_no_leftovers(tmp_path: Path) -> None:
+    await (await opened(tmp_path, None)).close()
+    sha256 = sha256_of(tmp_path / "2.tapp")
+    installing = PackageFolder(tmp_path / "engine")
+    with installing.unpacked(sha256):
+        await (await Engine.open(tmp_path / "engine")).close()
+        assert installing.content(sha256) is not None
+    await (await Engine.open(tmp_path / "engine")).close()
+    assert installing.content(sha256) is None
 
 
 RULED = {
