@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -22,7 +22,7 @@ FLEETS = (100, 1000)
 NOISE = 16 << 10
 """Less is no more than the difference of two starts."""
 TITLES = ("placement", "memory", "CPU to start", "API writes", "objects")
-ABSENT = ("in a pool on PostgreSQL", "asleep")
+ABSENT = ("in a pool on PostgreSQL",)
 """Placements that do not exist yet."""
 
 
@@ -39,19 +39,24 @@ class Cost(NamedTuple):
 def costs(scale: Scale) -> Iterator[Cost]:
     """Measure every placement."""
     added = on_a_cluster.added(scale.folder / "cluster", scale.of(on_a_cluster.ENVIRONMENTS))
-    yield _dedicated(scale.folder / "dedicated", added["Dedicated"])
+    yield from _dedicated(scale.folder / "dedicated", added)
     yield from _pooled(scale, added["Pooled"])
     yield embedded(scale)
     yield from absent()
 
 
-def _dedicated(folder: Path, added: on_a_cluster.Added) -> Cost:
+def _dedicated(folder: Path, added: Mapping[str, on_a_cluster.Added]) -> Iterator[Cost]:
+    """Running, and asleep: its process is gone, and a wake starts it again. The writes are those of falling asleep."""
     folder.mkdir()
     data, log = folder / "engine", folder / "log"
     dedicated.install(data, log)
     found = [dedicated.cost_of(data, log) for _ in range(STARTS)]
     memory, cpu = median(each.idle for each in found), median(each.cpu for each in found)
-    return Cost("in a pod of its own", size_text(memory), _seconds(cpu), f"{added.all_writes:.1f}", f"{added.all_objects:.1f}")
+    running, asleep = added["Dedicated"], added[on_a_cluster.ASLEEP]
+    objects = running.all_objects
+    yield Cost("in a pod of its own", size_text(memory), _seconds(cpu), f"{running.all_writes:.1f}", f"{objects:.1f}")
+    slept = f"{asleep.all_writes:.1f} more to fall asleep"
+    yield Cost("asleep", "0", f"{_seconds(cpu)} to wake", slept, f"{objects + asleep.all_objects:.1f}")
 
 
 def _pooled(scale: Scale, added: on_a_cluster.Added) -> Iterator[Cost]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenantry.adapters.kubernetes.client.http import Client
+from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.engines.workload import NAME, namespace_of
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
@@ -36,6 +36,9 @@ WITHIN_S = 300.0
 REGION, TENANT = "pooled", "acme"
 SPACE = f"tenant-{TENANT}"
 PLACEMENTS = ("Pooled", "Dedicated")
+ASLEEP = "Asleep"
+ALWAYS = [{"start": "00:00", "end": "00:00"}]
+"""A schedule that is all of each day."""
 PUBLISHED = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
 KINDS = (
     ("v1", "Namespace"), ("v1", "ServiceAccount"), ("v1", "ResourceQuota"), ("v1", "LimitRange"), ("v1", "Secret"),
@@ -85,7 +88,10 @@ def told(parts: dict[str, float]) -> str:
 
 
 def added(folder: Path, count: int, *, published: bool = False) -> dict[str, Added]:
-    """By placement, from so many environments each. published: in a Region that gives each engine a host."""
+    """By placement, from so many environments each; and under ASLEEP, from the sleep of a dedicated one.
+
+    published: in a Region that gives each engine a host.
+    """
     port = free_port()
     with place(folder) as at:
         at.platform.proxy = f"http://127.0.0.1:{port}"
@@ -103,7 +109,9 @@ async def _added(at: Place, count: int, port: int, region: dict[str, Any]) -> di
             with started(_command(at.plane.folder, port), f"http://127.0.0.1:{port}/readyz", at.plane.folder / "pool.log",
                          **await _settings(admin, at.plane.folder, pool)):  # fmt: skip
                 await eventually(lambda: _all_ready(admin, "Region", "Tenant"), within=WITHIN_S)
-                found = {each: await _of(at, admin, leader.process.pid, each, count) for each in PLACEMENTS}
+                pid = leader.process.pid
+                found = {each: await _of(at, admin, pid, each, count) for each in PLACEMENTS}
+                found[ASLEEP] = await _of_sleep(at, admin, pid, count)
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)
         return found
@@ -111,17 +119,48 @@ async def _added(at: Place, count: int, port: int, region: dict[str, Any]) -> di
 
 async def _of(at: Place, admin: Client, pid: int, placement: str, count: int) -> Added:
     """Declare so many environments, and wait until they are Ready and the operator rests."""
+    store = KubernetesStore(admin)
+
+    async def declare(name: str) -> None:
+        await store.create(object_("Environment", name, SPACE, region=REGION, engine={"placement": placement}))
+
+    names = [f"{placement.lower()}-{number}" for number in range(count)]
+    return await _adding(at, admin, pid, names, declare, lambda: _all_ready(admin, "Environment"))
+
+
+async def _of_sleep(at: Place, admin: Client, pid: int, count: int) -> Added:
+    """Let the dedicated ones sleep, and wait until all do."""
+
+    async def declare(name: str) -> None:
+        path = path_of("tenantry.dev/v1alpha1", "Environment", SPACE, name)
+        await admin.request("PATCH", path, body={"spec": {"hibernation": {"schedule": ALWAYS}}}, content_type=MERGE_PATCH)
+
+    async def asleep() -> bool:
+        found, _ = await KubernetesFeed(admin).list("Environment")
+        states = [(each["status"].get("engine") or {}).get("status") for each in found]
+        return states.count("SLEEPING") == count
+
+    return await _adding(at, admin, pid, [f"dedicated-{number}" for number in range(count)], declare, asleep)
+
+
+async def _adding(
+    at: Place,
+    admin: Client,
+    pid: int,
+    names: Sequence[str],
+    declare: Callable[[str], Awaitable[None]],
+    done: Callable[[], Awaitable[bool]],
+) -> Added:
     await quiet(pid)
-    writes, objects = await requests_of(at.plane), await _objects(admin)
-    store, places = KubernetesStore(admin), asyncio.Semaphore(CLIENTS)
+    writes, objects, count = await requests_of(at.plane), await _objects(admin), len(names)
+    places = asyncio.Semaphore(CLIENTS)
 
-    async def declare(number: int) -> None:
+    async def in_turn(name: str) -> None:
         async with places:
-            name = f"{placement.lower()}-{number}"
-            await store.create(object_("Environment", name, SPACE, region=REGION, engine={"placement": placement}))
+            await declare(name)
 
-    await asyncio.gather(*map(declare, range(count)))
-    await eventually(lambda: _all_ready(admin, "Environment"), within=WITHIN_S)
+    await asyncio.gather(*map(in_turn, names))
+    await eventually(done, within=WITHIN_S)
     await quiet(pid)
     counted = _of_environments(written(writes, await requests_of(at.plane)))
     more = await _objects(admin) - objects

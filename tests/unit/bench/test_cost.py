@@ -32,7 +32,6 @@ def test_the_table_names_what_does_not_exist() -> None:
     assert cost.table(iter(lines)).splitlines()[2:] == [
         "| here | 1 KiB | 1 ms | 5.0 | 2.0 |",
         "| in a pool on PostgreSQL | does not exist yet | - | - | - |",
-        "| asleep | does not exist yet | - | - | - |",
     ]
 
 
