@@ -1,4 +1,4 @@
-"""Moves on a real API server: out of a pod into a pool, and to another pool, while operator and engine are killed."""
+"""Moves on a real API server: out of a pod into a pool, to another pool and back, while operator, pool and pod are killed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,17 @@ def declared(home: str, **engine: Any) -> dict[str, Any]:
 
 
 def place(kube: Kube, home: str) -> str:
-    return str((kube.get("environment", "dev", home)["status"].get("engine") or {}).get("pool", ""))
+    """The id of its pool once it has arrived, `""` for a pod of its own; `"moves"` before."""
+    status = kube.get("environment", "dev", home)["status"]
+    return "moves" if "move" in status else str((status.get("engine") or {}).get("pool", ""))
+
+
+OWN = "own"
+"""The engine's own pod, among the names of pools."""
+
+
+def at(name: str) -> dict[str, str]:
+    return {"pool": name} if name != OWN else {"placement": "Dedicated"}
 
 
 def arrive(kube: Kube, home: str, pool: str, operator: Operator) -> None:
@@ -156,7 +166,8 @@ def test_rows_and_tokens_survive_moves_whatever_is_killed(person: Person, home: 
     kube, platform = person.kube, person.platform
     pools = {each["name"]: each["id"] for each in kube.get("region", "moves")["status"]["pools"]}
     (own,) = engines(kube, home)
-    urls = [f"http://engine.{space}.svc:8080" for space in (own, *(f"env-{id_}" for id_ in pools.values()))]
+    spaces = {OWN: own, **{name: f"env-{id_}" for name, id_ in pools.items()}}
+    urls = [f"http://engine.{space}.svc:8080" for space in spaces.values()]
     person.sign_in(urls[0])
     before, ends = kube.get("environment", "dev", home)["status"]["url"], Event()
     writing = Thread(target=person.write, args=(urls, ends))
@@ -167,23 +178,25 @@ def test_rows_and_tokens_survive_moves_whatever_is_killed(person: Person, home: 
             kube.apply(declared(home, pool="small"))
             arrive(kube, home, pools["small"], operator)
         pause_s = person.longest_s
-        for name, victim in (("other", "operator"), ("small", "pool"), ("other", "both")):
+        ways = (("other", "operator"), ("small", "source"), (OWN, "operator"), ("other", "both"), (OWN, "target"))
+        for (name, victim), origin in zip(ways, ("small", "other", "small", OWN, "other"), strict=True):
             with platform.leader() as operator:
-                kube.apply(declared(home, pool=name))
+                kube.apply(declared(home, **at(name)))
                 until(lambda: condition(kube.get("environment", "dev", home))["reason"] == "Moving", "moves", 120, operator.told)
+                if victim == "target":
+                    until(lambda: played[1].pod(own) is not None, "its new pod runs", 120, operator.told)
                 if victim != "operator":
-                    end_pod(kube, played[1], f"env-{pools['small' if name == 'other' else 'other']}")
-                if victim != "pool":
+                    end_pod(kube, played[1], spaces[name if victim == "target" else origin])
+                if victim in ("operator", "both"):
                     operator.end(signal.SIGKILL)
             with platform.leader() as operator:
-                arrive(kube, home, pools[name], operator)
+                arrive(kube, home, pools.get(name, ""), operator)
     finally:
         ends.set()
         writing.join(60)
-    rows = person.rows(f"http://engine.env-{pools['other']}.svc:8080")
+    rows = person.rows(f"http://engine.{own}.svc:8080")
     assert len(rows) == len(set(rows))
     assert set(person.kept) <= set(rows) <= {*person.kept, *person.unanswered}
     assert kube.get("environment", "dev", home)["status"]["url"] == before
-    assert [space for space in engines(kube, home) if space == own] == []
-    assert operations(kube, home, "dev").count("MOVE_ENVIRONMENT") == 4
+    assert operations(kube, home, "dev").count("MOVE_ENVIRONMENT") == 6
     print(f"longest pause of the first move: {pause_s:.2f} s, {len(person.kept)} rows, answers {sorted(person.refused)}")

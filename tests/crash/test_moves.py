@@ -1,4 +1,4 @@
-"""A move that is killed at every request between its steps: no row is lost, and the engine is written in one place at most."""
+"""A move whose operator or pod ends at each request of its steps: no row is lost, and one place at most is written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.moving import ID, Killed, MovingWorld, moving_world, nothing
+from tests.support.moving import POD, Killed, MovingWorld, moving_world, nothing
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +34,12 @@ class Doom:
             raise Killed(told)
 
 
-async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["b", POD])
+async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path, target: str) -> None:
     async with moving_world(tmp_path, pool="a") as world:
         token = await world.sign_in()
         world.strike = doom = Doom(world, token, None)
-        await world.declare(pool="b")
+        await world.declare(target)
         await world.settle()
         assert await world.rows(token) == sorted(doom.kept)
         assert {answer.status_code for answer in doom.refused} == {503}
@@ -46,12 +47,14 @@ async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path) 
         assert (first.headers["Retry-After"], "reasons/#moving" in first.headers["Link"].lower()) == ("1", True), first.headers
 
 
-async def test_the_operator_is_killed_at_every_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [("b", "a"), (POD, "a")], ids=["between pools", "between a pod and a pool"])
+async def test_the_operator_is_killed_at_every_request(tmp_path: Path, names: tuple[str, str]) -> None:
     async with moving_world(tmp_path, pool="a") as world:
-        token, kept, struck, names = await world.sign_in(), list[str](), 0, ("b", "a")
+        token, kept, struck = await world.sign_in(), list[str](), 0
         while True:
             world.strike = doom = Doom(world, token, struck, f"{struck}-")
-            await world.declare(pool=names[struck % 2])
+            target, origin = names[struck % 2], names[1 - struck % 2]
+            await world.declare(target)
             try:
                 await world.settle()
             except Killed:
@@ -65,11 +68,35 @@ async def test_the_operator_is_killed_at_every_request(tmp_path: Path) -> None:
             world.restart()
             await world.settle()
             assert await world.rows(token) == sorted(kept), doom.seen[-1]
-            engine = world.environment.status.engine
-            assert engine is not None
-            assert engine.pool == world.pool(names[struck % 2])
-            assert await world.writable(token, f"{struck}-end") == [f"env-{engine.pool}"]
-            kept.append(f"{struck}-end-env-{engine.pool}")
-            assert not list((tmp_path / names[1 - struck % 2] / "data" / "engines").glob(f"{ID}*"))
+            assert world.spaces_of_host() == [world.space(target)]
+            assert await world.writable(token, f"{struck}-end") == [world.space(target)]
+            kept.append(f"{struck}-end-{world.space(target)}")
+            assert not world.holds(origin)
             struck += 1
         assert struck > 20
+
+
+@pytest.mark.parametrize("other", ["b", POD])
+async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str) -> None:
+    async with moving_world(tmp_path, pool="a") as world:
+        token, kept, struck, seen, restarted = await world.sign_in(), list[str](), 0, 0, True
+
+        async def restart(told: str) -> None:
+            nonlocal seen, restarted
+            seen += 1
+            if seen - 1 == struck:
+                await world.restart_places()
+                restarted = True
+                assert await world.rows(token) == sorted(kept), f"reads go on, {told}"
+
+        while restarted:
+            restarted = False
+            for target in (other, "a"):
+                seen, world.strike = 0, restart
+                await world.declare(target)
+                await world.settle()
+                world.strike = nothing
+                assert await world.add_row(token, f"{struck}-{target}") == 201
+                kept.append(f"{struck}-{target}")
+            struck += 1
+        assert struck > 10

@@ -6,6 +6,7 @@ People reach the engine by its host: a request goes where the Ingress of that ho
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,18 +20,13 @@ from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
 from tenantry.adapters.kubernetes.engines.workload import namespace_of, service_url
-from tenantry.adapters.local.signing import ArchiveKey
-from tenantry.adapters.moving.leaving import LeavingEngine
-from tenantry.adapters.moving.source import MovableEngine
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.adapters.pools.client import Pools
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.bootstrap.pass_ports import Ports
+from tenantry.cli.processes.engine_process import EngineProcess
 from tenantry.cli.processes.pools.pool_process import OpenedPool
-from tenantry.engine.access import Served
-from tenantry.engine.server import engine_app
-from tenantry.engine.service import Engine
 from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.environment.spec import Environment
@@ -40,11 +36,11 @@ from tenantry.model.facts import EngineEndpoint, EngineRef
 from tenantry.model.resource import Document, Ref, held_of
 from tenantry.packages.build import build
 from tenantry.packages.check import inspect
-from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.cycle import Cycle, Ended
 from tenantry.runtime.reconcile.following import TrackedView
 from tenantry.runtime.reconcile.writing_store import WritingStore
+from tenantry.settings import ManagedEngineSettings, Settings
 from tests.contract.deployers import Controllers, cluster
 from tests.contract.engine_admins import AdminSecret
 from tests.scenario.data_world import DATA, HASHED, MANIFEST, PASSWORD
@@ -57,6 +53,8 @@ SPACE = "tenant-acme"
 DEV = Ref("Environment", SPACE, "dev")
 HOST = "dev--acme.apps.example.com"
 ROWS = f"{DATA}/accounts"
+POD = "pod"
+"""The engine's own pod, among the names of pools."""
 PASSES = 30
 Strike = Callable[[str], Awaitable[None]]
 """Called with each request to an engine or a pool, before it is sent and after its answer; raises Killed to end the operator."""
@@ -98,7 +96,7 @@ class Wire(httpx.AsyncBaseTransport):
 
 @dataclass
 class MovingWorld:
-    """places: by namespace. strike: see Strike."""
+    """places: by namespace. strike: see Strike. pods_run: whether the cluster has room for the pods of engines."""
 
     folder: Path
     there: Controllers
@@ -106,6 +104,7 @@ class MovingWorld:
     store: MemoryStore
     places: dict[str, Place] = field(default_factory=dict)
     strike: Strike = nothing
+    pods_run: bool = True
 
     def __post_init__(self) -> None:
         self.wire = Wire(self)
@@ -156,8 +155,9 @@ class MovingWorld:
         if status is not None:
             await self.writes.set_status(held_of(stored), status)
 
-    async def declare(self, **engine: Any) -> None:
-        """Declare the place of the engine."""
+    async def declare(self, name: str) -> None:
+        """Declare the place of the engine: a pool, or POD."""
+        engine = {"pool": name} if name != POD else {"placement": "Dedicated"}
         document = self.document(DEV)
         await self.writes.replace(
             {**document, "spec": {**document["spec"], "engine": engine}}, document["metadata"]["resourceVersion"]
@@ -197,23 +197,49 @@ class MovingWorld:
 
     async def _follow_pods(self) -> None:
         """The engine has a pod as long as there is a workload of it."""
+        if not self.pods_run:
+            return
         space, api = namespace_of(ID), self.there.api
         await self.there.settle(EngineRef(SPACE, "dev", ID))
         wanted = any(each["kind"] == "StatefulSet" and f"/{space}/" in path for path, each in api.held.items())
         if wanted and space not in self.places:
-            await self._start_engine(space)
+            await self._start_pod(space)
         if not wanted and space in self.places:
             await self.places.pop(space).close()
 
-    async def _start_engine(self, space: str) -> None:
-        data = self.folder / "dedicated"
-        (data / "incoming").mkdir(parents=True, exist_ok=True)
-        engine = await Engine.open(data, owner=ID)
-        await engine.set_admin_password(HASHED)
-        served = Served(engine, data / "token-key.jwk", ID, "https://api.example.com", self.keys)
-        app = engine_app(lambda request: served, Uploads(data / "incoming"))
-        leaving = LeavingEngine(data, data / "incoming", ArchiveKey(data / "backup-key"))
-        self.places[space] = Place(data, MovableEngine(app, leaving, ID, self.keys), engine.close)
+    async def _start_pod(self, space: str) -> None:
+        """Begin the process of the engine's pod. Its volume is as old as its namespace."""
+        uid = self.there.api.held[f"/api/v1/namespaces/{space}"]["metadata"]["uid"]
+        data, mounted = self.folder / f"volume-{uid}", self.folder / f"mounted-{uid}"
+        shutil.rmtree(mounted, ignore_errors=True)
+        for folder in (data, mounted):
+            folder.mkdir(exist_ok=True)
+        config = self.there.api.held[f"/api/v1/namespaces/{space}/configmaps/engine"]["data"]
+        for name, text in {**config, "jwks.json": json.dumps(self.keys.jwks()), "password": "correct horse"}.items():
+            (mounted / name).write_text(text)
+        managed = ManagedEngineSettings(
+            uid=ID,
+            namespace=SPACE,
+            name="dev",
+            facade_url="https://api.example.com",
+            jwks=mounted / "jwks.json",
+            admin_password=mounted / "password",
+        )
+        process = EngineProcess(data, None, Settings(managed=managed))
+        self.places[space] = Place(data, await process.application(), process.close)
+
+    async def restart_pod(self) -> None:
+        """End the process of the engine's pod and begin another, with the same volume."""
+        space = namespace_of(ID)
+        await self.places.pop(space).close()
+        await self._start_pod(space)
+
+    async def restart_places(self) -> None:
+        """End the processes of the pools and of the pod, and begin others."""
+        for name in ("a", "b"):
+            await self.restart_pool(self.pool(name))
+        if namespace_of(ID) in self.places:
+            await self.restart_pod()
 
     async def fill(self) -> None:
         """Install the app, and let the user `ed` in."""
@@ -227,6 +253,12 @@ class MovingWorld:
         await admin.publish(self.folder / "crm.tapp")
         await admin.add_identity("ed", HASHED, [("crm", "editor")])
         await engines.aclose()
+
+    @property
+    def workload(self) -> Document:
+        """The StatefulSet of the engine's own pod."""
+        held: Document = self.there.api.held[f"/apis/apps/v1/namespaces/{namespace_of(ID)}/statefulsets/engine"]
+        return held
 
     def spaces_of_host(self) -> list[str]:
         """The namespaces whose Ingress leads people to an engine."""
@@ -244,6 +276,16 @@ class MovingWorld:
         async with self.client() as browser:
             answer = await browser.post("/api/v1/auth/token", data={"username": "ed", "password": PASSWORD})
             return str(answer.json()["access_token"])
+
+    def space(self, name: str) -> str:
+        """The namespace of a place: of a pool, or of the engine's own pod."""
+        return namespace_of(ID if name == POD else self.pool(name))
+
+    def holds(self, name: str) -> bool:
+        """Return True if that place has anything of the engine."""
+        if name == POD:
+            return any(f"/{namespace_of(ID)}/" in path for path in self.there.api.held)
+        return bool(list((self.folder / name / "data" / "engines").glob(f"{ID}*")))
 
     def pool(self, name: str) -> str:
         """The id of the pool of that name."""

@@ -102,6 +102,10 @@ class Ownership:
             records.set_owner(connection, own)
         return own
 
+    def check(self, connection: sa.Connection) -> None:
+        """Look whether the database is this engine's, where nothing may be written. Raises Halt."""
+        database_mark(self._look(connection), "")
+
     def claimed(self, own: str, server: bool) -> None:
         """Remembers that the mark is in a server's database: one that is empty later is missing its data."""
         if server and self._read() != (own, True):

@@ -33,6 +33,7 @@ from tenantry.engine.records import StoredVersion
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.sql.deadline import Deadline
 from tenantry.engine.sql.files import FILE
+from tenantry.engine.sql.moving import is_moving
 from tenantry.engine.sql.server_session import Reach
 from tenantry.engine.transactions import WRITE_S, Transactions
 from tenantry.model.facts import (
@@ -320,6 +321,9 @@ class Engine:
     async def _open(self, data: Path) -> None:
         await self._lane.run(lambda: data.mkdir(mode=0o700, parents=True, exist_ok=True))
         if await self._lane.run(lambda: self._database.exists):
+            if await self._lane.run(lambda: is_moving(data)):  # reads go on, also after a restart
+                await self._transactions.open_unchanged()
+                return
             if not await self._transactions.write(is_unified):
                 await self._installs.unify_moments()
             await self._tidy()

@@ -81,6 +81,16 @@ class Transactions:
 
         return await self.run(within, WRITE_S)
 
+    async def open_unchanged(self) -> None:
+        """Take the database as it is, for reads. Raises Halt: DatabaseTaken."""
+
+        def within(deadline: Deadline) -> None:
+            with self._database.reading() as connection, deadline.over(connection):
+                self._ownership.check(connection)
+            self.prepared = True
+
+        await self.run(within, WRITE_S)
+
     async def serve(
         self,
         work: Callable[[sa.Connection], T],

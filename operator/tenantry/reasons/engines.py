@@ -64,11 +64,11 @@ ENGINES: Explanations = {
     ),
     "MoveRefused": Explanation(
         "A place of the engine runs a release that knows no moves, or could not copy the engine. Tenantry tries again.",
-        "Wait for the rollout window of the region, or look at the log of the pool",
+        "Wait for the rollout window of the region, or look at the logs of both places",
     ),
     "MoveStale": Explanation("The engine was written since it was copied. The move goes on with another copy.", "Wait"),
     "MoveUnverified": Explanation(
-        "The engine does not answer in its new place yet. Its old place is kept until it does.", "Look at the log of the pool"
+        "The engine does not answer in its new place yet. Its old place is kept until it does.", "Look at the log of its pod"
     ),
     "MoveWaits": Explanation(
         "A write, such as a migration, lasts too long for the last copy of a move. It was not interrupted.",
@@ -79,8 +79,8 @@ ENGINES: Explanations = {
         "Send the write again, as the header `Retry-After` says",
     ),
     "PlacementFixed": Explanation(
-        "The engine is declared in a place to which it cannot move: from a pool to a pod of its own, or on one machine.",
-        "Declare it where it is; or back it up to a file, delete it, and restore the file, which places it as it is declared",
+        "The engine is declared in another place, and all engines of one machine are in one place.",
+        "Remove `spec.engine.placement` and `spec.engine.pool`",
     ),
     "PlacementNotAllowed": Explanation(
         "The region does not place engines as the environment asks.", "Remove `spec.engine.placement`, or name another region"
@@ -102,7 +102,7 @@ ENGINES: Explanations = {
     ),
     "PoolLacks": Explanation(
         "An engine in a pool has no version, size, volume or database of its own.",
-        "Remove the field that the message names, or declare `placement: Dedicated` for a new environment",
+        "Remove the field that the message names, or declare `placement: Dedicated`: the engine moves",
     ),
     "PoolNotFound": Explanation("The region does not have the pool.", "Name a pool of the region, or remove `spec.engine.pool`"),
     "PoolStarting": Explanation("The pod of a pool was created, and starts.", "Wait"),

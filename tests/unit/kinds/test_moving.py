@@ -24,7 +24,7 @@ REMOVING = {**COPYING, "step": "Removing"}
 
 
 class Case(NamedTuple):
-    """here: the engine where the status says; there: what the other place holds."""
+    """here: the engine where the status says; there: what the other place holds. pool: `""` declares a pod of its own."""
 
     here: EngineFacts | None
     there: EngineFacts | None
@@ -34,7 +34,8 @@ class Case(NamedTuple):
 
     def observed(self) -> Observed:
         status = {"move": self.move} if self.move else {}
-        dev = running_environment(spec={"engine": {"pool": self.pool}}, status=status, **self.options)
+        declared = {"pool": self.pool} if self.pool else {"placement": "Dedicated"}
+        dev = running_environment(spec={"engine": declared}, status=status, **self.options)
         acme = SeenTenant("acme", uid_of("Tenant//acme"), "acme", deleting=False)
         region = SeenRegion("Kubernetes", allowed=True, placement=REGION)
         return Observed(dev, acme, region, (), self.here, PRESENT, "http://dev", elsewhere=self.there)
@@ -80,6 +81,49 @@ CANCEL = step("give it up")
 )
 def test_a_move_takes_one_step(seen: Case, expected: Outcome) -> None:
     assert outcome(decide(seen.observed(), NOW)) == expected
+
+
+TO_POD = {"fromPool": "pool-1", "step": "Copying", "startedAt": format_time(NOW)}
+OUT = "environment dev: move from pool first to a pod of its own"
+
+
+def out(told: str) -> Outcome:
+    return Outcome("Waiting Moving", (f"{OUT}: {told}",), MOVE)
+
+
+def to_pod(there: EngineFacts | None, pool: str = "", move: dict[str, Any] | None = TO_POD) -> Case:
+    return Case(FIRST, there, pool, move)
+
+
+@table(
+    {
+        "it shows itself before it makes anything": (to_pod(None, move=None), GOING_ON),
+        "it makes a pod": (
+            to_pod(None),
+            out("keep a place there, copy the data, then refuse writes for the seconds of the last copy"),
+        ),
+        "it waits for the pod": (to_pod(engine("", "Reserved", "PENDING")), GOING_ON),
+        "it waits for a pod that finds no node": (to_pod(engine("", "Reserved", "FAILED")), GOING_ON),
+        "it waits until an earlier pod is gone": (to_pod(engine("", status="DELETING")), GOING_ON),
+        "it copies": (to_pod(engine("", "Reserved")), out("copy the data while it serves")),
+        "it switches": (to_pod(engine("", "Copied")), out("copy the rest without writes, and serve it there")),
+        "it sends the host there": (to_pod(engine("", altered=True)), out("send its host there")),
+        "it has arrived": (to_pod(engine("")), GOING_ON),
+        "it has arrived, and the pod starts anew": (to_pod(engine("", status="PENDING")), GOING_ON),
+        "it is given up": (to_pod(engine("", "Reserved"), "first"), out("give it up")),
+        "it is given up before there is a pod": (to_pod(None, "first"), out("give it up")),
+        "it is given up while the pod does not run": (to_pod(engine("", "Reserved", "PENDING"), "first"), out("give it up")),
+        "it is given up while the pod goes": (to_pod(engine("", status="DELETING"), "first"), out("give it up")),
+    }
+)
+def test_a_move_to_a_pod_of_its_own_takes_one_step(seen: Case, expected: Outcome) -> None:
+    assert outcome(decide(seen.observed(), NOW)) == expected
+
+
+def test_a_wait_for_a_pod_names_its_reason() -> None:
+    pod = replace(engine("", "Reserved", "FAILED"), message="Unschedulable: no room")
+    told = decide(to_pod(pod).observed(), NOW).verdict
+    assert told.message.endswith("it serves where it is until its new pod runs: Unschedulable: no room")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,6 @@ def test_an_engine_is_placed(seen: Case, expected: str) -> None:
             ("PoolLacks", "spec.engine.size"),
         ),
         "a version in a pool": (Case(wants(version="1.2.0", pool="first"), None, BOTH), ("PoolLacks", "spec.engine.version")),
-        "a move out of a pool": (Case(had(placement="Dedicated"), engine("pool-1"), BOTH), ("PlacementFixed", "in a pool")),
         "a move to a pool that the region does not have": (
             Case(had(pool="third"), engine("pool-1"), BOTH),
             ("PoolNotFound", "first, second"),
@@ -120,6 +119,8 @@ def test_a_refusal_names_the_field_and_the_way_out(seen: Case, expected: tuple[s
         "into a pool": (Case(had(placement="Pooled"), engine(""), BOTH), "pool-1"),
         "into a pool by its name": (Case(had(pool="second"), engine(""), BOTH), "pool-2"),
         "to another pool": (Case(had(pool="second"), engine("pool-1"), BOTH), "pool-2"),
+        "to a pod of its own": (Case(had(placement="Dedicated"), engine("pool-1"), BOTH), ""),
+        "to a pod of its own, with its size": (Case(had(placement="Dedicated", size="large"), engine("pool-1"), BOTH), ""),
         "out of a pool that is not declared any more": (Case(had(pool="first"), engine("pool-0"), BOTH), "pool-1"),
         "with a volume that it had, once it runs": (
             Case(environment(spec={"engine": {"placement": "Pooled"}}, annotations=ITS_VOLUME), None, BOTH),

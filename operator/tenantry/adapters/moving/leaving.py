@@ -43,6 +43,18 @@ class Packed(NamedTuple):
     blocks: AsyncIterator[bytes]
 
 
+async def write_blocks(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
+    """Write an archive that comes in blocks to a file. Raises OSError, and what ends the blocks."""
+    held: list[bytes] = []
+    async for block in blocks:
+        held.append(block)
+        if sum(map(len, held)) >= BLOCK:
+            await asyncio.to_thread(file.writelines, held)
+            held = []
+    await asyncio.to_thread(file.writelines, held)
+    await asyncio.to_thread(file.flush)
+
+
 class LeavingEngine:
     """The engine in a folder. scratch: a folder with room for its database once more; key: signs its archives."""
 

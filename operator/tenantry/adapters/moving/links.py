@@ -42,6 +42,21 @@ class Link:
         """Let the engine be written again. cancelled: it runs nowhere else, and will not. Raises Halt."""
         await self._call("thaw", cancelled=cancelled)
 
+    async def look(self) -> str:
+        """Return the state of an engine that comes into a pod of its own: `Reserved`, `Copied`, or `""` once it is served.
+
+        Raises Halt.
+        """
+        return str((await self._call("look"))["coming"])
+
+    async def take(self, token: str) -> None:
+        """Serve an engine that came into a pod of its own, with the copy of that token. Raises Halt (MoveStale)."""
+        await self._call("take", token=token)
+
+    async def cancel(self) -> None:
+        """Take no copy of the engine in its own pod any more. Raises a Waiting Halt (EngineThere) if it came."""
+        await self._call("cancel")
+
     async def blocks(self) -> bytes:
         """Return the digests of the copy of the engine's database that lies ready, `b""` if none does. Raises Halt.
 

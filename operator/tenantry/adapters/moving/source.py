@@ -1,4 +1,4 @@
-"""An engine with a pod of its own that leaves it: the operator's commands beside the interface of the engine."""
+"""An engine with a pod of its own: the operator's commands for its move, beside the interface of the engine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tenantry.adapters.moving.leaving import LeavingEngine
 from tenantry.adapters.moving.wire import earlier_copy, packed_response
 from tenantry.adapters.pools.operators import OperatorKeys, answered
-from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting
 from tenantry.rest.bodies import json_response, read_bytes
 
 PREFIX = "/move/v1/"
+ARRIVING = ("look", "blocks", "receive", "take", "cancel")
+"""The commands to a pod into which an engine comes. Sent again, they find it there."""
 
 
 def audience_of_move(id_: str) -> str:
@@ -43,6 +45,8 @@ class MovableEngine:
             match request.method, request.url.path.removeprefix(PREFIX):
                 case "POST", "pack":
                     return packed_response(await self._leaving.pack(await earlier_copy(request)))
+                case "POST", verb if verb in ARRIVING:
+                    return here(verb, self._id)
                 case "POST", verb:
                     return json_response(await command(self._leaving, verb, orjson.loads(await read_bytes(request))))
             raise Invalid((Problem("method", "must be POST"),))
@@ -62,3 +66,18 @@ async def command(leaving: LeavingEngine, verb: str, body: Any) -> dict[str, Any
         case _:
             raise Invalid((Problem("path", "must name a command of a move"),))
     return {}
+
+
+def here(verb: str, id_: str) -> Response:
+    """Return the answer of an engine that is served in its pod to a command of a move into it. Raises Halt (EngineThere)."""
+    match verb:
+        case "look":
+            return json_response({"coming": ""})
+        case "take":
+            return json_response({})
+    raise arrived(id_)
+
+
+def arrived(id_: str) -> Halt:
+    """Return the refusal of a step towards a pod in which the engine runs."""
+    return Halt(Waiting("EngineThere", f"the engine {id_} runs in this pod already"))

@@ -110,8 +110,8 @@ class Pools:
         return Link(self._client(url), f"{url}{path}", headers, body, ref.id)
 
     async def serves(self, pool: str, ref: EngineRef) -> bool:
-        """Return True if the engine answers in its pool."""
-        url = f"{self._url_of(pool)}/{BY_ID}/{ref.id}"
+        """Return True if the engine answers in its pool, or in a pod of its own without one."""
+        url = f"{self._url_of(pool)}/{BY_ID}/{ref.id}" if pool else self._url_of(ref.id)
         try:
             return (await self._client(url).get(f"{url}/readyz", timeout=TIMEOUT)).status_code == httpx.codes.OK
         except httpx.HTTPError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -16,7 +15,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.reading import check
-from tenantry.adapters.moving.leaving import BLOCK, LeavingEngine, Packed
+from tenantry.adapters.moving.leaving import LeavingEngine, Packed, write_blocks
 from tenantry.adapters.moving.wire import PREPARED
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
@@ -50,7 +49,7 @@ class PoolMoves:
         """Lay a copy of the engine ready; it replaces an earlier one. Raises NotFound (no place is kept), Invalid, OSError."""
         self._coming(ref)
         with tempfile.NamedTemporaryFile(dir=self._folders.incoming, prefix="moving-", suffix=".tar") as held:
-            await _written(copy.blocks, cast(BinaryIO, held))
+            await write_blocks(copy.blocks, cast(BinaryIO, held))
             async with self._turn(ref):
                 self._coming(ref)
                 await asyncio.to_thread(self._stage, Path(held.name), ref, copy)
@@ -128,14 +127,3 @@ class PoolMoves:
 def comes(record: EngineRecord) -> bool:
     """Return True for an engine that moves into the pool and is not served yet."""
     return record.awaits and record.spec.restoring == MOVING_MARK
-
-
-async def _written(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
-    held: list[bytes] = []
-    async for block in blocks:
-        held.append(block)
-        if sum(map(len, held)) >= BLOCK:
-            await asyncio.to_thread(file.writelines, held)
-            held = []
-    await asyncio.to_thread(file.writelines, held)
-    await asyncio.to_thread(file.flush)

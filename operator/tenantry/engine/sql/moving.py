@@ -14,9 +14,14 @@ MOVING = "moving.tmp"
 """It holds a token: another one for each time that an engine was made read-only. No archive has it."""
 
 
+def is_moving(folder: Path) -> bool:
+    """Return True while the engine of that folder is read-only. Blocks."""
+    return (folder / MOVING).exists()
+
+
 def refuse_moving(folder: Path) -> None:
     """Raises a Waiting Halt (Moving) while the engine of that folder is read-only. Blocks."""
-    if (folder / MOVING).exists():
+    if is_moving(folder):
         told = "the engine moves to another place and is read-only for some seconds; try again"
         raise Halt(Waiting("Moving", told, expected=True))
 

@@ -104,6 +104,8 @@ def _moving(seen: Observed, move: Move, now: datetime) -> Decision[EnvironmentSt
     match move.kind:
         case "Record":
             return Decision(with_move(_status(seen), move.begun), move.verdict_at(now), MOVE)
+        case "Wait":
+            return Decision(with_move(_status(seen), before), move.verdict, MOVE)
         case "Arrived" if seen.elsewhere is not None and seen.elsewhere.spec == spec:
             status = with_move(_status(replace(seen, engine=seen.elsewhere)), move.begun)
             return Decision(status, move.verdict_at(now), MOVE)

@@ -24,11 +24,12 @@ ACTION = "MOVE_ENVIRONMENT"
 class Move:
     """The next thing in a move. begun: where it goes from and to; step: the change of the kind `Step`.
 
-    `Record`: the status is to show the move before it is felt. `Cancel`: another place is declared. `Arrived`: the engine runs in
-    its new place, and the status is to say so. `Ended`: nothing is left of it.
+    `Record`: the status is to show the move before it is felt, or before it leaves anything behind. `Wait`: its pod does not run
+    yet. `Cancel`: another place is declared. `Arrived`: the engine runs in its new place, and the status is to say so. `Ended`:
+    nothing is left of it.
     """
 
-    kind: Literal["Step", "Record", "Cancel", "Arrived", "Ended"]
+    kind: Literal["Step", "Record", "Wait", "Cancel", "Arrived", "Ended"]
     begun: MoveStatus
     message: str = ""
     step: MoveStep = "Reserve"
@@ -66,12 +67,17 @@ def move_of(
         return None
     begun = move or MoveStatus(from_pool=engine.pool or None, to_pool=place.moves_to or None, started_at=now)
     told = f"its engine moves {_way(begun, region)}"
-    if move is not None and there is not None and not there.coming:
+    if move is not None and there is not None and not there.coming and there.status != "DELETING":
         return Move("Arrived", move.model_copy(update={"step": "Removing"}), told)
     if move is not None and (move.to_pool or "") != place.moves_to:
         return Move("Cancel", move, f"{told}: this is given up, because another place is declared")
     if place.moves_to is None or engine.status != "RUNNING" or not _may_begin(environment):
         return None
+    if move is None and not begun.to_pool:
+        return Move("Record", begun, told)
+    if there is not None and not begun.to_pool and there.status != "RUNNING":
+        why = f": {there.message}" if there.message else ""
+        return Move("Wait", begun, f"{told}: it serves where it is until its new pod runs{why}")
     if there is None or there.coming == "Reserved":
         return Move("Step", begun, f"{told}: its data is copied, and it serves", "Prepare" if there is not None else "Reserve")
     return Move("Record", begun, told) if move is None else Move("Step", move, f"{told}: it is read-only for seconds", "Switch")

@@ -59,10 +59,6 @@ def placed(environment: Environment, engine: EngineFacts | None, region: RegionP
     if _stays(declared, held, region):
         return Placed(held, _lacking(declared, held))
     wanted = _chosen(environment, region)
-    if wanted.refusal is None and not wanted.pool:
-        told = "its engine runs in a pool, and cannot move into a pod of its own yet"
-        ways = "declare it as it is; or back it up to a file, delete it, and restore the file"
-        wanted = Placed(refusal=Stalled("PlacementFixed", f"spec.engine.placement: {told}: {ways}"))
     return Placed(held, wanted.refusal, None if wanted.refusal is not None else wanted.pool)
 
 
@@ -99,7 +95,7 @@ def _lacking(declared: DeclaredEngine, pool: str) -> Stalled | None:
     field = _needs(declared) if pool else ""
     if not field:
         return None
-    ways = "leave it out, or declare `placement: Dedicated` for a new environment"
+    ways = "leave it out, or declare `placement: Dedicated`"
     return Stalled("PoolLacks", f"spec.engine.{field}: an engine in a pool has none of its own; {ways}")
 
 

@@ -19,7 +19,7 @@ from tenantry.adapters.kubernetes.engines.observed import EngineObjects, Followe
 from tenantry.adapters.kubernetes.engines.obstacles import belongs, check_is_ours, deleting, refused_object
 from tenantry.adapters.kubernetes.engines.releases import keeping_pod, marked, next_of, version_of
 from tenantry.adapters.kubernetes.engines.remote import Clusters
-from tenantry.adapters.kubernetes.engines.state import RESTS, asleep_since, awaits, place_of, route_of, state_of, stuck_pods
+from tenantry.adapters.kubernetes.engines.state import RESTS, awaits, deployed_as, state_of, stuck_pods
 from tenantry.adapters.kubernetes.engines.workload import (
     ADMIN_ANNOTATION,
     DATABASE_KEY,
@@ -138,9 +138,7 @@ class KubernetesDeployer:
             missing=missing,
             version=version_of(workload),
             next=following,
-            place=place_of(workload),
-            route=route_of(workload, ingress),
-            asleep=asleep_since(workload),
+            **deployed_as(workload, ingress)._asdict(),
         )
 
     async def _missing_claim(self, at: RegionTarget, ref: EngineRef) -> str:

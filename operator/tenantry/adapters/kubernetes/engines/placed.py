@@ -70,7 +70,16 @@ class PlacedDeployer:
                     if facts.missing:
                         self.losses.note(pool, ref, facts.missing)
                     return await self._seen(facts, pool, ref)
-        return None if at else await self._own.engine(ref)
+        if at:
+            return None
+        own = await self._own.engine(ref)
+        return own if at is None or own is None else await self._arriving(own, ref)
+
+    async def _arriving(self, own: EngineFacts, ref: EngineRef) -> EngineFacts:
+        """Return the engine of a pod of its own, as the other place of a move: only the pod knows how far it is. Raises Halt."""
+        if not own.coming or own.status != "RUNNING":
+            return own
+        return replace(own, coming=await self._pools.link("", ref).look())
 
     def preview(self, region: str, tenant_slug: str, slug: str) -> str:
         """The same host in a pool and in a pod of its own."""
@@ -114,26 +123,27 @@ class PlacedDeployer:
         await self._own.withdraw(ref)
 
     async def move(self, step: MoveEngine) -> None:
-        """One step of a move into a pool. Raises Halt: those of Pools and of `links`, MoveUnverified."""
-        spec, ref = step.spec, step.spec.ref
-        source = self._pools.link(step.source, ref)
+        """One step of a move. Raises Halt: those of `deploy`, of Pools and of `links`, MoveUnverified."""
+        source = self._pools.link(step.source, step.spec.ref)
         match step.step:
             case "Reserve":
-                await self._pools.reserve(replace(spec, restoring=MOVING_MARK), await self._sent(spec, step.admin_secret))
+                await self._reserve(replace(step.spec, restoring=MOVING_MARK), step.admin_secret)
             case "Prepare":
                 await self._copied(source, step)
             case "Switch":
                 await self._switch(source, step)
             case "Point":
-                await self._pools.deploy(spec, await self._sent(spec, step.admin_secret))
-                # Two Ingresses of one host are refused, so the host leads nowhere for a moment.
-                await (self._remove_ingress(step.source, ref) if step.source else self._own.withdraw(ref))
-                await self._publish(spec)
+                await self._point(step)
             case "Leave":
                 await self._leave(step)
             case "Cancel":
-                await self._pools.cancel(spec.pool, ref)
-                await source.thaw(cancelled=True)
+                await (self._cancel_in_pool if step.spec.pool else self._cancel_in_pod)(source, step.spec)
+
+    async def _reserve(self, spec: EngineSpec, admin_secret: Ref) -> None:
+        if spec.pool:
+            await self._pools.reserve(spec, await self._sent(spec, admin_secret))
+        else:
+            await self._own.deploy(spec, admin_secret)
 
     async def _copied(self, source: Link, step: MoveEngine, earlier: bytes = b"") -> None:
         async with source.pack(earlier) as copy:
@@ -141,8 +151,9 @@ class PlacedDeployer:
 
     async def _switch(self, source: Link, step: MoveEngine) -> None:
         """Killed at any line, the engine is written in one place at most: where it was until it was let go, then only there."""
-        sent = await self._sent(step.spec, step.admin_secret)
-        earlier = await self._pools.link(step.spec.pool, step.spec.ref).blocks()
+        spec, target = step.spec, self._pools.link(step.spec.pool, step.spec.ref)
+        sent = await self._sent(spec, step.admin_secret)
+        earlier = await target.blocks()
         token = await source.freeze()
         try:
             await self._copied(source, step, earlier)
@@ -151,16 +162,42 @@ class PlacedDeployer:
                 await source.thaw(cancelled=False)
             raise
         await source.give(token)
-        await self._pools.take(step.spec, sent, token)
+        await (self._pools.take(spec, sent, token) if spec.pool else target.take(token))
+
+    async def _point(self, step: MoveEngine) -> None:
+        """Two Ingresses of one host are refused, so the host leads nowhere for a moment."""
+        spec, ref = step.spec, step.spec.ref
+        if spec.pool:
+            await self._pools.deploy(spec, await self._sent(spec, step.admin_secret))
+        await (self._remove_ingress(step.source, ref) if step.source else self._own.withdraw(ref))
+        await (self._publish(spec) if spec.pool else self._own.deploy(spec, step.admin_secret))
 
     async def _leave(self, step: MoveEngine) -> None:
         ref, pool = step.spec.ref, step.spec.pool
         assert step.source != pool
-        if not await self._pools.serves(pool, ref):
+        # A pod is ready before its engine has come: the operator reaches it by its Service.
+        came = pool != "" or await self._pools.link("", ref).look() == ""
+        if not came or not await self._pools.serves(pool, ref):
             raise Halt(Transient("MoveUnverified", "the engine does not answer in its new place yet; its old place is kept"))
-        if step.source:
-            await self._pools.undeploy(step.source, ref)
-            return
+        await (self._pools.undeploy(step.source, ref) if step.source else self._vacate(ref))
+
+    async def _cancel_in_pool(self, source: Link, spec: EngineSpec) -> None:
+        await self._pools.cancel(spec.pool, spec.ref)
+        await source.thaw(cancelled=True)
+
+    async def _cancel_in_pod(self, source: Link, spec: EngineSpec) -> None:
+        """A pod that does not run is not asked, unless the engine was let go: only then may it have come there."""
+        try:
+            await source.thaw(cancelled=False)
+        except Halt as halt:
+            if halt.verdict.reason != "Moving":
+                raise
+            await self._pools.link("", spec.ref).cancel()
+            await source.thaw(cancelled=True)
+        await self._vacate(spec.ref)
+
+    async def _vacate(self, ref: EngineRef) -> None:
+        """Remove the pod of its own that an engine does not have any more. Its namespace may go by itself."""
         try:
             await self._own.undeploy(ref)
         except Halt as halt:

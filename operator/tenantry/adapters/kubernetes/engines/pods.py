@@ -182,3 +182,12 @@ def network_variables(given: Network) -> list[dict[str, str]]:
         "HTTP__ORIGINS": ",".join(given.origins),
     }
     return [{"name": f"TENANTRY_{key}", "value": value} for key, value in values.items() if value]
+
+
+def image_of(image: str, version: str) -> str:
+    """The platform's image, or the same of another version."""
+    if not version:
+        return image
+    base = image.partition("@")[0]
+    name, colon, tag = base.rpartition(":")
+    return f"{name if colon and '/' not in tag else base}:{version}"

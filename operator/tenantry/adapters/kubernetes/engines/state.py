@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tenantry.adapters.kubernetes.engines.workload import RESTORE, spec_of
-from tenantry.model.facts import DataPlace, EngineRoute
+from tenantry.model.facts import MOVING_MARK, DataPlace, EngineRoute
 from tenantry.model.resource import Document
 
 _FAILURES = frozenset(
@@ -47,16 +48,26 @@ def asleep_since(stateful_set: Document | None) -> str:
     return spec.asleep if spec is not None else ""
 
 
-def place_of(stateful_set: Document | None) -> DataPlace:
-    """Return the place of the data of an engine that was deployed so, whatever somebody changed since."""
+class DeployedAs(NamedTuple):
+    """The facts of an engine as it was deployed, whatever somebody changed since. They are those of EngineFacts.
+
+    place: of its data; route: None where no host leads to it; coming: `Reserved` also for an engine without a workload.
+    """
+
+    place: DataPlace
+    route: EngineRoute | None
+    asleep: str
+    coming: str
+
+
+def deployed_as(stateful_set: Document | None, ingress: Document | None) -> DeployedAs:
+    """Return how an engine was deployed, by its workload and its Ingress."""
     spec = spec_of(stateful_set) if stateful_set is not None else None
-    return "" if spec is None else "Server" if spec.database_secret else "Folder"
-
-
-def route_of(stateful_set: Document | None, ingress: Document | None) -> EngineRoute | None:
-    """Return the slugs of the host that leads to an engine that was deployed so, None where no host does."""
-    spec = spec_of(stateful_set) if stateful_set is not None and ingress is not None else None
-    return spec.ref.route if spec is not None else None
+    if spec is None:
+        return DeployedAs("", None, "", "" if stateful_set is not None else "Reserved")
+    place: DataPlace = "Server" if spec.database_secret else "Folder"
+    coming = "Reserved" if spec.restoring == MOVING_MARK else ""
+    return DeployedAs(place, spec.ref.route if ingress is not None else None, spec.asleep, coming)
 
 
 def stuck_pods(stateful_set: Document, pods: Sequence[Document]) -> list[Document]:

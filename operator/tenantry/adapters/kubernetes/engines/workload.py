@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from tenantry.adapters.kubernetes.engines.pods import EnginePods, managed_names, network_variables, ports_out
-from tenantry.model.facts import EngineRef, EngineSpec, awaits_archive
+from tenantry.adapters.kubernetes.engines.pods import EnginePods, image_of, managed_names, network_variables, ports_out
+from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
 
 NAME = "engine"
@@ -122,15 +122,6 @@ def url_of(placement: Placement, ref: EngineRef, pool: str = "") -> str:
     return f"{'https' if placement.tls else 'http'}://{host}"
 
 
-def image_of(image: str, version: str) -> str:
-    """The platform's image, or the same of another version."""
-    if not version:
-        return image
-    base = image.partition("@")[0]
-    name, colon, tag = base.rpartition(":")
-    return f"{name if colon and '/' not in tag else base}:{version}"
-
-
 def labels_of(ref: EngineRef) -> dict[str, str]:
     """Return the labels of every object of the engine; they identify its environment. Those of a pool identify its Region."""
     if ref.is_pool:
@@ -155,16 +146,14 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: EngineCr
         _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
         _network_policy(spec, placement),
         *((_secret(spec, credentials),) if not spec.capacity else ()),
-        _object(
-            "v1", "ConfigMap", spec, data={"jwks.json": json.dumps(credentials.jwks, sort_keys=True), **placement.pods.files}
-        ),
+        _config_map(spec, placement, credentials),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
         # After what it counts: a creation that is cut off is counted all the same, and for minutes leaves no room for the next.
         _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
         _stateful_set(spec, placement, credentials.database_mark),
     ]
-    if public_host(placement, spec.ref.tenant_slug, spec.ref.slug):
+    if _is_published(spec, placement):
         objects.append(_ingress(spec, placement))
     return tuple(objects)
 
@@ -185,8 +174,12 @@ def claiming(volume: Volume, wanted: Document) -> Document:
 
 def unwanted_objects(spec: EngineSpec, placement: Placement) -> tuple[Document, ...]:
     """Return the objects that an engine has elsewhere, or had before, but not here."""
-    published = public_host(placement, spec.ref.tenant_slug, spec.ref.slug)
-    return () if published else (_object("networking.k8s.io/v1", "Ingress", spec),)
+    return () if _is_published(spec, placement) else (_object("networking.k8s.io/v1", "Ingress", spec),)
+
+
+def _is_published(spec: EngineSpec, placement: Placement) -> bool:
+    """Return True if the host of an engine leads to its pod. While it comes there, the host leads to where it was."""
+    return spec.restoring != MOVING_MARK and public_host(placement, spec.ref.tenant_slug, spec.ref.slug) != ""
 
 
 def spec_of(stateful_set: Document) -> EngineSpec | None:
@@ -235,6 +228,13 @@ def _claim(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     if placement.storage_class:
         claim["storageClassName"] = placement.storage_class
     return _object("v1", "PersistentVolumeClaim", spec, spec=claim)
+
+
+def _config_map(spec: EngineSpec, placement: Placement, credentials: EngineCredentials) -> dict[str, Any]:
+    """The files of the pod beside its Secret. A change of them restarts nothing, so an engine that came goes on to serve."""
+    comes = {MOVING_MARK: spec.ref.id} if spec.restoring == MOVING_MARK else {}
+    jwks = json.dumps(credentials.jwks, sort_keys=True)
+    return _object("v1", "ConfigMap", spec, data={"jwks.json": jwks, **placement.pods.files, **comes})
 
 
 _UNITS = ("Mi", "Gi", "Ti", "Pi")
@@ -312,7 +312,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) else [],
+        "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) and spec.restoring != MOVING_MARK else [],
         "containers": [engine],
         "volumes": volumes,
     }

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from tenantry.model.resource import Document
 
 DEDICATED = "dedicated"
+"""The word for a pod of its own, unless a pool has that name."""
 Env = Annotated[
     str,
     typer.Argument(metavar="ENV", help="An environment, NAME or NAMESPACE/NAME.", autocompletion=completing.environments),
 ]
-To = Annotated[str, typer.Option("--to", help="A pool of the environment's region.")]
+To = Annotated[str, typer.Option("--to", help="A pool of the environment's region, or `dedicated`.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +34,8 @@ def register(app: typer.Typer) -> None:
 
 
 def move(environment: Env, to: To, namespace: Namespace = "", state: State = STATE) -> None:
-    """Declares the pool that holds an environment's engine. The engine moves there, with its data, address and passwords."""
+    """Declares the place of an environment's engine: a pool, or a pod of its own (`dedicated`). The engine moves there, with its
+    data, address and passwords."""
     from tenantry.cli.clients.connect import with_console
 
     with_console(state, lambda console: _move(console, environment, namespace, to))
@@ -45,18 +47,19 @@ async def _move(console: Console, environment: str, namespace: str, to: str) -> 
 
     _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
     regions = {each["metadata"]["name"]: each for each in await console.list("Region")}
-    check(document, regions, to)
-    await console.patch(ref_of(document), {"spec": {"engine": in_pool(to)}})
-    write(f"{name_of(document)} moves to pool {to}; `tenantry describe {name_of(document)}` shows how far it is")
+    pool = check(document, regions, to)
+    await console.patch(ref_of(document), {"spec": {"engine": declared_in(pool)}})
+    place = f"pool {pool}" if pool else "a pod of its own"
+    write(f"{name_of(document)} moves to {place}; `tenantry describe {name_of(document)}` shows how far it is")
 
 
-def in_pool(to: str) -> dict[str, Any]:
-    """Return the fields of `spec.engine` that declare the pool."""
-    return {"placement": "Pooled", "pool": to}
+def declared_in(pool: str) -> dict[str, Any]:
+    """Return the fields of `spec.engine` that declare the place. pool: `""` for a pod of its own."""
+    return {"placement": "Pooled", "pool": pool} if pool else {"placement": "Dedicated", "pool": None}
 
 
-def check(environment: Document, regions: Mapping[str, Document], to: str) -> None:
-    """Refuse a move that would not begin. Raises Failure."""
+def check(environment: Document, regions: Mapping[str, Document], to: str) -> str:
+    """Refuse a move that would not begin. Return the pool, `""` for a pod of its own. Raises Failure."""
     from tenantry.model.resource import RESTORING, declared_at, source_of
 
     title, spec, metadata = name_of(environment), environment["spec"], environment["metadata"]
@@ -67,32 +70,37 @@ def check(environment: Document, regions: Mapping[str, Document], to: str) -> No
         raise Failure(f"{title} is suspended or is being deleted, so its engine does not move", NOT_DONE)
     if RESTORING in (metadata.get("annotations") or {}):
         raise Failure(f"{title} is being restored; move it when it is Ready", NOT_DONE)
-    _check_pool(title, environment, region, to)
-    _check_place(environment, region, to)
+    pool = _pool(environment, region, to)
+    _check_place(environment, region, pool)
     if source_of(environment):
-        told = f"edit that file: spec.engine.placement: Pooled, spec.engine.pool: {to}"
+        fields = f"Pooled, spec.engine.pool: {pool}" if pool else "Dedicated, and no spec.engine.pool"
+        told = f"edit that file: spec.engine.placement: {fields}"
         raise Failure(f"{title} is declared at {declared_at(environment)}: {told}", NOT_DONE)
+    return pool
 
 
-def _check_pool(title: str, environment: Document, region: Document, to: str) -> None:
+def _pool(environment: Document, region: Document, to: str) -> str:
+    title = name_of(environment)
     held: dict[str, dict[str, Any]] = {each["name"]: each for each in (region.get("status") or {}).get("pools") or ()}
     declared = ((region.get("spec") or {}).get("engine") or {}).get("pools") or ()
     room = {each["name"]: each.get("enginesPerReplica") for each in declared}
     names, name = sorted({*held, *room}), environment["spec"]["region"]
+    engine = (environment.get("status") or {}).get("engine") or {}
     if to == DEDICATED and to not in names:
-        ways = "declare `placement: Dedicated`, back it up to a file, delete it, and restore the file"
-        raise Failure(f"an engine cannot move to a pod of its own yet: {ways}", NOT_DONE)
+        if not engine.get("pool"):
+            raise Failure(f"the engine of {title} is in no pool", NOT_DONE)
+        return ""
     if to not in names:
         told = f"choose one of {', '.join(names)}" if names else "it has none: all its engines are in one place"
         raise Failure(f"region {name} has no pool {to}: {told}", BAD_INPUT)
-    engine = (environment.get("status") or {}).get("engine") or {}
     if to in held and engine.get("pool") == held[to]["id"]:
         raise Failure(f"the engine of {title} is in pool {to} already", NOT_DONE)
     if room.get(to) and held.get(to, {}).get("engines", 0) >= room[to]:
         raise Failure(f"pool {to} of region {name} is full: it holds {held[to]['engines']} engines", NOT_DONE)
+    return to
 
 
-def _check_place(environment: Document, region: Document, to: str) -> None:
+def _check_place(environment: Document, region: Document, pool: str) -> None:
     """Refuse what the operator would refuse, such as a region that places no engine in a pool."""
     from tenantry.kinds.environment.observe import region_placement
     from tenantry.kinds.environment.placement import placed
@@ -101,7 +109,7 @@ def _check_place(environment: Document, region: Document, to: str) -> None:
     from tenantry.kinds.region.spec import Region
 
     spec = environment["spec"]
-    edited = {**environment, "spec": {**spec, "engine": {**(spec.get("engine") or {}), **in_pool(to)}}}
+    edited = {**environment, "spec": {**spec, "engine": {**(spec.get("engine") or {}), **declared_in(pool)}}}
     # Of a default pool only the status shows that the platform has given it.
     offers = region_placement(with_default_pool(Region.model_validate(region), "new"), offered=True)
     refusal = placed(Environment.model_validate(edited), None, offers).refusal

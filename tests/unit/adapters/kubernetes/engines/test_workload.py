@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.kubernetes.engines.comparing import covers, difference
-from tenantry.adapters.kubernetes.engines.pods import SIZES, EnginePods
+from tenantry.adapters.kubernetes.engines.pods import SIZES, EnginePods, image_of
 from tenantry.adapters.kubernetes.engines.workload import (
     DEFAULT_STORAGE,
     EngineCredentials,
@@ -17,7 +17,6 @@ from tenantry.adapters.kubernetes.engines.workload import (
     Volume,
     claiming,
     engine_objects,
-    image_of,
     labels_of,
     namespace_of,
     ref_of_labels,

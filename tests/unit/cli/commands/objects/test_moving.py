@@ -22,6 +22,7 @@ REGION = {
 PLAIN = {**HEAD, "spec": {}, "status": {}}
 GIVEN = {**HEAD, "spec": {}, "status": {"provider": "Kubernetes", "pools": [{"name": "default", "id": pool_id("", "default")}]}}
 DEDICATED = {**REGION, "spec": {"engine": {**REGION["spec"]["engine"], "placement": "Dedicated"}}}  # type: ignore[index]
+POOLED = {**REGION, "spec": {"engine": {**REGION["spec"]["engine"], "placement": "Pooled"}}}  # type: ignore[index]
 
 SOURCED = {
     "name": "dev",
@@ -45,7 +46,17 @@ def dev(pool: str = "", engine: Any = None, annotations: Any = None, **spec: Any
     "environment", [dev(), dev("pool-2"), dev("pool-2", {"pool": "full"})], ids=["a pod", "a pool", "a declared pool"]
 )
 def test_a_move_from_another_place_may_begin(environment: dict[str, Any]) -> None:
-    check(environment, {"eu": REGION}, "small")
+    assert check(environment, {"eu": REGION}, "small") == "small"
+
+
+@pytest.mark.parametrize("environment", [dev("pool-1"), dev("pool-1", {"pool": "small"})], ids=["a pool", "a declared pool"])
+def test_a_move_to_a_pod_of_its_own_may_begin(environment: dict[str, Any]) -> None:
+    assert check(environment, {"eu": REGION}, "dedicated") == ""
+
+
+def test_a_pool_may_be_named_dedicated() -> None:
+    named = {**REGION, "spec": {"engine": {"pools": [{"name": "dedicated"}]}}, "status": {}}
+    assert check(dev(), {"eu": named}, "dedicated") == "dedicated"
 
 
 def test_a_move_into_the_pool_that_the_platform_gives_a_region_may_begin() -> None:
@@ -69,7 +80,9 @@ def test_what_a_source_declares_is_moved_there() -> None:
         (dev(), PLAIN, "small", "region eu has no pool small: it has none"),
         (dev("pool-1"), REGION, "small", "the engine of environment/dev is in pool small already"),
         (dev(), REGION, "full", "pool full of region eu is full: it holds 2 engines"),
-        (dev("pool-1"), REGION, "dedicated", "cannot move to a pod of its own yet"),
+        (dev(), REGION, "dedicated", "the engine of environment/dev is in no pool"),
+        (dev("pool-1"), POOLED, "dedicated", "'Dedicated' is not allowed: the region places engines Pooled"),
+        ({**dev("pool-1"), "metadata": SOURCED}, REGION, "dedicated", "placement: Dedicated, and no spec.engine.pool"),
         (dev(), DEDICATED, "small", "spec.engine.placement: 'Pooled' is not allowed: the region places engines Dedicated"),
         (dev(engine={"size": "large"}), REGION, "small", "spec.engine.size: an engine in a pool has none of its own"),
         (dev(suspend=True), REGION, "small", "is suspended"),
