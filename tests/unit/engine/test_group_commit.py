@@ -47,10 +47,10 @@ class World:
 
         return asyncio.ensure_future(self.groups.write(work, seconds, alone=alone))
 
-    def numbers(self) -> list[int]:
-        """The values that another process reads."""
+    def numbers(self, order: str = "n") -> list[int]:
+        """The values that another process reads. order: by `rowid`, as they were written."""
         with closing(sqlite3.connect(self.file)) as other:
-            return [row[0] for row in other.execute("SELECT n FROM t ORDER BY n")]
+            return [row[0] for row in other.execute(f"SELECT n FROM t ORDER BY {order}")]
 
     def limit_size(self, pages: int) -> None:
         """From now on, the disk is full once the database has so many pages."""
@@ -228,14 +228,11 @@ async def test_a_lock_of_another_process_is_waited_for_by_all(world: World) -> N
 
 
 async def test_large_work_has_a_commit_of_its_own(world: World) -> None:
-    order: list[str] = []
     async with world.together():
-        writers: list[asyncio.Future[Any]] = []
-        for name, alone in (("a", False), ("b", False), ("large", True), ("c", False)):
-            writers.append(world.write(f"INSERT INTO t VALUES ({len(writers)})", alone=alone))
-            writers[-1].add_done_callback(lambda _, name=name: order.append(name))  # type: ignore[misc]
+        large = (False, False, True, False)
+        writers = [world.write(f"INSERT INTO t VALUES ({n})", alone=alone) for n, alone in enumerate(large)]
     await asyncio.gather(*writers)
-    assert order == ["a", "b", "large", "c"]
+    assert world.numbers("rowid") == [0, 1, 2, 3]
     assert world.commits == 4
 
 
