@@ -12,7 +12,9 @@ from typing import TypeVar, cast
 from tests.support.patience import DEADLINE_S
 
 AGAIN_S = 0.01
-"""Seconds between two looks at a condition: it sets no event."""
+"""Seconds between two looks at a condition at first: it sets no event."""
+SELDOM_S = 0.2
+"""The longest pause. Looks at a Prometheus every 10 ms took more of the cores than all else while its alerts were waited for."""
 T = TypeVar("T")
 
 
@@ -21,11 +23,13 @@ def until(holds: Callable[[], T], *, within: float = DEADLINE_S, shows: Callable
 
     within: seconds; shows: what there is instead, asked at the deadline. Raises AssertionError at the deadline.
     """
-    end = time.monotonic() + within
+    begun = looked = time.monotonic()
     while not (answer := holds()):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > begun + within:
             raise AssertionError(_told(holds, within, answer, shows))
-        time.sleep(AGAIN_S)
+        time.sleep(_pause(now - begun, now - looked))
+        looked = time.monotonic()
     return answer
 
 
@@ -36,14 +40,22 @@ async def eventually(
     answer: object = None  # also while it is not answered at all
     try:
         async with asyncio.timeout(within):
+            begun = time.monotonic()
             while True:
+                looked = time.monotonic()
                 found = holds()
                 answer = await found if inspect.isawaitable(found) else found
                 if answer:
                     return cast(T, answer)
-                await asyncio.sleep(AGAIN_S)
+                now = time.monotonic()
+                await asyncio.sleep(_pause(now - begun, now - looked))
     except TimeoutError:
         raise AssertionError(_told(holds, within, answer, shows)) from None
+
+
+def _pause(waited_s: float, looked_s: float) -> float:
+    """Seconds until the next look: at most a fourth of the time goes into looks, and a pause lengthens a wait by a hundredth."""
+    return min(max(AGAIN_S, waited_s / 100, 3 * looked_s), SELDOM_S)
 
 
 def _told(holds: Callable[[], object], within: float, answer: object, shows: Callable[[], object] | None) -> str:
