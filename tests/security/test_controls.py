@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,13 @@ from tests.support.hostile_addresses import URLS, Listener, listener, resolver
 from tests.support.package_limits import LIMITS
 from tests.support.token_world import World, world
 from tests.support.upload_world import world as uploading
+from tests.support.waiting import eventually
 
 __all__ = ["listener", "resolver", "uploading", "world"]
 pytestmark = pytest.mark.slow
 Off = Callable[[pytest.MonkeyPatch], None]
+SOON_S = 4.0
+"""Seconds that are waited for a file to go that nothing removes."""
 
 
 def without(*claims: str) -> Off:
@@ -215,5 +219,6 @@ async def test_r9_uploads(uploading: Any, monkeypatch: pytest.MonkeyPatch, contr
             real(path, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", unlink)
+    monkeypatch.setattr(test_uploads, "eventually", partial(eventually, within=SOON_S))
     with pytest.raises((AssertionError, TimeoutError)):
         await test_uploads.test_a_body_that_ends_at_any_offset_is_refused_and_leaves_nothing(uploading, tried)
