@@ -1,18 +1,25 @@
-"""A real identity provider in a process of its own: oidc-provider-mock, at a loopback port."""
+"""A real identity provider: oidc-provider-mock, at a loopback port. It serves from threads of the test's process.
+
+A process of its own takes a second to import it, for each of some thirty tests.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import os
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
 from tests.support.ports import free_port
-from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
 
 USERS = (
     {"sub": "ada", "preferred_username": "ada", "email": "ada@example.com", "groups": ["everyone", "crm:reader"]},
@@ -21,52 +28,34 @@ USERS = (
 
 
 class IdentityProvider:
-    """The provider; each of its processes has a key of its own."""
+    """The provider; each of its starts has a key of its own."""
 
     def __init__(self, users: Sequence[Mapping[str, object]] = USERS) -> None:
         self.users = users
         self._port = free_port()
-        self._process: asyncio.subprocess.Process | None = None
-        self._errors: asyncio.Task[str]
+        self._server: BaseWSGIServer | None = None
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
         """Returns once it answers."""
-        users = [word for user in self.users for word in ("--user-claims", json.dumps(user))]
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "oidc_provider_mock", "--port", str(self._port), *users,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        self._errors = asyncio.create_task(_last_of(self._process.stderr))
-        async with httpx.AsyncClient() as client:
-            await eventually(lambda: self._is_ready(client))
-
-    async def _is_ready(self, client: httpx.AsyncClient) -> bool:
-        assert self._process is not None
-        assert self._process.returncode is None, await self._errors
-        return await _answers(client, self.url)
+        self._server = await asyncio.to_thread(_server_of, self.users, self._port)
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     async def stop(self) -> None:
-        """Ends its process."""
-        assert self._process is not None
-        self._process.terminate()
-        await asyncio.gather(self._process.wait(), self._errors)
+        """Returns once nothing listens there any more."""
+        assert self._server is not None
+        await asyncio.to_thread(self._server.shutdown)
+        self._server.server_close()
 
 
-async def _last_of(errors: asyncio.StreamReader | None) -> str:
-    """The end of what a process writes, read as it comes: a full pipe would stop it."""
-    assert errors is not None
-    last = b""
-    while part := await errors.read(4096):
-        last = (last + part)[-2000:]
-    return last.decode("utf-8", "replace")
+def _server_of(users: Sequence[Mapping[str, object]], port: int) -> BaseWSGIServer:
+    # Few modules of tests want it, and it takes half a second.
+    from oidc_provider_mock import User, app
+    from werkzeug.serving import make_server
 
-
-async def _answers(client: httpx.AsyncClient, url: str) -> bool:
-    try:
-        return (await client.get(f"{url}/.well-known/openid-configuration")).status_code == 200
-    except httpx.TransportError:
-        return False
+    os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
+    known = [User(sub=str(user["sub"]), claims={name: user[name] for name in user if name != "sub"}) for user in users]
+    return make_server("127.0.0.1", port, app(user_claims=known), threaded=True)
 
 
 async def authorized(location: str, sub: str) -> str:

@@ -50,27 +50,27 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "elsewhere",
-    [
-        "https://evil.example/",
-        "//evil.example/",
-        "/\\evil.example/",
-        "/\t/evil.example/",
-        "after",
-        "/..",
-        "/apps/../../x",
-        "/apps/./x",
-        "/apps/%2e%2e/%2E./.%2e/x",
-        "/apps/%2e/x",
-        "/apps/..%2fx",
-    ],
+ELSEWHERE = (
+    "https://evil.example/",
+    "//evil.example/",
+    "/\\evil.example/",
+    "/\t/evil.example/",
+    "after",
+    "/..",
+    "/apps/../../x",
+    "/apps/./x",
+    "/apps/%2e%2e/%2E./.%2e/x",
+    "/apps/%2e/x",
+    "/apps/..%2fx",
 )
-async def test_a_sign_in_ends_on_a_path_of_this_engine_as_a_browser_reads_it(world: World, elsewhere: str) -> None:
+
+
+@pytest.mark.slow
+async def test_a_sign_in_ends_on_a_path_of_this_engine_as_a_browser_reads_it(world: World) -> None:
     async with world.browser() as browser:
-        begun = await browser.get(f"/auth/login/{world.provider.id}", params={"next": elsewhere})
-        assert begun.status_code == 400 and "must be a path of this engine" in begun.text
+        for elsewhere in ELSEWHERE:
+            begun = await browser.get(f"/auth/login/{world.provider.id}", params={"next": elsewhere})
+            assert begun.status_code == 400 and "must be a path of this engine" in begun.text, elsewhere
         inside = await browser.get(f"/auth/login/{world.provider.id}", params={"next": "/apps/v1..2/?from=../a#.."})
         assert inside.status_code == 303, inside.text
 
