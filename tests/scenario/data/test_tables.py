@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tenantry.cli.arguments.kinds import KindName, find_kind, kinds
+from tenantry.cli.arguments.kinds import find_kind, kinds
 from tenantry.cli.commands.objects.listing import table_of
 from tenantry.cli.output.tables import GAP, TextTable
 from tenantry.model.resource import Document
@@ -19,6 +20,8 @@ from tests.scenario.repositories import Remote
 
 EXAMPLES = OPERATOR.parent / "examples"
 WIDTHS = (80, 100, 120, 200)
+EVERY = tuple(product(kinds(), WIDTHS))
+"""Rows of a test, not tests: a module of many small tests is shared by the workers, and each makes its platform."""
 LONG = {"NAMESPACE": 40, "NAME": 63, "READY": 7, "AGE": 4, "ACTION": 24, "RESULT": 9, "STATUS": 9}
 """Characters of a long value in each column; 30 in others."""
 COMMANDS = {
@@ -45,39 +48,36 @@ def objects(folder: Path) -> dict[str, list[Document]]:
     return {kind.kind: json.loads(called("get", kind.plural, "-o", "json", cwd=folder).stdout) for kind in kinds()}
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.kind)
-def test_a_list_of_any_kind_fits_and_keeps_what_matters(objects: dict[str, list[Document]], kind: KindName, width: int) -> None:
-    table = table_of(kind, objects[kind.kind], wide=False)
-    layout = table.layout(width)
-    lines = list(table.lines(layout))
-    assert all(len(line) <= width for line in lines), lines
-    assert {*layout.widths, *layout.left_out} == set(table.titles)
-    assert layout.widths, "an example's names leave room for a table"
-    assert kind.important & set(table.titles) <= set(layout.widths)
-    assert all(title in lines[0].split(GAP) or f"{title} " in f"{lines[0]} " for title in layout.widths), lines[0]
+def test_a_list_of_any_kind_fits_and_keeps_what_matters(objects: dict[str, list[Document]]) -> None:
+    for kind, width in EVERY:
+        table = table_of(kind, objects[kind.kind], wide=False)
+        layout = table.layout(width)
+        lines = list(table.lines(layout))
+        assert all(len(line) <= width for line in lines), lines
+        assert {*layout.widths, *layout.left_out} == set(table.titles)
+        assert layout.widths, f"the names of an example leave room for a table of {kind.kind}"
+        assert kind.important & set(table.titles) <= set(layout.widths)
+        assert all(title in lines[0].split(GAP) or f"{title} " in f"{lines[0]} " for title in layout.widths), lines[0]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.kind)
-def test_long_values_fit_too(kind: KindName, width: int) -> None:
-    titles = [title for title, _ in kind.table(wide=False)]
-    long = ["x" * LONG.get(title, 30) for title in titles]
-    table = TextTable(titles, [long, ["y"] * len(titles)], kind.important)
-    layout = table.layout(width)
-    assert all(len(line) <= width for line in table.lines(layout))
-    assert kind.important & set(titles) <= (set(layout.widths) or set(titles))
-    assert layout.widths or width < 200
+def test_long_values_fit_too() -> None:
+    for kind, width in EVERY:
+        titles = [title for title, _ in kind.table(wide=False)]
+        long = ["x" * LONG.get(title, 30) for title in titles]
+        table = TextTable(titles, [long, ["y"] * len(titles)], kind.important)
+        layout = table.layout(width)
+        assert all(len(line) <= width for line in table.lines(layout)), (kind.kind, width)
+        assert kind.important & set(titles) <= (set(layout.widths) or set(titles))
+        assert layout.widths or width < 200
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.kind)
-def test_a_wide_list_fits_and_leaves_out_nothing(objects: dict[str, list[Document]], kind: KindName, width: int) -> None:
-    table = table_of(kind, objects[kind.kind], wide=True)
-    lines = list(table.lines(table.layout(width)))
-    assert all(len(line) <= width for line in lines), lines
-    if objects[kind.kind]:
-        assert titles_of("\n".join(lines), set(table.titles)) == set(table.titles)
+def test_a_wide_list_fits_and_leaves_out_nothing(objects: dict[str, list[Document]]) -> None:
+    for kind, width in EVERY:
+        table = table_of(kind, objects[kind.kind], wide=True)
+        lines = list(table.lines(table.layout(width)))
+        assert all(len(line) <= width for line in lines), lines
+        if objects[kind.kind]:
+            assert titles_of("\n".join(lines), set(table.titles)) == set(table.titles)
 
 
 def titles_of(printed: str, known: set[str]) -> set[str]:
