@@ -86,7 +86,7 @@ async def test_axe_finds_nothing_on_a_page_of_each_form_in_both_themes(built: Pa
         page.set_default_timeout(PATIENCE_MS)
         for each in FORMS:
             await page.goto(f"{base}{each}")
-            found += [(each, *one) for one in await violations(page, [WIDE])]
+            found += [(each, *one) for one in await violations(page, [WIDE], dark=RULES)]
     assert found == []
 
 
@@ -96,7 +96,7 @@ async def test_axe_finds_nothing_on_a_telephone(built: Path) -> None:
         page.set_default_timeout(PATIENCE_MS)
         for each in NARROW:
             await page.goto(f"{base}{each}")
-            found += [(each, *one) for one in await violations(page, [TELEPHONE])]
+            found += [(each, *one) for one in await violations(page, [TELEPHONE], dark=RULES)]
     assert found == []
 
 
@@ -105,7 +105,7 @@ async def test_axe_finds_nothing_on_the_page_of_rest(tmp_path: Path) -> None:
         page = place.page
         await page.goto(f"{place.base}/docs/api/")
         await page.locator("#api .opblock").first.wait_for()
-        found = await violations(page, [WIDE])
+        found = await violations(page, [WIDE], dark=RULES)
         assert (found, place.faults) == ([], [])
 
 

@@ -15,17 +15,19 @@ RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]},
     **ONLY,
 }
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}, **ONLY}
+"""The rules about colours, of those in RULES. A test holds that nothing else differs between the themes of the console."""
 
 
-async def violations(page: Page, widths: Sequence[int] = WIDTHS) -> list[tuple[Any, ...]]:
-    """Return the findings of axe on the page, in both themes and at each of these widths."""
+async def violations(page: Page, widths: Sequence[int] = WIDTHS, dark: Mapping[str, Any] = COLOURS) -> list[tuple[Any, ...]]:
+    """Return the findings of axe on the page, in both themes and at each of these widths. dark: the rules for that theme."""
     found = list[tuple[Any, ...]]()
     await page.evaluate(Axe().axe_script)
-    for theme in ("light", "dark"):
+    for theme, rules in (("light", RULES), ("dark", dark)):
         await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
         for width in widths:
             await page.set_viewport_size({"width": width, "height": 900})
-            found += [(theme, width, *one) for one in await findings(page, RULES)]
+            found += [(theme, width, *one) for one in await findings(page, rules)]
     return found
 
 

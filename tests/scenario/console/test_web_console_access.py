@@ -5,13 +5,14 @@ The pages are those of an example, of no objects, of many with faults, and of wh
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.scenario.console.accessibility import WIDTHS, violations
+from tests.scenario.console.accessibility import violations
 from tests.scenario.console.browser_place import place_in
 from tests.scenario.hosts import object_
 from tests.scenario.identity_provider import trusting
@@ -19,11 +20,19 @@ from tests.screens.__main__ import EXAMPLE, READY_MS
 from tests.screens.pages import pages_of
 
 pytestmark = pytest.mark.slow
+STYLES = Path(__file__).parents[3] / "operator" / "tenantry" / "console" / "static" / "console.css"
 
 
-@pytest.mark.parametrize("width", WIDTHS)  # one test for all would be the longest of the tier
+def test_the_themes_differ_in_colours_only() -> None:
+    """So rules that are not about colours need only one of them."""
+    styles = STYLES.read_text("utf-8")
+    (dark,) = re.findall(r"^@media \(prefers-color-scheme: dark\) \{(.*?)^\}", styles, re.MULTILINE | re.DOTALL)
+    assert styles.count("prefers-color-scheme") == 1
+    assert re.fullmatch(r"\s*:root \{(\s*--[\w-]+: #[0-9a-f]{6};)+\s*\}\s*", dark)
+
+
 @pytest.mark.parametrize("platform", ["example", "empty"])
-async def test_axe_finds_nothing_on_any_page(platform: str, width: int, tmp_path: Path) -> None:
+async def test_axe_finds_nothing_on_any_page(platform: str, tmp_path: Path) -> None:
     issuer = trusting("http://127.0.0.1:9", tmp_path)
     async with place_in(tmp_path, EXAMPLE if platform == "example" else None, issuer) as place:
         page, found = place.page, list[Any]()
@@ -35,7 +44,7 @@ async def test_axe_finds_nothing_on_any_page(platform: str, width: int, tmp_path
         pages |= await pages_of(page, place.base)
         for name, address in pages.items():
             await page.goto(address)
-            found += [(name, *each) for each in await violations(page, [width])]
+            found += [(name, *each) for each in await violations(page)]
         assert found == []
 
 
