@@ -44,7 +44,7 @@ def measure(scale: Scale) -> Sequence[Row]:
             entered = stack.enter_async_context(platform(scale.folder / "C2", scale.of(ENVIRONMENTS)))
             served: Served = runner.run(entered)  # type: ignore[arg-type]
             asked = runner.run(_asked(served, people)) | {"seconds": max(0.1, SECONDS * scale.share)}
-            turns = range(max(3, scale.repetitions // 2) + 1)
+            turns = range(max(1, scale.repetitions // 2) + 1)
             found = [runner.run(measured_apart({**asked, "mark": f"change-{turn}-"})) for turn in turns][1:]  # the first warms up
         finally:
             runner.run(stack.aclose())  # type: ignore[arg-type]

@@ -18,8 +18,11 @@ from tests.bench.table import markdown
 TINY = 0.004
 COMPARED = {"p27", "p28", "p29", "p31"}
 """They need wrk, and most PocketBase, whose build takes minutes. `make bench` runs them in any case."""
-PARTS = {"p25-apart": frozenset({"reads", "keep-alives"})}
-"""Parts of a benchmark that are enough here: p25 has the same attacks, and all of them."""
+PARTS = {
+    "p25": frozenset({"nothing", "reads", "keep-alives", "slow exports", "listeners"}),
+    "p25-apart": frozenset({"reads", "keep-alives"}),
+}
+"""Parts of a benchmark that are enough here. tests/scenario/data/test_short_steps.py runs the attacks, and nearly all of them."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
