@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,8 +32,12 @@ class LeaseLost(Exception):  # noqa: N818 - what happened, not what went wrong
 class Lease:
     """One candidate's view of the lease. held: it holds the lease, by its own knowledge."""
 
-    def __init__(self, client: Client, namespace: str, name: str, holder: str) -> None:
+    def __init__(
+        self, client: Client, namespace: str, name: str, holder: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """clock: monotonic, in seconds."""
         self._client = client
+        self._clock = clock
         self.namespace = namespace
         self.name = name
         self._holder = holder
@@ -53,13 +58,13 @@ class Lease:
             self.held = False
 
     async def _keep(self) -> None:
-        renewed = time.monotonic()
+        renewed = self._clock()
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                async with asyncio.timeout(max(0.1, renewed + RENEWS_WITHIN_S - time.monotonic())):
+                async with asyncio.timeout(max(0.1, renewed + RENEWS_WITHIN_S - self._clock())):
                     if await self._renewed():
-                        renewed = time.monotonic()
+                        renewed = self._clock()
                         continue
             except TimeoutError:
                 raise LeaseLost(f"the lease could not be renewed for {RENEWS_WITHIN_S:.0f} s") from None
@@ -97,7 +102,7 @@ class Lease:
         """Nobody's, ours, or of a holder who has not renewed it in all the time that we have watched."""
         holder = (found.get("spec") or {}).get("holderIdentity") or ""
         version, since = self._seen
-        now = time.monotonic()
+        now = self._clock()
         if version != found["metadata"]["resourceVersion"]:
             self._seen = (found["metadata"]["resourceVersion"], now)
             since = now
