@@ -278,6 +278,7 @@ class ClusterSettings(_Group):
     namespace: str = Field("tenantry-system", description="The namespace of the operator and the api.")
     pod: str = Field("", description="The pod's name, as holder of the lease. Default: the machine's name.")
     lease: str = Field("tenantry-operator", description="The name of the Lease; only its holder acts.")
+    shards: int = Field(1, ge=1, le=256, description="The parts of the work that the operators share; 1: one of them acts.")
     api_url: str = Field("http://tenantry-api:8080", description="The api's URL for the operator; the api keeps the packages.")
     blobs: str = Field("file:///data", description="The place of packages and logs: file:///PATH or s3://BUCKET/PREFIX.")
     image: str = Field("tenantry", description="The image of engines.")

@@ -37,7 +37,8 @@ async def shown(tmp_path: Path) -> dict[str, set[str]]:
         text = numbers(world)
     requests = RequestMeasures()
     held = EngineHoldings({"database": 1}, 1.0)
-    cluster = ClientCollector(Counter({("GET", "200"): 1})), LeaderCollector("tenantry-operator", lambda: True)
+    leader = LeaderCollector("tenantry-operator", lambda: frozenset({0}), lambda: 1)
+    cluster = ClientCollector(Counter({("GET", "200"): 1})), leader
     text += generate_latest(registry_of((*cluster, EngineCollector(requests, lambda: held)))).decode()
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

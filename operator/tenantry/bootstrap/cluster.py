@@ -34,6 +34,7 @@ from tenantry.adapters.kubernetes.engines.workload import Placement, is_service,
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
+from tenantry.adapters.kubernetes.shared_lease import SharedLease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.guard import TenancyGuard
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
@@ -48,20 +49,24 @@ from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.pass_ports import Ports, quotas_of
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
+from tenantry.hosts.acting import ActingAlone, ActingForShards, ActingParts, ShareOfWork
 from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.metrics_endpoint import metrics_served
 from tenantry.hosts.recorder import Recorder
-from tenantry.hosts.supervision import Supervisor, Works, supervised
-from tenantry.hosts.telling import tell_objects
+from tenantry.hosts.shared_work import Background
+from tenantry.hosts.supervision import Supervisor, until_first
 from tenantry.hosts.tenant_secrets import TenantSecrets
+from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.registry import FOLLOWED, TYPES
 from tenantry.model.facts import DefaultPool
 from tenantry.model.quotas import Quotas
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
+from tenantry.model.sharding.shards import HeldShards, Owns
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
 from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
+from tenantry.rest.release import release_label
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.clock import now
 from tenantry.runtime.environment_declaration import declared_of
@@ -69,7 +74,7 @@ from tenantry.runtime.first_user import ensure_first_user
 from tenantry.runtime.quotas import TenantQuotas
 from tenantry.runtime.reconcile.loop import Runtime
 from tenantry.runtime.reconcile.writing_store import WritingStore
-from tenantry.settings import Settings, parse_networks, parse_origins
+from tenantry.settings import ClusterSettings, Settings, parse_networks, parse_origins
 
 ISSUER = "tenantry"
 RETENTION_S = 60.0
@@ -283,78 +288,83 @@ async def run_operator(settings: Settings) -> None:
 
 
 async def _operate(settings: Settings, connected: Connected, scratch: Path) -> None:
-    cluster = settings.cluster
+    cluster, cache = settings.cluster, connected.cache
     blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
-    logs, cache = RemoteLogs(blobs), connected.cache
+    logs = RemoteLogs(blobs)
     fetching = connected.fetching(settings, blobs, scratch, lambda ref: runtime.look(ref))
-    runtime = runtime_of(settings, cache, connected.ports(blobs, logs, *fetching.both))
+    acting = _share_of_work(cluster, connected.clusters.own)
+    runtime = runtime_of(settings, cache, connected.ports(blobs, logs, *fetching.both), acting.owns, acting.others_looked)
     host = _host(settings, connected, runtime)
-    pod = cluster.pod or socket.gethostname()
-    lease = Lease(connected.clusters.own, cluster.namespace, cluster.lease, pod)
-    recorder = Recorder(connected.clusters.own, cache, pod, time=time.monotonic, now=now)
-    retention = retention_of(settings, connected.writing, cache, logs, TenantQuotas(cache))
-    works: Works = {"events": recorder.run, "retention": partial(retention.run, RETENTION_S)}
+    parts = ActingParts(
+        host=host,
+        runtime=runtime,
+        cache=cache,
+        fetches=fetching,
+        background=_background(settings, connected, runtime, logs, acting.owns),
+        prepare=partial(ensure_first_user, connected.writing, None, cluster.admin_secret),
+    )
 
     async def act() -> None:
         try:
-            await lease.acquire()
-            await ensure_first_user(connected.writing, None, settings.cluster.admin_secret)
-            host.lead()
-            async with _told(cache), supervised() as supervisor:
-                _run_all(supervisor, works, connected, runtime)
-                await lease.keep()
+            await acting.act(parts)
         finally:
             # Nothing of ours may be under way once another can have the lease.
             await host.rest()
             await fetching.aclose()
-            await lease.release()
+            await acting.leave()
 
     following = Supervisor()
     following.run(partial(follow_engines, connected.deployer, runtime), "engines")
     try:
-        async with metrics_served(cluster.metrics, _numbers(connected, runtime, lease)):
+        async with metrics_served(cluster.metrics, _numbers(connected, runtime, cluster.lease, acting)):
             await host.start()
             with suppress(TimeoutError):  # then each is asked for until they have been listed
                 async with asyncio.timeout(ENGINES_LISTED_S):
                     await connected.deployer.followed()
-            await _until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
+            await until_first(asyncio.create_task(act()), asyncio.create_task(host.ended()))
     finally:
         await following.stop()
         await host.stop()
         await blobs.aclose()
 
 
-def _slices(connected: Connected) -> SliceKeeper:
-    """Return what leads requests for engines that sleep to the api, also before they fall asleep."""
-    slices = SliceKeeper(connected.clusters.own, SYSTEM_NAMESPACE, DeclaredObjects(connected.cache))
-    connected.deployer.lead_to_api = slices.lead_to_api
-    return slices
+def _pod(cluster: ClusterSettings) -> str:
+    return cluster.pod or socket.gethostname()
 
 
-def _run_all(supervisor: Supervisor, works: Works, connected: Connected, runtime: Runtime) -> None:
-    for name, work in works.items():
-        supervisor.run(work, name)
-    supervisor.run(connected.guard, "guard")
-    supervisor.run(connected.let_go, "volumes")
-    supervisor.run(connected.left_engines.run, "left engines")
-    supervisor.run(_slices(connected).run, "slices of engines that sleep")
-    supervisor.run(partial(follow_engines, connected.deployer.losses, runtime), "losses in pools")
+def _share_of_work(cluster: ClusterSettings, own: Client) -> ShareOfWork:
+    if cluster.shards == 1:
+        return ActingAlone(Lease(own, cluster.namespace, cluster.lease, _pod(cluster)))
+    place = (cluster.namespace, cluster.lease)
+    release = f"{release_label()} {cluster.image}"  # both decide what a pass makes of an engine
+    return ActingForShards(SharedLease(own, place, _pod(cluster), wants=cluster.shards, release=release, held=HeldShards()))
 
 
-@asynccontextmanager
-async def _told(cache: Cache) -> AsyncIterator[None]:
-    """Log the events of objects until the end of the block."""
-    unlisten = tell_objects(cache)
-    try:
-        yield
-    finally:
-        unlisten()
+def _background(settings: Settings, connected: Connected, runtime: Runtime, logs: OperationLogs, owns: Owns) -> Background:
+    own, cache, pod = connected.clusters.own, connected.cache, _pod(settings.cluster)
+    retention = retention_of(settings, connected.writing, cache, logs, TenantQuotas(cache))
+    recorder = Recorder(own, cache, pod, time=time.monotonic, now=now, owns=owns)
+    slices = SliceKeeper(
+        own, SYSTEM_NAMESPACE, DeclaredObjects(cache), owns=lambda ref: owns(Ref(Environment.KIND, ref.namespace, ref.name))
+    )
+    connected.deployer.lead_to_api = slices.lead_to_api  # also before an engine falls asleep
+    losses = partial(follow_engines, connected.deployer.losses, runtime)
+    return Background(
+        everywhere={"events": recorder.run, "losses in pools": losses},
+        by_shards={"slices of engines that sleep": slices.run},
+        platform={
+            "retention": partial(retention.run, RETENTION_S),
+            "guard": connected.guard,
+            "volumes": connected.let_go,
+            "left engines": connected.left_engines.run,
+        },
+    )
 
 
-def _numbers(connected: Connected, runtime: Runtime, lease: Lease) -> CollectorRegistry:
+def _numbers(connected: Connected, runtime: Runtime, lease: str, acting: ShareOfWork) -> CollectorRegistry:
     """Return what the operator shows to Prometheus."""
     client = ClientCollector(connected.clusters.own.requests)
-    leader = LeaderCollector(lease.name, lambda: lease.held)
+    leader = LeaderCollector(lease, lambda: acting.held, lambda: acting.count)
     return registry_of((*collectors_of(runtime, fleet_of(connected.cache), connected.left_engines), client, leader))
 
 
@@ -375,15 +385,3 @@ def _host(settings: Settings, connected: Connected, runtime: Runtime) -> KopfHos
 
 async def _access() -> ServerAccess:
     return await find_credentials().access()
-
-
-async def _until_first(*works: asyncio.Task[None]) -> None:
-    """Runs until one of them ends, and ends the others. Raises what ended it."""
-    try:
-        ended, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
-    for work in ended:
-        work.result()

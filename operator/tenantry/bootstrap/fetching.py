@@ -91,6 +91,11 @@ class Fetching:
         """As ports.Hands has them."""
         return self.packages, self.sources
 
+    async def hand_over(self, covers: Callable[[Ref], bool]) -> None:
+        """End it for these objects, which are another process's from now on."""
+        await self.sources.hand_over(covers)
+        await self.packages.hand_over(covers)
+
     async def aclose(self) -> None:
         """Ends all of it; nothing is left under way."""
         await self.sources.aclose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from tenantry.bootstrap.pass_ports import Ports, kept
@@ -13,6 +13,7 @@ from tenantry.kinds.region.spec import Region
 from tenantry.kinds.registry import KINDS
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Ref
+from tenantry.model.sharding.shards import Owns, owns_all
 from tenantry.ports import OperationLogs
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.clock import now
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
 
-def runtime_of(settings: Settings, cache: Cache, ports: Ports) -> Runtime:
-    """Return the reconcile loop."""
+def runtime_of(
+    settings: Settings, cache: Cache, ports: Ports, owns: Owns = owns_all, others_looked: Callable[[], bool] = lambda: True
+) -> Runtime:
+    """Return the reconcile loop. owns, others_looked: as of Runtime, for an operator that shares the work."""
     cycle = Cycle(
         kinds=KINDS,
         cache=cache,
@@ -38,7 +41,9 @@ def runtime_of(settings: Settings, cache: Cache, ports: Ports) -> Runtime:
         deadline=settings.operations.deadline,
         resync_s=settings.resync.total_seconds(),
     )
-    return Runtime(KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers)
+    return Runtime(
+        KINDS, cache, cycle, time=time.monotonic, now=now, workers=settings.workers, owns=owns, others_looked=others_looked
+    )
 
 
 def fleet_of(cache: Cache) -> Fleet:

@@ -18,6 +18,7 @@ import structlog
 from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.model.resource import API_VERSION, Document
+from tenantry.model.sharding.shards import Owns, owns_all
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound
 from tenantry.runtime.cache import Cache, Seen
 
@@ -96,10 +97,20 @@ class Bucket:
 class Recorder:
     """Post the transitions of the cache while this process leads.
 
-    pod: the reporting pod; time: monotonic, in seconds; now: in UTC.
+    pod: the reporting pod; time: monotonic, in seconds; now: in UTC; owns: whose transitions are this process's to post.
     """
 
-    def __init__(self, client: Client, cache: Cache, pod: str, *, time: Callable[[], float], now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        pod: str,
+        *,
+        time: Callable[[], float],
+        now: Callable[[], datetime],
+        owns: Owns = owns_all,
+    ) -> None:
+        self._owns = owns
         self._client = client
         self._cache = cache
         self._pod = pod
@@ -123,7 +134,7 @@ class Recorder:
 
     def seen(self, seen: Seen) -> None:
         """Takes a change of the cache in. Its own writes the leader may see by its watch before their answer comes."""
-        if seen.before is None or seen.after is None or not seen.matters:
+        if seen.before is None or seen.after is None or not seen.matters or not self._owns(seen.ref):
             return
         told = transition(seen.before.document(), seen.after.document())
         if told is not None and not self._waiting.full() and self._bucket(told.namespace).take():

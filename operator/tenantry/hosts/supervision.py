@@ -95,6 +95,18 @@ async def supervised() -> AsyncIterator[Supervisor]:
         await supervisor.stop()
 
 
+async def until_first(*works: asyncio.Task[None]) -> None:
+    """Runs until one of them ends, and ends the others. Raises what ended it."""
+    try:
+        ended, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+    for work in ended:
+        work.result()
+
+
 def _recovered(work: _Work, name: str) -> None:
     if work.failures:
         log.info("background work has recovered", work=name)

@@ -11,6 +11,7 @@ from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.sharding.shards import Owns, owns_all, sharded_as
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.following.feed import log_news
 from tenantry.runtime.operations.attribution import bound_tenant
@@ -46,16 +47,17 @@ class ObjectSubject:
         return trace_id_of(held["status"].get("traceparent", "")) if held is not None else ""
 
 
-def tell_objects(cache: Cache) -> Callable[[], None]:
-    """Log the events of objects until the returned function is called."""
-    return cache.listen(partial(_seen, cache))
+def tell_objects(cache: Cache, owns: Owns = owns_all) -> Callable[[], None]:
+    """Log the events of objects until the returned function is called. owns: which are this process's to log."""
+    return cache.listen(partial(_seen, cache, owns))
 
 
-def _seen(cache: Cache, seen: Seen) -> None:
+def _seen(cache: Cache, owns: Owns, seen: Seen) -> None:
     news = tuple(_news(seen))
     entry = seen.after or seen.before
-    if news and entry is not None:
-        with bound_contextvars(**{SUBJECT: ObjectSubject(entry.document(), cache)}):
+    document = entry.document() if news and entry is not None else None
+    if document is not None and owns(sharded_as(document)):
+        with bound_contextvars(**{SUBJECT: ObjectSubject(document, cache)}):
             log_news(news)
 
 

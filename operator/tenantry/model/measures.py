@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from time import monotonic
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -57,6 +57,14 @@ class Times:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self.sum += seconds
 
+    def include(self, other: Times) -> None:
+        """Add all times of another histogram. It has the same bounds."""
+        if other.count:
+            assert other._bounds == self._bounds or not self.count
+            self._bounds = other._bounds
+            self._counts = [mine + its for mine, its in zip_longest(self._counts, other._counts, fillvalue=0)]
+        self.sum += other.sum
+
     @property
     def count(self) -> int:
         """The number of times."""
@@ -87,6 +95,14 @@ class KindMeasures:
         self.results: Counter[Result] = Counter()
         self.waited = Times()
         self.worked = Times()
+
+    def include(self, other: KindMeasures) -> None:
+        """Add the numbers of the same kind in another process."""
+        for name in ("depth", "adds", "retries", "active", "terminal"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.results.update(other.results)
+        self.waited.include(other.waited)
+        self.worked.include(other.worked)
 
 
 class LoopMeasures:

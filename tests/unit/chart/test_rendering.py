@@ -230,6 +230,13 @@ def test_engines_run_the_image_of_the_release_and_settings_reach_both_processes(
         assert (told["TENANTRY_OPERATIONS__DEADLINE"], told["TENANTRY_WORKERS"]) == ("30m", "8")
 
 
+@pytest.mark.parametrize(("operator", "given"), [({}, None), ({"shards": 1}, None), ({"shards": 24}, "24")])
+def test_only_the_operator_knows_of_shards_and_only_of_more_than_one(operator: dict[str, Any], given: str | None) -> None:
+    values = {"operator": operator}
+    assert environment(named("Deployment", "tenantry-operator", values)).get("TENANTRY_CLUSTER__SHARDS") == given
+    assert "TENANTRY_CLUSTER__SHARDS" not in environment(named("Deployment", "tenantry-api", values))
+
+
 def test_the_first_password_is_random_and_readable_as_a_credential() -> None:
     first, second = (named("Secret", "tenantry-admin") for _ in range(2))
     assert first["data"]["password"] != second["data"]["password"]
@@ -381,6 +388,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two apis with a volume of one node": ({"api": {"replicas": 2}}, "/blobs"),
     "no api": ({"api": {"replicas": 0}}, "/api/replicas"),
     "no operator": ({"operator": {"replicas": 0}}, "/operator/replicas"),
+    "no shard": ({"operator": {"shards": 0}}, "/operator/shards"),
+    "too many shards": ({"operator": {"shards": 257}}, "/operator/shards"),
     "an unknown value": ({"api": {"replica": 2}}, "replica"),
     "an unknown mode": ({"uninstall": {"mode": "Force"}}, "/uninstall/mode"),
     "the tag latest": ({"image": {"tag": "latest"}}, "/image/tag"),

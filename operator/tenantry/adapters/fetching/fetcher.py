@@ -91,6 +91,11 @@ class PackageFetcher:
             if (wanted.tenant, wanted.sha256) == (tenant, sha256):
                 await self._drop(package)
 
+    async def hand_over(self, covers: Callable[[Ref], bool]) -> None:
+        """End the fetches for these packages, which are another process's from now on."""
+        for package in [each for each in self._fetches if covers(each)]:
+            await self._drop(package)
+
     async def aclose(self) -> None:
         """Ends all fetches; nothing is left of them."""
         for package in tuple(self._fetches):

@@ -22,13 +22,20 @@ class ClientCollector(Collector):
 
 
 class LeaderCollector(Collector):
-    """name: of the Lease. leads: whether this process holds it."""
+    """name: of the Lease. held: the shards on which this process acts; count: of all shards."""
 
-    def __init__(self, name: str, leads: Callable[[], bool]) -> None:
+    def __init__(self, name: str, held: Callable[[], frozenset[int]], count: Callable[[], int]) -> None:
         self._name = name
-        self._leads = leads
+        self._held = held
+        self._count = count
 
     def collect(self) -> Iterator[Metric]:
-        gauge = GaugeMetricFamily("leader_election_master_status", "1 for the holder of the Lease, else 0.", labels=["name"])
-        gauge.add_metric([self._name], float(self._leads()))
-        yield gauge
+        held = self._held()
+        leads = GaugeMetricFamily("leader_election_master_status", "1 for the holder of the Lease, else 0.", labels=["name"])
+        leads.add_metric([self._name], float(bool(held)))
+        yield leads
+        yield GaugeMetricFamily("tenantry_shards", "Shards of the work that operators share.", value=self._count())
+        shards = GaugeMetricFamily("tenantry_shard_held", "1 for each shard on which this operator acts.", labels=["shard"])
+        for shard in sorted(held):
+            shards.add_metric([str(shard)], 1.0)
+        yield shards

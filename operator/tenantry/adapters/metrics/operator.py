@@ -31,7 +31,7 @@ def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class OperatorNumbers:
-    """Asks all replicas when somebody looks, and takes the numbers of the one that leads.
+    """Asks all replicas when somebody looks, and takes the numbers of those that act, added up.
 
     url: of the replicas; kinds: those that have passes; addresses: of the host in the URL.
     """
@@ -65,7 +65,7 @@ class OperatorNumbers:
             log.warning("operator not found", host=host, error=str(error))
             return None
         found = await asyncio.gather(*(self._read(f"[{each}]" if ":" in each else each, port) for each in addresses))
-        return next((each for each in found if each is not None), None)
+        return together([each for each in found if each is not None])
 
     async def _read(self, address: str, port: int) -> LoopMeasures | None:
         try:
@@ -85,6 +85,17 @@ def loop_of(text: str, kinds: Sequence[str]) -> LoopMeasures | None:
     for kind in kinds:
         measures.kinds[kind] = _kind(families, kind.lower())
     return measures
+
+
+def together(loops: Sequence[LoopMeasures]) -> LoopMeasures | None:
+    """Return the numbers of all operators that share the work, None without one."""
+    if not loops:
+        return None
+    first, *others = loops
+    for other in others:
+        for kind, measures in other.kinds.items():
+            first.kinds[kind].include(measures)
+    return first
 
 
 def _kind(families: dict[str, Metric], controller: str) -> KindMeasures:

@@ -172,6 +172,13 @@ class SourceFollowing:
                 raise _unfollowed(source)
             yield declarations
 
+    async def hand_over(self, covers: Callable[[Ref], bool]) -> None:
+        """End the following of these Sources, which another process follows from now on."""
+        for source in [each for each in self._running if covers(each)]:
+            await self._stop(source)
+        for source in [each for each in self._facts if covers(each)]:
+            del self._facts[source]
+
     async def aclose(self) -> None:
         """Ends all of it, and waits for that."""
         self._unlisten()

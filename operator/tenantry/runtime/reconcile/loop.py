@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ import structlog
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
+from tenantry.model.sharding.shards import Owns, owns_all
 from tenantry.model.verdicts import Ready, Stalled, Transient, Verdict, Waiting, unforeseen
 from tenantry.ports import Kind
 from tenantry.runtime.cache import Cache, Entry, Seen
@@ -49,8 +50,11 @@ class Runtime:
         workers: int = 32,
         told: Callable[[Ref, Ended], None] = lambda key, ended: None,
         timers: bool = True,
+        owns: Owns = owns_all,
+        others_looked: Callable[[], bool] = lambda: True,
     ) -> None:
-        """timers: do passes come again by themselves, after a failure or at a time? Else only changes wake them."""
+        """timers: do passes come again by themselves, after a failure or at a time? Else only changes wake them.
+        owns: is an object this process's now? others_looked: did every object of other processes have a pass?"""
         self._kinds = kinds
         self._cache = cache
         self._cycle = cycle
@@ -65,6 +69,8 @@ class Runtime:
         self._workers = workers
         self._told = told
         self._timers = timers
+        self._owns, self._others_looked = owns, others_looked
+        self._running: dict[Ref, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._unlisten: Callable[[], None] = _nothing
         self._unseen: set[Ref] = set()
@@ -75,9 +81,39 @@ class Runtime:
     def start(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
         """Starts the workers, and a pass over every object that is there. covers: only over those."""
         self._unlisten = self._cache.listen(self._seen)
-        self._unseen = {key for kind in self._kinds for name in self._cache.names(kind) if covers(key := Ref(kind, *name))}
-        self.resync(covers)
+        self._begin(covers)
         self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
+
+    def take_over(self, covers: Callable[[Ref], bool]) -> None:
+        """Begin with objects that are this process's from now on: a pass over each."""
+        # Others may have let go since what they had shown to this process.
+        self._cache.confirmed.clear()
+        self._begin(covers)
+
+    def _begin(self, covers: Callable[[Ref], bool]) -> None:
+        self._unseen |= set(self._owned(covers))
+        self.resync(covers)
+
+    async def hand_over(self, covers: Callable[[Ref], bool]) -> None:
+        """End the passes over objects that are no longer this process's; `owns` knows that already.
+
+        A pass that is cut off is a crash that the next pass mends, in whichever process.
+        """
+        cut_off = [task for key, task in self._running.items() if covers(key)]
+        for task in cut_off:
+            task.cancel()
+        await asyncio.gather(*cut_off, return_exceptions=True)
+        self._tasks = [task for task in self._tasks if task not in cut_off]
+        self._tasks += [asyncio.create_task(self._work(), name="pass") for _ in cut_off]
+        for kind in self._kinds:
+            for name in tuple(self._cache.names(kind)):
+                if covers(key := Ref(kind, *name)):
+                    self._forget(key)
+
+    @property
+    def looked(self) -> bool:
+        """Return True if each object of this process had a pass since it began with it."""
+        return not self._unseen
 
     async def stop(self) -> None:
         """Ends the workers where they are: a pass that is cut off is a crash that the next start mends.
@@ -93,21 +129,27 @@ class Runtime:
 
     def resync(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
         """A pass over every object that is covered."""
+        for key in self._owned(covers):
+            self._asked.add(key)
+            self._queue.add(key)
+
+    def _owned(self, covers: Callable[[Ref], bool]) -> Iterator[Ref]:
         for kind in self._kinds:
             for name in tuple(self._cache.names(kind)):
-                if covers(key := Ref(kind, *name)):
-                    self._asked.add(key)
-                    self._queue.add(key)
+                if covers(key := Ref(kind, *name)) and self._owns(key):
+                    yield key
 
     def wake(self, key: Ref) -> None:
         """A pass over one object, now."""
+        if not self._owns(key):
+            return
         self._failures.pop(key, None)
         self._asked.add(key)
         self._queue.add(key)
 
     def look(self, key: Ref) -> None:
         """The same for one whose outside has moved: how often it failed so far still counts."""
-        if self._cache.entry(key) is not None:
+        if self._owns(key) and self._cache.entry(key) is not None:
             self._queue.add(key)
 
     @property
@@ -143,8 +185,7 @@ class Runtime:
     def _wake_target(self, operation: Entry) -> None:
         target = operation.document()["spec"]["target"]
         key = Ref(target["kind"], target.get("namespace", ""), target["name"])
-        if self._cache.entry(key) is not None:
-            self._queue.add(key)
+        self.look(key)
 
     def _forget(self, key: Ref) -> None:
         self._following.follow(key, set())
@@ -158,12 +199,20 @@ class Runtime:
         while True:
             key = await self._queue.take()
             await self._pace.breathe()
+            if not self._owns(key):  # it was handed over since
+                self._queue.done(key)
+                self._idle.set()
+                continue
+            task = asyncio.current_task()
+            assert task is not None
+            self._running[key] = task
             try:
                 await self._in_turn(key)
             except Exception as bug:
                 log.exception("a pass could not be ended", object=str(key))
                 self._again(key, Ended(unforeseen(bug)))
             finally:
+                del self._running[key]
                 self._queue.done(key)
                 self._idle.set()
 
@@ -183,7 +232,7 @@ class Runtime:
         def reads(what: Followed) -> None:
             self._following.also(key, what)
 
-        view = TrackedView(self._cache, reads, lambda: not self._unseen)
+        view = TrackedView(self._cache, reads, self._complete)
         asked = key in self._asked
         self._asked.discard(key)
         try:
@@ -203,6 +252,9 @@ class Runtime:
             self.look(due)
         if self._timers:
             self._again(key, ended)
+
+    def _complete(self) -> bool:
+        return not self._unseen and self._others_looked()
 
     def _measure(self, key: Ref, verdict: Verdict | None) -> None:
         match verdict:

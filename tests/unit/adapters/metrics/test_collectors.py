@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from tenantry.adapters.metrics.cluster import ClientCollector, LeaderCollector
 from tenantry.adapters.metrics.loop import LoopCollector
-from tenantry.adapters.metrics.operator import OperatorNumbers, loop_of
+from tenantry.adapters.metrics.operator import OperatorNumbers, loop_of, together
 from tenantry.adapters.metrics.registry import registry_of
 from tenantry.hosts.metrics_endpoint import metrics_served
 from tenantry.model.measures import LoopMeasures
@@ -58,7 +58,11 @@ def after(passes: int) -> LoopMeasures:
 
 def collectors(measures: LoopMeasures) -> Iterable[Collector]:
     requests = Counter({("GET", "200"): 3, ("PATCH", "<error>"): 1})
-    return LoopCollector(measures, KINDS), ClientCollector(requests), LeaderCollector("tenantry-operator", lambda: True)
+    return LoopCollector(measures, KINDS), ClientCollector(requests), leader(0)
+
+
+def leader(*held: int, count: int = 1) -> LeaderCollector:
+    return LeaderCollector("tenantry-operator", lambda: frozenset(held), lambda: count)
 
 
 def text(measures: LoopMeasures) -> str:
@@ -91,17 +95,16 @@ def test_another_process_reads_the_same_loop_from_the_text() -> None:
 
 
 def test_a_replica_that_stands_by_is_not_read() -> None:
-    lease = LeaderCollector("tenantry-operator", lambda: False)
-    told = generate_latest(registry_of((LoopCollector(after(1), KINDS), lease))).decode()
+    told = generate_latest(registry_of((LoopCollector(after(1), KINDS), leader()))).decode()
     assert loop_of(told, KINDS) is None
     assert loop_of("", KINDS) is None
 
 
 async def test_the_replica_that_leads_is_asked_among_all_and_its_answer_serves_many() -> None:
-    def registry(passes: int, leads: bool) -> CollectorRegistry:
-        return registry_of((LoopCollector(after(passes), KINDS), LeaderCollector("tenantry-operator", lambda: leads)))
+    def registry(passes: int, *held: int) -> CollectorRegistry:
+        return registry_of((LoopCollector(after(passes), KINDS), leader(*held)))
 
-    async with metrics_served("127.0.0.2:0", registry(1, False)) as port, metrics_served(f"127.0.0.3:{port}", registry(7, True)):
+    async with metrics_served("127.0.0.2:0", registry(1)) as port, metrics_served(f"127.0.0.3:{port}", registry(7, 0)):
         asked: list[str] = []
 
         def addresses(host: str, _: int) -> list[str]:
@@ -112,6 +115,20 @@ async def test_the_replica_that_leads_is_asked_among_all_and_its_answer_serves_m
             loops = await asyncio.gather(*(numbers.loop() for _ in range(10)))
     assert asked == ["operator.test"]
     assert {None if loop is None else loop.kinds["Environment"].results["success"] for loop in loops} == {7}
+
+
+def test_the_numbers_of_operators_that_share_the_work_are_added_up() -> None:
+    loops = []
+    for passes, shard in ((2, 0), (5, 3)):
+        registry = registry_of((LoopCollector(after(passes), KINDS), leader(shard, count=4)))
+        loop = loop_of(generate_latest(registry).decode(), KINDS)
+        assert loop is not None
+        loops.append(loop)
+    added = together(loops)
+    assert added is not None
+    kind = added.kinds["Environment"]
+    assert (kind.results["success"], kind.worked.count, kind.waited.count) == (7, 7, 7)
+    assert together([]) is None
 
 
 async def test_without_an_operator_there_is_no_loop() -> None:
@@ -138,6 +155,8 @@ def test_the_passes_of_each_kind_are_counted() -> None:
         'controller_runtime_max_concurrent_reconciles{controller="tenant"} 4.0',
         'rest_client_requests_total{code="<error>",method="PATCH"} 1.0',
         'leader_election_master_status{name="tenantry-operator"} 1.0',
+        "tenantry_shards 1.0",
+        'tenantry_shard_held{shard="0"} 1.0',
     ):
         assert line in told
 

@@ -74,11 +74,17 @@ class SleepingEngines(Protocol):
 
 
 class SliceKeeper:
-    """Writes the slices. namespace: that of the api."""
+    """Writes the slices. namespace: that of the api. owns: is an engine this process's? `run` begins anew when that changes."""
 
     def __init__(
-        self, client: Client, namespace: str, engines: SleepingEngines, clock: Callable[[], float] = time.monotonic
+        self,
+        client: Client,
+        namespace: str,
+        engines: SleepingEngines,
+        clock: Callable[[], float] = time.monotonic,
+        owns: Callable[[EngineRef], bool] = lambda ref: True,
     ) -> None:
+        self._owns = owns
         self._client = client
         self._namespace = namespace
         self._engines = engines
@@ -201,11 +207,14 @@ class SliceKeeper:
             self._held[ref] = self._api if found == self._api else found  # most are the same one
 
     async def _follow_engines(self) -> None:
+        if self._api.port:  # known from an earlier run: no change of it will lead to a look at each of them
+            for ref in self._engines.woken_by_requests():
+                self._look(ref)
         async for ref in self._engines.sleep_changes():
             self._look(ref)
 
     def _look(self, ref: EngineRef) -> None:
-        if _key(ref) not in self._waiting:
+        if self._owns(ref) and _key(ref) not in self._waiting:
             self._waiting.add(_key(ref))
             self._due.put_nowait(_key(ref))
 
@@ -214,6 +223,8 @@ class SliceKeeper:
         while True:
             ref = await self._due.get()
             self._waiting.discard(ref)
+            if not self._owns(ref):  # it was handed over since
+                continue
             try:
                 done = await self.settle(ref)
             except NotFound:  # its namespace is gone

@@ -179,3 +179,18 @@ async def test_a_process_that_is_killed_at_any_write_leaves_what_the_next_one_ma
             assert at == 4, "it is made, follows and goes"
             return
     raise AssertionError("it never came to rest")
+
+
+async def test_engines_of_other_operators_are_left_to_them_and_those_that_are_taken_over_are_looked_at() -> None:
+    api, declared, owned = Watched(), Declared(), set[str]()
+    api.api("10.0.0.1")
+    keeper = SliceKeeper(api.client, "tenantry-system", declared, lambda: 1000.0, lambda ref: ref.namespace in owned)
+    for namespaces, led in ((set[str](), None), ({REF.namespace}, ["10.0.0.1"])):
+        owned |= namespaces
+        running = asyncio.create_task(keeper.run())
+        try:
+            await eventually(lambda: keeper._api.port)
+            await eventually(lambda led=led: api.led == led)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
