@@ -14,7 +14,7 @@ from tenantry.engine.access import Served, ServedEngine, admin_of, data_caller_o
 from tenantry.engine.content import content_response
 from tenantry.engine.data.counting import CountedRequests
 from tenantry.engine.data.direct import DirectRows
-from tenantry.engine.data.fast_reads import FastReads
+from tenantry.engine.data.fast_rows import FastRows
 from tenantry.engine.data.reading.viewing import viewing_routes
 from tenantry.engine.data.routes import data_rows
 from tenantry.engine.principal import RowCaller
@@ -63,10 +63,10 @@ class ProviderList(AnswerBody):
 
 
 class EngineServer(PlainApp):
-    """The ASGI application of engines. fast: its frequent reads; answer_now: answers those of one engine."""
+    """The ASGI application of engines. fast: its frequent requests; answer_now: answers those of one engine."""
 
     def __init__(
-        self, fast: FastReads, answer_now: AnswerNow, tables: Sequence[RouteTable], outer: Callable[[ASGIApp], ASGIApp]
+        self, fast: FastRows, answer_now: AnswerNow, tables: Sequence[RouteTable], outer: Callable[[ASGIApp], ASGIApp]
     ) -> None:
         super().__init__("Tenantry engine", tables, outer)
         self.fast, self.answer_now = fast, answer_now
@@ -94,7 +94,7 @@ def engine_app(served_of: Callable[[Request], Served], uploads: Uploads, measure
         served.quota.admit()
         return served
 
-    rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastReads(f"{API}/data/", requests)
+    rows, fast = data_rows(data_caller, data_caller_again, uploads.folder), FastRows(f"{API}/data/", requests)
 
     def now(scope: Scope) -> ReadyAnswer | LateAnswer | None:
         return fast.at_root(scope, served_of(Request(scope)))

@@ -51,6 +51,8 @@ def not_now(_: Scope) -> None:
     """Leave every request to the application."""
 
 
+WHOLE_BODY = "tenantry.body"
+"""In the scope of a POST whose short body came with its head: the body."""
 PART_NOW = "tenantry.part"
 """In the scope of a request whose connection takes parts of an answer without end at once: a PartNow."""
 PartNow = Callable[[bytes], bool]

@@ -25,7 +25,7 @@ DESCRIPTION = "openapi.json"
 class DirectRows:
     """Answers requests below `prefix` by the endpoints of LIST, ONE and CHANGES among `rows`.
 
-    measures: counts those. fast: is asked first for reads, and counts its answers.
+    measures: counts those. fast: is asked first, and counts its answers.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DirectRows:
         endpoint, scope["path_params"], operation = found
         request = Request(scope, receive, send)
         try:
-            answer = await in_time(self._fast(scope)) if operation == "read" else None
+            answer = await in_time(self._fast(scope)) if operation != "listen" else None
             response = await endpoint(request, **scope["path_params"]) if answer is None else None
         except Exception as error:  # noqa: BLE001 - a bug is answered and logged
             response = refusal_of(request, error) or unexpected(scope, error)

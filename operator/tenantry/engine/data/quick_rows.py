@@ -5,14 +5,13 @@ The rights of the last look are compared with the real ones each time."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from tenantry.engine import records
-from tenantry.engine.data.exposure import Exposures
-from tenantry.engine.data.signing import SmallWork
+from tenantry.engine.data.exposure import Exposure, Exposures
+from tenantry.engine.data.signing import PreparedWork, SmallWork
 from tenantry.engine.principal import RowCaller
-from tenantry.engine.sql.quick.replay import Replay
 from tenantry.engine.sql.quick.work import QuickWork, RightsMoved, Unverified
 from tenantry.engine.sql.server_session import Question
 from tenantry.engine.sql.short_reads import NotShort
@@ -24,6 +23,7 @@ KEPT = 256
 TRIES = 3
 """Looks at rights that move all the time, before a thread does the work."""
 _Asked = tuple[str, tuple[str, str]]
+_Attempt = Callable[[Question, Exposure, Mapping[str, str]], Coroutine[Any, Any, T]]
 
 
 class KnownRights:
@@ -58,12 +58,28 @@ class QuickRows:
 
     async def run(self, app: str, caller: RowCaller, work: SmallWork[T], *, write: bool) -> T:
         """Return the result of `work`. Raises NotShort where a thread should do it, and what EngineRows.run_quick raises."""
+
+        def attempt(question: Question, exposure: Exposure, roles: Mapping[str, str]) -> Coroutine[Any, Any, T]:
+            return self._work.run(lambda replay: work(replay, exposure, roles), question, write=write)
+
+        return await self._with_rights(app, caller, attempt)
+
+    async def run_prepared(self, app: str, caller: RowCaller, prepare: PreparedWork[T], *, write: bool) -> T:
+        """Return the result of work whose beginning is done once. Raises what `run` raises."""
+
+        def attempt(question: Question, exposure: Exposure, roles: Mapping[str, str]) -> Coroutine[Any, Any, T]:
+            return self._work.run_prepared(lambda dialect: prepare(dialect, exposure, roles), question, write=write)
+
+        return await self._with_rights(app, caller, attempt)
+
+    async def _with_rights(self, app: str, caller: RowCaller, attempt: _Attempt[T]) -> T:
+        """Return the result of an attempt by the rights of the last look, and after another look if they have moved."""
         asked = app, caller.identity
         for _ in range(TRIES):
             known = self._known.of(asked)
             question = await self._look(asked) if known is None else known
             try:
-                return await self._attempt(app, caller, work, question, write)
+                return await attempt(question, *self._admitted(question, app, caller))
             except RightsMoved:
                 self._known.drop(asked)
             except Unverified as refused:
@@ -71,7 +87,8 @@ class QuickRows:
                     raise refused.halt from None
         raise NotShort
 
-    async def _attempt(self, app: str, caller: RowCaller, work: SmallWork[T], question: Question, write: bool) -> T:
+    def _admitted(self, question: Question, app: str, caller: RowCaller) -> tuple[Exposure, Mapping[str, str]]:
+        """The installed version, and the caller's roles by app. Raises NotShort, Unverified."""
         try:
             sha256, roles = admitted(question, app, caller)
         except Halt as halt:
@@ -79,11 +96,7 @@ class QuickRows:
         exposure = self._exposures.known(sha256)
         if exposure is None:
             raise NotShort
-
-        def within(replay: Replay) -> T:
-            return work(replay, exposure, roles)
-
-        return await self._work.run(within, question, write=write)
+        return exposure, roles
 
     async def _look(self, asked: _Asked) -> Question:
         question = _question(*asked)

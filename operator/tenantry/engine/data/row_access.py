@@ -11,7 +11,7 @@ from tenantry.engine import records
 from tenantry.engine.data.exposure import Exposures
 from tenantry.engine.data.live.streaming import Live
 from tenantry.engine.data.quick_rows import KnownRights, QuickRows, admitted, not_installed
-from tenantry.engine.data.signing import ReadingWork, SmallWork, Work
+from tenantry.engine.data.signing import PreparedWork, ReadingWork, SmallWork, Work
 from tenantry.engine.principal import RowCaller
 from tenantry.engine.quota import EngineQuota
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
@@ -77,11 +77,19 @@ class RowAccess:
             self.live.feed.wake()
         return done
 
-    async def read_late(self, app: str, caller: RowCaller, work: ReadingWork[T]) -> T:
+    async def read_late(self, app: str, caller: RowCaller, work: PreparedWork[T]) -> T:
         """Return the result of `work`, as EngineRows."""
         if self._quick is None or not self._transactions.prepared:
             raise NotShort
-        return await self._quick.run(app, caller, work, write=False)
+        return await self._quick.run_prepared(app, caller, work, write=False)
+
+    async def write_late(self, app: str, caller: RowCaller, work: PreparedWork[T]) -> T:
+        """Return the result of `work`, as EngineRows."""
+        if self._quick is None or not self._transactions.prepared or self._quota.limits().database:
+            raise NotShort
+        done = await self._quick.run_prepared(app, caller, work, write=True)
+        self.live.feed.wake()
+        return done
 
     def run_now(self, app: str, table: str, caller: RowCaller, work: ReadingWork[T], *, single: bool = False) -> T:
         """Return the result of `work`, as EngineRows."""

@@ -15,7 +15,7 @@ from tenantry.engine.data.reading.reader import Reader, Row, Tagged, row_tag, ta
 from tenantry.engine.data.values import from_json, row_json
 from tenantry.engine.data.writing.bulk import BulkInsert, check_columns, value_in
 from tenantry.engine.data.writing.given import Place
-from tenantry.engine.data.writing.statements import inserting, mark
+from tenantry.engine.data.writing.statements import about_inserted, inserting, mark
 from tenantry.engine.sql.quick.replay import Replay
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.sql.spelled import Spelled, spell
@@ -84,7 +84,7 @@ class Rows:
         given = {mark(number): value for number, (name, value) in enumerate(values.items()) if name not in nulls}
         spelled = inserting(self._connection, self._exposed, tuple(values), conflict, nulls=nulls, returning=self.returns)
         if self.returns:
-            found = self.reader.one(lambda: spelled, given, ("inserted", tuple(values), frozenset(nulls), conflict))
+            found = self.reader.one(lambda: spelled, given, about_inserted(tuple(values), nulls, conflict))
         else:
             with spelled.run(self._connection, given):
                 pass

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import Dialect
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -13,7 +14,7 @@ from tenantry.engine.data.exposure import Exposure
 from tenantry.engine.data.live.streaming import Live
 from tenantry.engine.principal import RowCaller, Unproven
 from tenantry.engine.sql.driver import Reading
-from tenantry.engine.sql.quick.replay import Replay
+from tenantry.engine.sql.quick.replay import OneStatement, Replay
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection, Exposure, Mapping[str, str]], T]
@@ -22,6 +23,9 @@ SmallWork = Callable[[sa.Connection | Replay, Exposure, Mapping[str, str]], T]
 """The same for work that raises NotShort for a Replay if it has several statements."""
 ReadingWork = Callable[[Reading, Exposure, Mapping[str, str]], T]
 """The same for work that only reads, also in the event loop."""
+
+PreparedWork = Callable[[Dialect, Exposure, Mapping[str, str]], OneStatement[T]]
+"""Work of one statement that is done once. It raises NotShort, and Halts that refuse it, before the statement."""
 
 
 class EngineRows(Protocol):
@@ -54,10 +58,14 @@ class EngineRows(Protocol):
 
         Raises NotShort: `run` serves it. And what `run` raises."""
 
-    def read_late(self, app: str, caller: RowCaller, work: ReadingWork[T]) -> Coroutine[Any, Any, T]:
-        """Return the result of `work` on a server, of one statement and without a thread.
+    def read_late(self, app: str, caller: RowCaller, work: PreparedWork[T]) -> Coroutine[Any, Any, T]:
+        """Return the result of `work` on a server, without a thread.
 
         Raises NotShort: `run` serves it. And what `run` raises."""
+
+    def write_late(self, app: str, caller: RowCaller, work: PreparedWork[T]) -> Coroutine[Any, Any, T]:
+        """The same for work that writes, and may make the database larger. Nothing is written after NotShort, which the end of
+        the work does not raise."""
 
 
 class DataEngine(Protocol):

@@ -74,12 +74,16 @@ class Spelled:
     def run(self, connection: Reading, values: Values | None = None, *, some: bool = False) -> AbstractContextManager[Rows]:
         """Execute it. Raises what `execute` raises. some: a server sends FETCHED rows at a time: not all may be wanted."""
         if isinstance(connection, Replay):
-            every = self._every(values or {})
-            return connection.run(self, [every[name] for name in self.numbered[1]])
+            return connection.run(self, self.in_order(values or {}))
         parameters = self.parameters(values or {})
         if some and isinstance(connection, sa.Connection) and connection.dialect.name != "sqlite":
             return connection.exec_driver_sql(self.sql, parameters, execution_options={"yield_per": FETCHED})
         return closing(execute(connection, self.sql, parameters))
+
+    def in_order(self, values: Values) -> Sequence[Any]:
+        """Return what PostgreSQL's protocol takes with `numbered`."""
+        every = self._every(values)
+        return [every[name] for name in self.numbered[1]]
 
     def parameters(self, values: Values) -> Parameters:
         """Return what the driver takes with the statement."""

@@ -11,8 +11,11 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from tenantry.cli.processes.http.slow_clients import Patient
-from tenantry.rest.answers import PART_NOW, AnswerNow, LateAnswer, ReadyAnswer
+from tenantry.rest.answers import PART_NOW, WHOLE_BODY, AnswerNow, LateAnswer, ReadyAnswer
+from tenantry.rest.fairness.long_steps import LARGE
 
+METHODS = frozenset({"GET", "POST"})
+"""The methods of requests that may be answered here."""
 _Begun = tuple[RequestResponseCycle, ASGI3Application]
 
 
@@ -38,7 +41,7 @@ class AnswersAtOnce(Patient):
             self._go_on(*begun)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        if self._is_first and cycle.scope["method"] == "GET" and cycle.keep_alive:
+        if self._is_first and cycle.scope["method"] in METHODS and cycle.keep_alive:
             self._is_first = False
             self._begun = cycle, app
         else:
@@ -49,8 +52,13 @@ class AnswersAtOnce(Patient):
         super()._start_asgi_task(cycle, app)
 
     def _go_on(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        scope = cast(Scope, cycle.scope)
         waits = cycle.more_body or self.flow.write_paused or self.transport.is_closing()
-        answer = None if waits else self._now(cast(Scope, cycle.scope))
+        if scope["method"] == "POST":
+            waits = waits or cycle.waiting_for_100_continue or not 0 < len(cycle.body) < LARGE
+            if not waits:
+                scope[WHOLE_BODY] = bytes(cycle.body)
+        answer = None if waits else self._now(scope)
         if answer is None:
             self._start_task(cycle, app)
         elif isinstance(answer, ReadyAnswer):

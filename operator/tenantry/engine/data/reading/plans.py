@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -16,11 +16,11 @@ from tenantry.engine.data.query import ListQuery, parse_query, token_after
 from tenantry.engine.data.reading.keys import key_of
 from tenantry.engine.data.reading.lists import SHORT_QUERY, is_short, parameters
 from tenantry.engine.data.reading.pages import is_written, may_be_short
-from tenantry.engine.data.reading.reader import BY_KEY, Reader, tag_of_json
+from tenantry.engine.data.reading.reader import BY_KEY, key_values, tag_of_json
 from tenantry.engine.data.reading.selection import parse_select
 from tenantry.engine.data.values import json_readers, row_of
 from tenantry.engine.sql.driver import ShortRead
-from tenantry.engine.sql.quick.replay import Replay
+from tenantry.engine.sql.quick.replay import OneStatement, StatementAnswer
 from tenantry.engine.sql.short_reads import LARGEST_PAGE, NotShort, NotWritten
 from tenantry.engine.sql.spelled import Reader as Binder
 from tenantry.engine.sql.spelled import Spelled
@@ -36,8 +36,11 @@ _JSON = (b"content-type", b"application/json")
 class ReadPlan(Protocol):
     """A read of one table by one query string."""
 
-    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
-        """Return the answer. wanted: If-None-Match. Raises NotShort, Halt, NeedsAnswer, and the driver's errors."""
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+        """Return the answer from a file. wanted: If-None-Match. Raises NotShort, Halt, and the driver's errors."""
+
+    def prepared(self, exposed: Exposed, scope: Scope, wanted: bytes | None) -> OneStatement[ReadyAnswer]:
+        """Return the same work on a server. Raises NotShort, Halt."""
 
 
 def plan_of(scope: Scope, exposed: Exposed, dialect: Dialect, *, one: bool) -> ReadPlan:
@@ -57,47 +60,64 @@ def plan_of(scope: Scope, exposed: Exposed, dialect: Dialect, *, one: bool) -> R
     return PagePlan(exposed, query, dialect)
 
 
+class WholeRows:
+    """The rows that a statement of all columns gives, as JSON."""
+
+    def __init__(self, exposed: Exposed, spelled: Spelled, dialect: Dialect) -> None:
+        self._names = tuple(exposed.columns)
+        self._columns = tuple(exposed.columns.values())
+        self._spelled, self._dialect = spelled, dialect
+        self._converters: dict[tuple[int, ...], Converters] = {}
+
+    def shown(self, row: Sequence[Any], codes: tuple[int, ...]) -> dict[str, Any]:
+        """Return a row as JSON. codes: of the columns' types, as a server numbers them; () for SQLite."""
+        known = self._converters.get(codes)
+        if known is None:
+            readers = self._spelled.readers_by(codes or [None] * len(self._names), self._dialect)
+            known = self._converters[codes] = json_readers(self._columns, readers)
+        return row_of(self._names, row, known)
+
+
 class RowPlan:
     """A row by its key."""
 
     def __init__(self, exposed: Exposed, asked: str, dialect: Dialect) -> None:
-        self._spelled = _at_hand(exposed, (dialect.name, BY_KEY))
+        self._spelled = at_hand(exposed, (dialect.name, BY_KEY))
         self._binders = _binders(self._spelled, exposed)
-        self._names = tuple(exposed.columns)
-        self._dialect = dialect
-        self._columns = tuple(exposed.columns.values())
-        self._converters: dict[tuple[int, ...], Converters] = {}
+        self._rows = WholeRows(exposed, self._spelled, dialect)
         names = parse_select(exposed, asked).names
-        self._shown = None if names == self._names else names
+        self._shown = None if names == tuple(exposed.columns) else names
 
-    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
         """Return the answer, as ReadPlan."""
-        key = Reader(read, exposed).key_values(key_of(scope, exposed))
-        values = [binder(key[place]) if binder else key[place] for place, binder in self._binders]
-        codes: tuple[int, ...] = ()
-        if isinstance(read, ShortRead):
-            row = read.first(self._spelled.sql, values)
-        else:
-            with read.run(self._spelled, values) as found:
-                row, codes = found.fetchone(), found.codes
+        return self._of_row(wanted, read.first(self._spelled.sql, self._values(exposed, scope)), ())
+
+    def prepared(self, exposed: Exposed, scope: Scope, wanted: bytes | None) -> OneStatement[ReadyAnswer]:
+        """Return the same work on a server, as ReadPlan."""
+
+        def done(answer: StatementAnswer) -> ReadyAnswer:
+            if answer.error is not None:
+                raise answer.error
+            return self._of_row(wanted, next(iter(answer.rows), None), answer.codes)
+
+        return OneStatement(self._spelled, self._values(exposed, scope), done)
+
+    def _values(self, exposed: Exposed, scope: Scope) -> list[Any]:
+        """The parameters of the statement. Raises Invalid."""
+        key = key_values(exposed, key_of(scope, exposed))
+        return [binder(key[place]) if binder else key[place] for place, binder in self._binders]
+
+    def _of_row(self, wanted: bytes | None, row: Sequence[Any] | None, codes: tuple[int, ...]) -> ReadyAnswer:
         if row is None:
             raise NotShort
-        whole = row_of(self._names, row, self._converters_of(codes))
+        whole = self._rows.shown(row, codes)
         body = orjson.dumps(whole)
         tag = tag_of_json(body)
         if wanted is not None and names_tag(wanted.decode("latin-1"), tag):
             return ReadyAnswer(304, [(b"etag", tag.encode())], b"")
         if self._shown is not None:
             body = orjson.dumps({name: whole[name] for name in self._shown})
-        return ReadyAnswer(200, [(b"etag", tag.encode()), _length(body), _JSON], body)
-
-    def _converters_of(self, codes: tuple[int, ...]) -> Converters:
-        """Return converters of the driver's values into JSON. codes: of the columns' types, as a server numbers them."""
-        known = self._converters.get(codes)
-        if known is None:
-            readers = self._spelled.readers_by(codes or [None] * len(self._names), self._dialect)
-            known = self._converters[codes] = json_readers(self._columns, readers)
-        return known
+        return row_answer(200, tag, body)
 
 
 def _binders(spelled: Spelled, exposed: Exposed) -> list[tuple[int, Binder | None]]:
@@ -112,12 +132,15 @@ class PagePlan:
 
     def __init__(self, exposed: Exposed, query: ListQuery, dialect: Dialect) -> None:
         self._query = query
-        self._page, self._end = (_at_hand(exposed, (dialect.name, part, query)) for part in ("page", "end"))
+        self._page, self._end = (at_hand(exposed, (dialect.name, part, query)) for part in ("page", "end"))
         self._places = self._end.readers_by([None] * len(self._end.types), dialect)[len(query.select.fields) :]
 
-    def answer(self, read: ShortRead | Replay, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
+    def prepared(self, exposed: Exposed, scope: Scope, wanted: bytes | None) -> OneStatement[ReadyAnswer]:
+        """Raise NotShort: what is saved of a server's list is little."""
+        raise NotShort
+
+    def answer(self, read: ShortRead, exposed: Exposed, scope: Scope, wanted: bytes | None) -> ReadyAnswer:
         """Return the answer, as ReadPlan."""
-        assert isinstance(read, ShortRead)
         driver = read.driver
         driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_PAGE)
         items, number = driver.execute(self._page.sql, self._page.parameters({})).fetchone()
@@ -133,12 +156,17 @@ class PagePlan:
         return ReadyAnswer(200, [(b"link", link.encode("latin-1")), _length(body), _JSON], body)
 
 
-def _at_hand(exposed: Exposed, key: Hashable) -> Spelled:
+def at_hand(exposed: Exposed, key: Hashable) -> Spelled:
     """The statement of that key, which a thread has compiled. Raises NotShort."""
     known = exposed.statements.known(key)
     if known is None:
         raise NotShort
     return known
+
+
+def row_answer(status: int, tag: str, body: bytes) -> ReadyAnswer:
+    """Return the answer of one row. tag: its ETag."""
+    return ReadyAnswer(status, [(b"etag", tag.encode()), _length(body), _JSON], body)
 
 
 def _length(body: bytes) -> tuple[bytes, bytes]:

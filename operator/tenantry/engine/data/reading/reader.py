@@ -119,7 +119,7 @@ class Reader:
 
     def read(self, key: Sequence[str], select: Selection) -> Tagged:
         """One row. Raises NotFound, Invalid for a key that does not fit."""
-        values = {f"key_{number}": value for number, value in enumerate(self.key_values(key))}
+        values = {f"key_{number}": value for number, value in enumerate(key_values(self._exposed, key))}
         related = select.embedded
         about = (BY_KEY[0], related)
         whole = self.one(lambda: self._by_key(related), values, about, related)
@@ -145,17 +145,9 @@ class Reader:
             shown += [(len(columns) + n, _labelled(n), reader_of(one, dialect)) for n, one in enumerate(related)]
             return row_of(names, row, shown)
 
-    def key_values(self, key: Sequence[str]) -> list[Any]:
-        """The parts of a primary key. Raises Invalid."""
-        names = self._exposed.key
-        if len(key) != len(names):
-            raise invalid("key", f"must have {len(names)} part(s), divided by commas: {', '.join(names)}")
-        columns = self._exposed.columns
-        return [from_text(columns[name], text, name) for name, text in zip(names, key, strict=True)]
-
     def where(self, key: Sequence[str]) -> list[sa.ColumnElement[bool]]:
         """The conditions of the row with that key. Raises Invalid."""
-        values = self.key_values(key)
+        values = key_values(self._exposed, key)
         return [self._exposed.table.c[name] == value for name, value in zip(self._exposed.key, values, strict=True)]
 
     def _by_key(self, related: Sequence[Embedded]) -> Spelled:
@@ -206,6 +198,14 @@ class Reader:
         with spelled.run(self._connection) as result:
             row, (reader,) = result.fetchone(), spelled.readers(result, dialect)
         return row if row is None else reader(row[0]) if reader else row[0]
+
+
+def key_values(exposed: Exposed, key: Sequence[str]) -> list[Any]:
+    """Return the parts of a primary key as the database takes them. Raises Invalid."""
+    names = exposed.key
+    if len(key) != len(names):
+        raise invalid("key", f"must have {len(names)} part(s), divided by commas: {', '.join(names)}")
+    return [from_text(exposed.columns[name], text, name) for name, text in zip(names, key, strict=True)]
 
 
 def tag_of(whole: Row, embedded: Row | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +17,11 @@ from tenantry.engine.sql.spelled import Spelled, kept, spell
 def mark(number: int) -> str:
     """The name of a parameter: those of columns may not fit."""
     return f"value_{number}"
+
+
+def about_inserted(names: tuple[str, ...], nulls: Collection[str], conflict: tuple[str, ...] = ()) -> Hashable:
+    """The name of the statement that inserts a row, as `inserting` has it, and gives it."""
+    return "inserted", names, frozenset(nulls), conflict
 
 
 def inserting(

@@ -5,14 +5,15 @@ Most work has one statement. What comes before it is done twice, which takes les
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 
+T = TypeVar("T")
 Parameters = Sequence[Any]
 
 
@@ -48,6 +49,15 @@ class StatementAnswer:
     rows: Sequence[Sequence[Any]] = ()
     codes: tuple[int, ...] = ()
     error: DBAPIError | None = None
+
+
+@dataclass(frozen=True)
+class OneStatement(Generic[T]):
+    """Work up to its only statement. done: its result, by the answer to the statement; it raises the error of the statement."""
+
+    spelled: NumberedStatement
+    parameters: Parameters
+    done: Callable[[StatementAnswer], T]
 
 
 class Fetched:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine.database import Database
 from tenantry.engine.sql.driver import raised
 from tenantry.engine.sql.quick.pauses import Pauses
 from tenantry.engine.sql.quick.places import Places, UsedConnection
-from tenantry.engine.sql.quick.replay import NeedsAnswer, Replay, StatementAnswer
+from tenantry.engine.sql.quick.replay import NeedsAnswer, OneStatement, Replay, StatementAnswer
 from tenantry.engine.sql.server_session import PIN_LOCALLY, Question
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.model.verdicts import Halt, Transient
@@ -101,21 +102,35 @@ class QuickWork:
         _, dialect = self._database.server_pool()
         try:
             return work(Replay(dialect, ()))
-        except NeedsAnswer as unanswered:
-            asked = unanswered
+        except NeedsAnswer as asked:
+            prepared = OneStatement(asked.spelled, asked.parameters, lambda answer: _whole(work, Replay(dialect, [answer])))
         except Halt as halt:
             raise Unverified(halt) from halt
-        if self._pauses.holds(asked.spelled.sql):
-            raise NotShort
-        answer, large = await self._answered(asked, question, write)
-        self._pauses.end(asked.spelled.sql)
-        replay = Replay(dialect, [answer])
+        return await self._done(prepared, question, write)
+
+    async def run_prepared(self, prepare: Callable[[Dialect], OneStatement[T]], question: Question, *, write: bool) -> T:
+        """Return the result of work whose beginning is done once. Raises what `run` raises, and what the end of the work raises.
+
+        After RightsMoved and Unverified nothing is written, nor after NotShort unless the end of the work raises it.
+        """
+        _, dialect = self._database.server_pool()
         try:
-            return await self._lane.run(lambda: _whole(work, replay), bulk=True) if large else _whole(work, replay)
+            prepared = prepare(dialect)
+        except Halt as halt:
+            raise Unverified(halt) from halt
+        return await self._done(prepared, question, write)
+
+    async def _done(self, prepared: OneStatement[T], question: Question, write: bool) -> T:
+        if self._pauses.holds(prepared.spelled.sql):
+            raise NotShort
+        answer, large = await self._answered(prepared, question, write)
+        self._pauses.end(prepared.spelled.sql)
+        try:
+            return await self._lane.run(lambda: prepared.done(answer), bulk=True) if large else prepared.done(answer)
         except DBAPIError as error:
             raise self._database.meaning_of(error) from error
 
-    async def _answered(self, asked: NeedsAnswer, question: Question, write: bool) -> tuple[StatementAnswer, bool]:
+    async def _answered(self, asked: OneStatement[Any], question: Question, write: bool) -> tuple[StatementAnswer, bool]:
         """The answer to the statement, and whether it is large."""
         place = await self._places.take()
         try:
@@ -134,7 +149,7 @@ class QuickWork:
             self._places.give(place)
 
     async def _trip(
-        self, place: UsedConnection, first: tuple[bytes, Sequence[Any]], asked: NeedsAnswer | None, write: bool = False
+        self, place: UsedConnection, first: tuple[bytes, Sequence[Any]], asked: OneStatement[Any] | None, write: bool = False
     ) -> _Trip:
         from tenantry.engine.sql.quick.pipeline import ConnectionBroken, Sent, TooLarge, Unsendable
 
@@ -155,7 +170,7 @@ class QuickWork:
         first_at = 1 if place.pooled else 0
         return _Trip(results[first_at], results[first_at + 1] if asked is not None else [])
 
-    def _failed(self, asked: NeedsAnswer, error: psycopg.Error, write: bool) -> StatementAnswer:
+    def _failed(self, asked: OneStatement[Any], error: psycopg.Error, write: bool) -> StatementAnswer:
         """The answer for a statement that failed by itself. Raises NotShort, Halt."""
         state = error.sqlstate or ""
         if write and (not state or state.startswith(_UNKNOWN)):

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from tenantry.cli.clients.sockets import listening
 from tenantry.cli.processes.serving import serving
-from tenantry.rest.answers import PART_NOW, AnswerNow, LateAnswer, PartNow, ReadyAnswer, as_part, not_now
+from tenantry.rest.answers import PART_NOW, WHOLE_BODY, AnswerNow, LateAnswer, PartNow, ReadyAnswer, as_part, not_now
+from tenantry.rest.fairness.long_steps import LARGE
 from tenantry.settings import HttpSettings
 
 SOON_S = 60
@@ -98,6 +99,11 @@ BODY = request("/body", "Content-Length: 4")
 CHUNKS = request("/chunks", "Transfer-Encoding: chunked")
 
 
+def post(length: int, *headers: str) -> bytes:
+    """A POST with its body."""
+    return request("/post", f"Content-Length: {length}", *headers, method="POST") + b"x" * length
+
+
 @pytest.mark.parametrize(
     ("parts", "at_once", "by_tasks"),
     [
@@ -108,6 +114,11 @@ CHUNKS = request("/chunks", "Transfer-Encoding: chunked")
         ([request("/waits")], [], ["/waits"]),
         ([request("/one", method="POST")], [], ["/one"]),
         ([request("/one", method="HEAD")], [], ["/one"]),
+        ([post(4)], ["/post"], []),
+        ([post(LARGE - 1)], ["/post"], []),
+        ([post(LARGE)], [], ["/post"]),
+        ([post(4, "Expect: 100-continue")], [], ["/post"]),
+        ([request("/post", "Transfer-Encoding: chunked", method="POST") + b"4\r\nabcd\r\n0\r\n\r\n"], ["/post"], []),
         ([BODY + b"abcd"], ["/body"], []),
         ([CHUNKS + b"4\r\nabcd\r\n0\r\n\r\n"], ["/chunks"], []),
     ],
@@ -130,6 +141,18 @@ async def test_a_body_that_has_not_come_is_waited_for_in_a_task() -> None:
         writer.write(b"abcd")
         assert (await reader.readuntil(b"GET /body?")).startswith(b"HTTP/1.1 200 ")
     assert (told.at_once, told.by_tasks) == ([], ["/body"])
+
+
+async def test_the_body_of_a_post_is_in_its_scope_if_it_came_with_the_head() -> None:
+    told, bodies = Told(), list[bytes | None]()
+
+    def now(scope: Scope) -> ReadyAnswer:
+        bodies.append(scope.get(WHOLE_BODY))
+        return answer_to(scope)
+
+    for part in (post(3), ONE):
+        await answers(told, now, part)
+    assert bodies == [b"xxx", None]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["now", "later"])

@@ -1,13 +1,13 @@
-"""Frequent reads of rows: short ones of a caller whose token was verified before, without the objects of an endpoint.
+"""Frequent requests for rows: short ones of a caller whose token was verified before, without the objects of an endpoint.
 
-Nothing is decided here. Whatever is unusual about a request, refusals among it, is left to the endpoint.
+Nothing about reads is decided here. Whatever is unusual about a request, refusals among it, is left to the endpoint.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from time import perf_counter
 from typing import NamedTuple
@@ -19,33 +19,35 @@ from tenantry.engine.data.exposure import Exposed, Exposure
 from tenantry.engine.data.reading.formats import JSON, format_of
 from tenantry.engine.data.reading.lists import SHORT_QUERY
 from tenantry.engine.data.reading.plans import ReadPlan, plan_of
-from tenantry.engine.data.signing import DataEngine, Remembering
+from tenantry.engine.data.signing import DataEngine, PreparedWork, ReadingWork, Remembering
+from tenantry.engine.data.writing.fast_inserts import FastInserts, FrequentInsert
 from tenantry.engine.principal import RowCaller
 from tenantry.engine.sql.driver import Reading, ShortRead
-from tenantry.engine.sql.quick.replay import Replay
+from tenantry.engine.sql.quick.replay import OneStatement
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.sql.spelled import Statements
-from tenantry.model.measures import RequestMeasures
+from tenantry.model.measures import EngineOperation, RequestMeasures
 from tenantry.model.verdicts import Halt
-from tenantry.rest.answers import LateAnswer, ReadyAnswer
+from tenantry.rest.answers import WHOLE_BODY, LateAnswer, ReadyAnswer
 from tenantry.rest.problems import unexpected
 
 MOST_PLANS = 512
 """Plans of a process. Each takes about 3 KiB."""
 _FIRST_PAGE = re.compile(rb"(?:(?:limit|select)=[^&]*(?:&|$))+")
 _TRIED = "tenantry.tried"
-"""In the scope of a request that was no frequent read."""
+"""In the scope of a request that was not frequent."""
 
 
 class FrequentRead(NamedTuple):
-    """A read that a request asks for. within: reads it, in a transaction."""
+    """A read that a request asks for. within, prepared: read it, from a file and on a server."""
 
     engine: DataEngine
     caller: RowCaller
     app: str
     table: str
     one: bool
-    within: Callable[[Reading, Exposure, Mapping[str, str]], ReadyAnswer]
+    within: ReadingWork[ReadyAnswer]
+    prepared: PreparedWork[ReadyAnswer]
 
     def now(self) -> ReadyAnswer | None:
         """Return the answer from a file; None for what has to wait, and for refusals."""
@@ -57,7 +59,7 @@ class FrequentRead(NamedTuple):
     async def late(self) -> ReadyAnswer | None:
         """Return the same from a server."""
         try:
-            return await self.engine.rows.read_late(self.app, self.caller, self.within)
+            return await self.engine.rows.read_late(self.app, self.caller, self.prepared)
         except (NotShort, Halt):
             return None
 
@@ -67,8 +69,8 @@ def _of_bug(scope: Scope, error: Exception) -> ReadyAnswer:
     return ReadyAnswer(response.status_code, response.raw_headers, bytes(response.body))
 
 
-class FastReads:
-    """The frequent reads of the engines of this process. Used by the event loop.
+class FastRows:
+    """The frequent requests for rows of the engines of this process. Used by the event loop.
 
     start: of the paths of rows. measures: counts the answers.
     """
@@ -76,6 +78,7 @@ class FastReads:
     def __init__(self, start: str, measures: RequestMeasures) -> None:
         self._start, self._measures = start, measures
         self._plans: OrderedDict[tuple[Statements, bool, bytes], ReadPlan] = OrderedDict()
+        self._inserts = FastInserts()
 
     def at_root(self, scope: Scope, engine: Remembering) -> ReadyAnswer | LateAnswer | None:
         """Return the answer to any request of the engine's application; None leaves it to the endpoint."""
@@ -83,8 +86,9 @@ class FastReads:
         return self.answer(scope, path, engine) if self.may_answer(scope, path) else None
 
     def may_answer(self, scope: Scope, path: str) -> bool:
-        """Return True unless the request is plainly no frequent read, or was found to be none."""
-        return scope["method"] == "GET" and path.startswith(self._start) and _TRIED not in scope
+        """Return True unless the request is plainly not frequent, or was found not to be."""
+        known = scope["method"] == "GET" or (scope["method"] == "POST" and WHOLE_BODY in scope)
+        return known and path.startswith(self._start) and _TRIED not in scope
 
     def answer(self, scope: Scope, path: str, engine: Remembering) -> ReadyAnswer | LateAnswer | None:
         """Return the answer to a request that `may_answer`; None leaves it to the endpoint. path: below the engine's root."""
@@ -93,6 +97,8 @@ class FastReads:
         names = path[len(self._start) :].split("/")
         if not 2 <= len(names) <= 3 or "" in names or names[2:] == ["changes"]:
             return None
+        if scope["method"] == "POST":
+            return self._insert(scope, engine, names, began)
         read = self._understood(scope, engine, names)
         if read is None:
             return None
@@ -104,6 +110,15 @@ class FastReads:
             answer = _of_bug(scope, error)
         return self._counted(answer, began)
 
+    def _insert(self, scope: Scope, engine: Remembering, names: list[str], began: float) -> LateAnswer | None:
+        if len(names) != 2:
+            return None
+        insert = self._inserts.understood(scope, engine, *names)
+        return insert and partial(self._late_insert, scope, insert, began)
+
+    async def _late_insert(self, scope: Scope, insert: FrequentInsert, began: float) -> ReadyAnswer | None:
+        return self._counted(await self._inserts.late(scope, insert), began, "write")
+
     async def _late(self, scope: Scope, read: FrequentRead, began: float) -> ReadyAnswer | None:
         try:
             answer = await read.late()
@@ -111,9 +126,9 @@ class FastReads:
             answer = _of_bug(scope, error)
         return self._counted(answer, began)
 
-    def _counted(self, answer: ReadyAnswer | None, began: float) -> ReadyAnswer | None:
+    def _counted(self, answer: ReadyAnswer | None, began: float, operation: EngineOperation = "read") -> ReadyAnswer | None:
         if answer is not None:
-            self._measures.answered("read", answer.status, perf_counter() - began)
+            self._measures.answered(operation, answer.status, perf_counter() - began)
         return answer
 
     def _understood(self, scope: Scope, served: Remembering, names: list[str]) -> FrequentRead | None:
@@ -129,14 +144,23 @@ class FastReads:
         if sender is None:
             return None
         app, table, *_ = names
+        wanted = headers.get(b"if-none-match")
 
-        def within(read: Reading, exposure: Exposure, roles: Mapping[str, str]) -> ReadyAnswer:
+        def planned(dialect: Dialect, exposure: Exposure, roles: Mapping[str, str]) -> tuple[ReadPlan, Exposed]:
             exposed = exposure.table(table)
             exposure.require(table, roles, "read")
-            assert isinstance(read, ShortRead | Replay)
-            return self._plan(scope, exposed, read.dialect, one).answer(read, exposed, scope, headers.get(b"if-none-match"))
+            return self._plan(scope, exposed, dialect, one), exposed
 
-        return FrequentRead(*sender, app, table, one, within)
+        def within(read: Reading, exposure: Exposure, roles: Mapping[str, str]) -> ReadyAnswer:
+            assert isinstance(read, ShortRead)
+            plan, exposed = planned(read.dialect, exposure, roles)
+            return plan.answer(read, exposed, scope, wanted)
+
+        def prepared(dialect: Dialect, exposure: Exposure, roles: Mapping[str, str]) -> OneStatement[ReadyAnswer]:
+            plan, exposed = planned(dialect, exposure, roles)
+            return plan.prepared(exposed, scope, wanted)
+
+        return FrequentRead(*sender, app, table, one, within, prepared)
 
     def _plan(self, scope: Scope, exposed: Exposed, dialect: Dialect, one: bool) -> ReadPlan:
         """The plan of the request's query. Raises NotShort, Invalid."""
