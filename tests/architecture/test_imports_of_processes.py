@@ -1,4 +1,5 @@
-"""The heavy modules that a process does not import before its first answer. Each runs as a process of its own."""
+"""The heavy modules that a process does not import before its first answer, and the facade of `up` before its own. Each runs as a
+process of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ ABSENT = {
         "tenantry.console.app", "tenantry.engine.server", "typer", "watchfiles", *CONSOLES,
     ),
     "operator": ("alembic", "cel", "jinja2", "obstore", "psycopg", "sqlalchemy", "tenantry.api", "tenantry.console", *CONSOLES),
-    "api": ("alembic", "cel", "psycopg", "sqlalchemy", *CONSOLES),
+    "facade": ("aiohttp", "alembic", "click", "fastapi", "obstore", "psycopg", "sqlalchemy", "typer", *CONSOLES),
+    "api": ("alembic", "cel", "fastapi", "psycopg", "sqlalchemy", *CONSOLES),
 }  # fmt: skip
 TRACING = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.proto", "google.protobuf", "tenantry.adapters.traces")
 """Of the extra `otel`: no process imports it unless a collector is named."""
@@ -74,11 +76,11 @@ async def answered():
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    scope = {"type": "http", "method": "GET", "path": "/healthz", "raw_path": b"/healthz", "headers": [], "query_string": b"",
+    scope = {"type": "http", "method": "GET", "path": "PATH", "raw_path": b"PATH", "headers": [], "query_string": b"",
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "scheme": "http", "http_version": "1.1", "root_path": "",
         "asgi": {"version": "3.0"}}
     await platform.http(scope, receive, send)
-    assert statuses[0] == 200, statuses
+    assert statuses[0] == STATUS, statuses
     print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]))
     await platform.close()
 
@@ -93,7 +95,13 @@ import tenantry.cli.processes.PROCESS_process
 print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]))
 """
 """The imports of a process that needs a cluster to answer."""
-PROGRAMS = {"engine": ENGINE, "up": UP, **{name: CLUSTER.replace("PROCESS", name) for name in ("operator", "api")}}
+ANSWERS = {"up": ("/healthz", 200), "facade": ("/api/v1/tenants", 401)}
+"""A path that is asked for, and the status of the answer."""
+PROGRAMS = {
+    "engine": ENGINE,
+    **{name: UP.replace("PATH", path).replace("STATUS", str(status)) for name, (path, status) in ANSWERS.items()},
+    **{name: CLUSTER.replace("PROCESS", name) for name in ("operator", "api")},
+}
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +30,7 @@ from tenantry.model.resource import Document
 from tenantry.model.tree import SourceProblem
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.manifest import parse_manifest
-from tenantry.rest.problems import answer_problems
+from tenantry.rest.apps.plain import PlainApp
 from tenantry.runtime.cache import Cache
 from tests.unit.kinds.factories import NOW
 
@@ -205,8 +204,7 @@ def test_webhooks_to_an_event(raw: bytes, header: str, event: str, signed: bool)
         asked.append("")
 
     async def post() -> int:
-        app = FastAPI()
-        answer_problems(app)
+        app = PlainApp("Webhooks", (), lambda inner: inner)
         cache, none = Cache(TYPES), MemoryStore(ADMISSION)
         own = Webhook(SECRET, "https://git.example/a/b.git", "", ask)
         add_webhook(app, Webhooks(own, DeclaredWebhooks(cache, none, None, lambda: NOW)))  # type: ignore[arg-type]

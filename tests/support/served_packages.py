@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from fastapi import FastAPI
-
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.logs import BlobLogs
 from tenantry.api.platform.blobs import add_blobs
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Invalid, Problem
-from tenantry.rest.problems import answer_problems
+from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.uploads import Uploads
 
 BYTES = b"the bytes of a package"
@@ -29,10 +27,9 @@ def check(path: Path) -> PackageFacts:
     return PackageFacts("crm", "1", "CRM", "Example", sha256, len(data), tables=0, symbols=False, roles=("reader",))
 
 
-def served(tmp_path: Path) -> tuple[FastAPI, KeyRing]:
+def served(tmp_path: Path) -> tuple[PlainApp, KeyRing]:
     folder = FolderBlobs(tmp_path / "packages", check)
     keys = KeyRing(tmp_path / "keys", "tenantry")
-    app = FastAPI()
+    app = PlainApp("Blobs", (), lambda inner: inner)
     add_blobs(app, folder, BlobLogs(folder), Uploads(folder.incoming, 1 << 20), keys)
-    answer_problems(app)
     return app, keys

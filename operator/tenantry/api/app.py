@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
-
-from fastapi import FastAPI
-from starlette.requests import Request
-from starlette.responses import Response
+from collections.abc import Callable, Sequence
 
 from tenantry.api.cloud.environments import Environments
 from tenantry.api.cloud.operations import Operations
@@ -25,21 +20,18 @@ from tenantry.api.platform.observing import Counting, Observing
 from tenantry.api.reading.answers import answer_proposals
 from tenantry.api.reading.read_fast_path import Direct, DirectReads
 from tenantry.api.webhooks import DeclaredWebhooks, Webhooks, add_webhook
-from tenantry.rest.apps.described import RestApp, add_routes
 from tenantry.rest.apps.home import serve_home
-from tenantry.rest.docs.api_page import serve_api_page
-from tenantry.rest.docs.site import serve_site
+from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.engine.routes import engine_routes
 from tenantry.rest.fairness.arrivals import Arrivals
-from tenantry.rest.problems import answer_problems
-from tenantry.rest.routes import Route
+from tenantry.rest.routes import Route, RouteTable
 
 API = "/api/v1"
 DIRECT = ("environments", "operations", "regions", "tenants")
 ENGINES = "/engines/{environmentId}/api/v1"
 
 
-def create_app(facade: Facade, add_pages: Callable[[FastAPI, FacadeContext], None] | None = None) -> FastAPI:
+def create_app(facade: Facade, add_pages: Callable[[PlainApp, FacadeContext], None] | None = None) -> PlainApp:
     """The ASGI application. Its state is the context's alone: several may live in one process. add_pages: the console."""
     context = FacadeContext(facade)
     observing = Observing(context)
@@ -55,22 +47,18 @@ def create_app(facade: Facade, add_pages: Callable[[FastAPI, FacadeContext], Non
         "plans": Plans(context).routes(),
     }
     direct = _direct([route for tag in DIRECT for route in rooms[tag]])
-    app = RestApp("Tenantry", lambda inner: Arrivals(Counting(DirectReads(inner, **direct), facade.requests)))
-    for tag, routes in rooms.items():
-        add_routes(app, routes, tag, API, errors=(401,), names=f"{tag}-")
     engines = [_planned(route) for route in engine_routes(EngineAdmins(context).of, facade.uploads)]
-    add_routes(app, engines, "engine", ENGINES, errors=(400, 401, 403, 404, 412, 500))
+    tables = [RouteTable(routes, tag, API, (401,)) for tag, routes in rooms.items()]
+    tables.append(RouteTable(engines, "engine", ENGINES, (400, 401, 403, 404, 412, 500)))
+    app = PlainApp("Tenantry", tables, lambda inner: Arrivals(Counting(DirectReads(inner, **direct), facade.requests)))
     serve_home(app, "/console/" if add_pages else "")
-    _add_plain(app, "/.well-known/jwks.json", sign_in.jwks)
-    _add_plain(app, "/healthz", observing.healthz)
-    _add_plain(app, "/readyz", observing.readyz)
+    app.serve("GET", "/.well-known/jwks.json", sign_in.jwks)
+    app.serve("GET", "/healthz", observing.healthz)
+    app.serve("GET", "/readyz", observing.readyz)
     add_webhook(app, Webhooks(facade.webhook, DeclaredWebhooks(facade.cache, facade.store, facade.secrets, facade.now)))
-    answer_problems(app)
     answer_plans(app)
     answer_proposals(app)
     add_blobs(app, facade.packages, facade.logs, facade.uploads, facade.keys)
-    serve_api_page(app)
-    serve_site(app)
     if add_pages is not None:
         add_pages(app, context)
     return app
@@ -89,8 +77,3 @@ def _planned(route: Route) -> Route:
     if route.method == "GET":
         return route
     return route._replace(query=(*route.query, "dryRun"), headers=(*route.headers, "Idempotency-Key", "If-Plan"))
-
-
-def _add_plain(app: FastAPI, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
-    options: dict[str, Any] = {"include_in_schema": False, "response_model": None}
-    app.add_api_route(path, endpoint, **options)

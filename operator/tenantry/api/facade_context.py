@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import structlog
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -223,6 +223,6 @@ async def _plan(request: Request, error: Exception) -> Response:
     return error.response
 
 
-def answer_plans(app: FastAPI) -> None:
+def answer_plans(app: Starlette) -> None:
     """Answers `?dryRun=true` of a write with its plan."""
     app.add_exception_handler(PlanAnswered, _plan)

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import orjson
 import structlog
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +21,7 @@ from tenantry.kinds.source.spec import LISTENING, Source
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, NotFound, Unauthorized
 from tenantry.ports import Secrets, Store
+from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.bodies import invalid, json_response, read_bytes
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.request_reconcile import ask_to_look
@@ -162,6 +162,6 @@ class DeclaredWebhooks:
         await ask_to_look(self._store, source, self._now())
 
 
-def add_webhook(app: FastAPI, webhooks: Webhooks) -> None:
+def add_webhook(app: PlainApp, webhooks: Webhooks) -> None:
     """Adds the route."""
-    app.add_api_route(PATH, webhooks.receive, methods=["POST"], include_in_schema=False, response_model=None)
+    app.serve("POST", PATH, webhooks.receive)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,7 +28,7 @@ from tenantry.console.routes.screens import Screens
 from tenantry.console.routes.shell import Endpoint, PageShell
 from tenantry.console.routes.viewing import Viewing
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
-from tenantry.rest.apps.described import LeanRoute
+from tenantry.rest.apps.plain import PlainApp
 
 STORED = Ref("Namespace", "", SYSTEM_NAMESPACE)
 """An object of every store, read to see whether the store answers."""
@@ -59,7 +57,7 @@ class Pages:
         return redirect(f"{BASE}/")
 
 
-def add_console(app: FastAPI, context: FacadeContext, codes: OneTimeCodes | None = None) -> None:
+def add_console(app: PlainApp, context: FacadeContext, codes: OneTimeCodes | None = None) -> None:
     """Add the console's pages to an application. codes: of `tenantry up`. They are no part of its OpenAPI description."""
     facade = context.facade
     freshness = Freshness(partial(facade.store.get, STORED), facade.interrupted, facade.now)
@@ -96,6 +94,5 @@ def add_console(app: FastAPI, context: FacadeContext, codes: OneTimeCodes | None
         ("GET", f"{BASE}/{{path:path}}", pages.page),
     )
     for method, path, endpoint in table:
-        options: dict[str, Any] = {"methods": [method], "include_in_schema": False, "response_model": None}
         guard = shell.answering if endpoint == pages.file else shell.guarded
-        app.router.add_api_route(path, guard(endpoint), route_class_override=LeanRoute, **options)
+        app.serve(method, path, guard(endpoint))

@@ -170,7 +170,7 @@ def _levels(raw: bytes) -> int:
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer; FastAPI passes prepared bytes through untouched."""
+    """A JSON answer, as prepared bytes."""
     return Response(orjson.dumps(value), status, headers, "application/json")
 
 

@@ -149,7 +149,7 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
 
 _WORDS = dict.fromkeys(("true", "1", "on", "t", "y", "yes"), True) | dict.fromkeys(("false", "0", "off", "f", "n", "no"), False)
-"""The words of a flag, in any case: those that FastAPI takes, which parses the same routes in the facade."""
+"""The words of a flag, in any case."""
 
 
 def truth(request: Request, name: str, default: bool) -> bool:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 
 from tenantry.api.app import create_app
 from tenantry.api.facade_context import FacadeContext
 from tenantry.console.app import add_console
+from tenantry.rest.apps.plain import PlainApp
 from tests.scenario.rest_world import PASSWORD, World, world_in
 
 BASE = "http://localhost:8080"
@@ -27,7 +27,7 @@ class ConsoleWorld:
     """The platform behind its console."""
 
     rest: World
-    app: FastAPI
+    app: PlainApp
     context: FacadeContext
     stack: AsyncExitStack
     browsers: dict[str, httpx.AsyncClient] = field(default_factory=dict)
@@ -58,7 +58,7 @@ async def console_world(state: Path, **facade: Any) -> AsyncIterator[ConsoleWorl
     async with world_in(state, **facade) as rest, AsyncExitStack() as stack:
         contexts: list[FacadeContext] = []
 
-        def add(app: FastAPI, context: FacadeContext) -> None:
+        def add(app: PlainApp, context: FacadeContext) -> None:
             contexts.append(context)
             add_console(app, context, rest.platform.codes)
 

@@ -1,4 +1,4 @@
-"""The server of engines answers without FastAPI what FastAPI would answer, and FastAPI describes it."""
+"""Engines and the facade answer without FastAPI what FastAPI would answer, and FastAPI describes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def parsed(request: Request, id: str, often: bool = False) -> Response:
 
 
 ROUTES = (Route("GET", "/lean/{id}", lean, 200, None), Route("PUT", "/parsed/{id:path}", parsed, 200, None))
-TABLES = (RouteTable(ROUTES, "things", "/api"),)
+TABLES = (RouteTable(ROUTES, "things", "/api"), RouteTable(ROUTES[1:], "outer", "/of/{environmentId}"))
 PLAIN = PlainApp("Things", TABLES, lambda inner: inner)
 APPS = {"plain": PLAIN, "FastAPI": described("Things", TABLES)}
 
@@ -43,6 +43,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncCli
     [
         pytest.param("GET", "/api/lean/a%20b", 200, "lean a b", id="lean"),
         pytest.param("PUT", "/api/parsed/a/b", 200, "parsed a/b False", id="default"),
+        pytest.param("PUT", "/of/x/parsed/a", 200, "parsed a False", id="unnamed"),
         pytest.param("PUT", "/api/parsed/a?often=1&often=Yes", 200, "parsed a True", id="flag"),
         pytest.param("PUT", "/api/parsed/a?often=off", 200, "parsed a False", id="flag-off"),
         pytest.param("PUT", "/api/parsed/a?often=perhaps", 400, "often: must be true or false", id="no-flag"),
@@ -68,4 +69,4 @@ async def test_the_description_is_that_of_fastapi() -> None:
             assert "/api/lean/{id}" in (await client.get("/engines/acme/dev/docs/api/")).text
     assert found[0] == found[1]
     assert found[0]["servers"] == [{"url": "/engines/acme/dev"}]
-    assert {*found[0]["paths"]} == {"/api/lean/{id}", "/api/parsed/{id}"}
+    assert {*found[0]["paths"]} == {"/api/lean/{id}", "/api/parsed/{id}", "/of/{environmentId}/parsed/{id}"}

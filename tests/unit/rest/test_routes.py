@@ -29,7 +29,7 @@ def application() -> FastAPI:
         Route("GET", "/lean/{id}", lean, 200, FILE, (404,), ("limit",), ("If-Match",), role="ADMIN"),
         Route("GET", "/parsed/{id}", parsed, 200, None),
     ]
-    add_routes(app, routes, "things", "/api", errors=(401,), names="things-")
+    add_routes(app, routes, "things", "/api", errors=(401,))
     return app
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,6 +12,7 @@ from tenantry.api.facade import Keys
 from tenantry.model.facts import Download
 from tenantry.model.verdicts import NotFound, Unauthorized
 from tenantry.ports import OperationLogs, Packages
+from tenantry.rest.apps.plain import PlainApp
 from tenantry.rest.blobs import AUDIENCE, LOGS, PACKAGES, SHARED
 from tenantry.rest.bodies import Body, json_response, read_json
 from tenantry.rest.files import file_response
@@ -28,7 +28,7 @@ class Appended(Body):
     added: str
 
 
-def add_blobs(app: FastAPI, packages: Packages, logs: OperationLogs, uploads: Uploads, keys: Keys) -> None:
+def add_blobs(app: PlainApp, packages: Packages, logs: OperationLogs, uploads: Uploads, keys: Keys) -> None:
     """Adds the routes, which the described interface does not show."""
     blobs = Blobs(packages, logs, uploads)
     package, log = f"{PACKAGES}/{{tenant}}/{{sha256}}", f"{LOGS}/{{operation}}"
@@ -43,7 +43,7 @@ def add_blobs(app: FastAPI, packages: Packages, logs: OperationLogs, uploads: Up
         ("DELETE", log, blobs.forget),
     )
     for method, path, endpoint in rows:
-        app.add_api_route(path, _guarded(endpoint, keys), methods=[method], include_in_schema=False, response_model=None)
+        app.serve(method, path, _guarded(endpoint, keys))
 
 
 class Blobs:

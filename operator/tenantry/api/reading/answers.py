@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import orjson
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -84,6 +84,6 @@ async def _proposed(request: Request, error: Exception) -> Response:
     return json_response({"message": str(error), "branch": committed.branch, "commit": committed.commit}, 202)
 
 
-def answer_proposals(app: FastAPI) -> None:
+def answer_proposals(app: Starlette) -> None:
     """Answers 202 for a write that waits for review: nothing is changed yet."""
     app.add_exception_handler(Proposed, _proposed)

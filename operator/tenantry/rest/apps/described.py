@@ -1,4 +1,4 @@
-"""FastAPI: it serves the facade, and describes every table of routes for OpenAPI."""
+"""FastAPI: it describes every table of routes for OpenAPI."""
 
 from __future__ import annotations
 
@@ -100,10 +100,8 @@ def described(title: str, tables: Iterable[RouteTable]) -> FastAPI:
     return app
 
 
-def add_routes(
-    app: FastAPI, routes: Sequence[Route], tag: str, at: str = "", *, errors: tuple[int, ...] = (), names: str = ""
-) -> None:
-    """Adds those routes below the path `at`. errors: statuses that each may answer; names: a prefix of the operations' names.
+def add_routes(app: FastAPI, routes: Sequence[Route], tag: str, at: str = "", *, errors: tuple[int, ...] = ()) -> None:
+    """Adds those routes below the path `at`. errors: statuses that each may answer.
 
     To the app itself: of an included router FastAPI makes each route twice, and metrics would name a path without its prefix.
     """
@@ -113,7 +111,7 @@ def add_routes(
             at + route.path,
             route.endpoint,
             methods=[route.method],
-            name=names + route.endpoint.__name__,
+            name=route.endpoint.__name__,
             operation_id=_operation_id(tag, route),
             summary=_summary(route.endpoint),
             tags=[tag],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tenantry.rest.docs.api_page import PAGE_HEADERS
+from tenantry.rest.apps.plain import PlainApp
+from tenantry.rest.docs.page_headers import PAGE_HEADERS
 from tenantry.rest.release import release_label
 
 _STYLE = "body{font:15px/1.5 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem;color:#1c2733}"
@@ -21,7 +21,7 @@ _LINKS = {
 """Paths that answer everybody, and what is there."""
 
 
-def serve_home(app: FastAPI, console: str = "") -> None:
+def serve_home(app: PlainApp, console: str = "") -> None:
     """Add GET /. console: the path of the pages that browsers are sent to."""
 
     async def home(request: Request) -> Response:
@@ -30,7 +30,7 @@ def serve_home(app: FastAPI, console: str = "") -> None:
         page = home_page(f"{app.title} {release_label()}", request.scope.get("root_path", ""))
         return HTMLResponse(page, headers=PAGE_HEADERS)
 
-    app.add_api_route("/", home, include_in_schema=False)
+    app.serve("GET", "/", home)
 
 
 def home_page(title: str, root: str) -> str:

@@ -1,6 +1,6 @@
 """Serves tables of routes by Starlette. FastAPI describes them: it is imported when somebody asks for the description.
 
-An engine answers its users without FastAPI, whose modules and models of routes take 8 MiB.
+Engines and the facade answer their users without FastAPI, whose modules and models of routes take 8 MiB.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PlainApp(Starlette):
 
         known: its query parameters; None takes any.
         """
-        route = StarletteRoute(path, _parsing(endpoint, known), methods=[method])
+        route = StarletteRoute(path, _parsing(endpoint, known), methods=[method], include_in_schema=False)
         route.methods = {method}  # without the HEAD that Starlette adds: the endpoint does not expect it
         self.router.routes.append(route)
 
@@ -79,9 +79,10 @@ def _parsing(endpoint: Endpoint, known: frozenset[str] | None) -> Callable[[Requ
     """Return the endpoint for a request alone: parameters of its path are texts, and those with a default are flags."""
     _, *named = signature(endpoint).parameters.values()
     flags = {each.name: each.default for each in named if each.default is not Parameter.empty}
+    parts = [each.name for each in named if each.name not in flags]
 
     async def answer(request: Request) -> Response:
         given = {name: truth(request, name, default) for name, default in flags.items()}
-        return await endpoint(request, **(request.path_params if named else {}), **given)
+        return await endpoint(request, **{name: request.path_params[name] for name in parts}, **given)
 
     return strict(answer, known)

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tenantry.rest.assets import Assets
 from tenantry.rest.docs.document import finished
+from tenantry.rest.docs.page_headers import PAGE_HEADERS
 from tenantry.rest.release import release_label
 
 PATH = "/docs/api"
@@ -23,13 +24,6 @@ VENDORED = {
 }
 """The sha256 of swagger-ui-bundle.js and swagger-ui.css of the npm package swagger-ui-dist (Apache-2.0) at that version."""
 ASSETS = Assets("tenantry.rest.docs", (*VENDORED, "api.js", "api.css"), f"{PATH}/static")
-PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-}
-"""Of a page of ours that runs no script and loads nothing."""
 _API_HEADERS = PAGE_HEADERS | {
     # Swagger UI styles elements by attributes, and its style sheet holds pictures.
     "Content-Security-Policy": (

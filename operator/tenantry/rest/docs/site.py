@@ -13,7 +13,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from tenantry.rest.docs.api_page import PAGE_HEADERS, PATH
+from tenantry.rest.docs.api_page import PATH
+from tenantry.rest.docs.page_headers import PAGE_HEADERS
 
 SITE = Path(str(files("tenantry"))) / "site"
 INLINE = "inline.json"
