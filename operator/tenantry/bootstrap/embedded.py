@@ -270,7 +270,7 @@ class Platform:
     @cached_property
     def later_facade(self) -> LaterApp:
         """The application of the facade, which is made when it is first needed."""
-        return LaterApp(FACADE, self._make_facade, self._ready, self.requests.count)
+        return LaterApp(FACADE, self._make_facade, self.fill_cache, self._ready, self.requests.count)
 
     def _make_facade(self) -> ASGIApp:
         from tenantry.api.app import create_app
@@ -300,15 +300,20 @@ class Platform:
         user = self.state.cache.entry(Ref(User.KIND, SYSTEM_NAMESPACE, USERNAME))
         return self.codes.issue(USERNAME, user.uid) if user is not None else ""
 
+    async def fill_cache(self) -> None:
+        """Read what is stored, once, and follow it. No request to the facade is answered before: it would find nobody."""
+        self._whole = False
+        await self.host.follow()
+        self._whole = True
+
     async def start(self) -> None:
         """Runs: the store is followed, passes run, the first user is there, the source is applied and followed."""
+        await self.fill_cache()
         # Requests are served already, and a write compiles the rules if this has not: in a thread, since it takes 0.2 s.
         await asyncio.to_thread(self.state.admission.compile)
         for module in ENGINE_CLIENT:
             await asyncio.to_thread(import_module, module)
-        self._whole = False  # until what is stored has been read
         await self.host.start()
-        self._whole = True
         retention = retention_of(self.settings, self.state.writing, self.state.cache, self.ports.logs, self.state.stored.quotas)
         self.host.run(partial(retention.run, RETENTION_S), "retention")
         self.host.run(partial(self.backups.run, BACKUPS_S), "backups")

@@ -77,10 +77,19 @@ class Standalone:
         self._resync_s = resync_s
         self.supervisor = Supervisor()
         self._held = AsyncExitStack()
+        self._filling = asyncio.Lock()
+        self._follows = False
+
+    async def follow(self) -> None:
+        """Returns once the cache is complete. It is kept abreast from then on."""
+        async with self._filling:
+            if not self._follows:
+                await self._held.enter_async_context(following(self._feed, self._cache, self._kinds, self.supervisor))
+                self._follows = True
 
     async def start(self) -> None:
         """Returns once the cache is complete and passes run."""
-        await self._held.enter_async_context(following(self._feed, self._cache, self._kinds, self.supervisor))
+        await self.follow()
         self._runtime.start()
         self.run(self._resync, "resync")
 

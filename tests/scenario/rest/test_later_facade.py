@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -12,8 +13,9 @@ from prometheus_client import generate_latest
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.api.app import create_app
 from tenantry.bootstrap.embedded import Platform
+from tenantry.cli.clients.issuing import issuer
 from tenantry.kinds.admission import Admission
-from tests.scenario.rest_world import BASE
+from tests.scenario.rest_world import BASE, declare, declare_user
 
 OTHERS = ("/api/v1/environments", "/", "/console/", "/healthz/", "/e/nobody/nothing/healthz")
 
@@ -59,3 +61,22 @@ async def test_requests_that_come_together_wait_for_one_facade(tmp_path: Path) -
     assert [each.status_code for each in answers] == [401, 200, 403, 404, 404]
     assert made == 1
     await platform.close()
+
+
+async def test_the_first_request_after_a_restart_finds_what_is_stored(tmp_path: Path) -> None:
+    """Also before any pass has run: a token of before is that of a user, and lists are whole."""
+    before = await Platform.open(tmp_path, BASE)
+    await before.start()
+    await declare(before, "Tenant", "acme", {})
+    await declare_user(before, "root", "SUPERUSER")
+    await before.converged()
+    token = await issuer(before)("root", timedelta(hours=1))
+    await before.close()
+
+    after = await Platform.open(tmp_path, BASE)
+    async with _asking(after.http) as client:
+        answer = await client.get("/api/v1/tenants", headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, [each["slug"] for each in answer.json()]) == (200, ["acme"])
+    await after.start()
+    await after.converged()
+    await after.close()

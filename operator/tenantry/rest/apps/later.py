@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from time import perf_counter
 
@@ -21,12 +21,21 @@ STARTING = {"status": "starting"}
 class LaterApp:
     """Serves an application. Requests wait until it is made; only those of probes are answered before.
 
-    modules: those to import; make: makes the application after that; ready: whether its reads are complete.
+    modules: those to import; make: makes the application after that; fill: reads what it answers from, before it answers;
+    ready: whether the platform has started.
     """
 
-    def __init__(self, modules: Sequence[str], make: Callable[[], ASGIApp], ready: Callable[[], bool], count: Count) -> None:
+    def __init__(
+        self,
+        modules: Sequence[str],
+        make: Callable[[], ASGIApp],
+        fill: Callable[[], Awaitable[None]],
+        ready: Callable[[], bool],
+        count: Count,
+    ) -> None:
         self._modules = modules
         self._make = make
+        self._fill = fill
         self._ready = ready
         self._count = count
         self._app: ASGIApp | None = None
@@ -45,6 +54,7 @@ class LaterApp:
         """Return the application. Its modules are imported in a thread, because that takes a while."""
         async with self._making:
             if self._app is None:
+                await self._fill()
                 for module in self._modules:
                     await asyncio.to_thread(import_module, module)
                 self._app = self._make()
