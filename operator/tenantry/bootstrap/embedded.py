@@ -39,6 +39,7 @@ from tenantry.bootstrap.pass_ports import Ports
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
 from tenantry.bootstrap.sources import Readable, SourceSettings, budget_of, open_source
 from tenantry.console.http.origins import Sandboxed
+from tenantry.console.later import add_later_console
 from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.standalone import Standalone
 from tenantry.kinds.environment.orphaned import HeldEngine
@@ -73,7 +74,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tenantry.api.facade import Facade
+    from tenantry.api.facade_context import FacadeContext
     from tenantry.api.webhooks import Webhook
+    from tenantry.rest.apps.plain import PlainApp
     from tenantry.runtime.planning.plan import Edit
     from tenantry.runtime.planning.planned import Planned
     from tenantry.runtime.planning.planner import PlannedPackages, Planner
@@ -87,7 +90,7 @@ STATE_S = 5.0
 """Seconds between two of its looks."""
 BACKUPS_S = 3600.0
 """The same for archives of removed environments."""
-FACADE = ("tenantry.api.app", "tenantry.console.app", "tenantry.bootstrap.source_writing")
+FACADE = ("tenantry.api.app", "tenantry.bootstrap.source_writing")
 ENGINE_CLIENT = ("tenantry.adapters.engine_calls", "tenantry.adapters.guarded")
 """Modules that are imported in a thread once it answers: those of the facade, and those that ask engines."""
 
@@ -112,6 +115,7 @@ class Platform:
     webhook: Webhook | None = None
     requests: FacadeMeasures = field(default_factory=FacadeMeasures)
     codes: OneTimeCodes = field(default_factory=lambda: OneTimeCodes(now))
+    _console: LaterApp | None = None
     _started: bool = False
     _whole: bool = True
 
@@ -274,9 +278,17 @@ class Platform:
 
     def _make_facade(self) -> ASGIApp:
         from tenantry.api.app import create_app
-        from tenantry.console.app import add_console
 
-        return create_app(self.facade, partial(add_console, codes=self.codes))
+        return create_app(self.facade, self._add_console)
+
+    def _add_console(self, app: PlainApp, context: FacadeContext) -> None:
+        self._console = add_later_console(app, context, self.codes)
+
+    async def answer_all(self) -> None:
+        """Return once no request has to wait for its application any more."""
+        await self.later_facade.made()
+        if self._console is not None:
+            await self._console.made()
 
     def _ready(self) -> bool:
         return self._started and not self.host.supervisor.fails(STATE)

@@ -145,7 +145,7 @@ async def _serve(platform: Platform, display: Display, url: str, bound: socket.s
         serving(platform.http, bound, platform.settings.http, platform.answer_now),
     ):
         async with _shown(display):
-            await platform.later_facade.made()
+            await platform.answer_all()
             tune_collector()
             await platform.start()
             await _at_rest(platform)

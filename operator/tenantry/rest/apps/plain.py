@@ -53,6 +53,10 @@ class PlainApp(Starlette):
         route.methods = {method}  # without the HEAD that Starlette adds: the endpoint does not expect it
         self.router.routes.append(route)
 
+    def delegate(self, path: str, app: ASGIApp) -> None:
+        """Leave a path, with every method, to an application that is no function."""
+        self.router.routes.append(StarletteRoute(path, app, include_in_schema=False))
+
     def build_middleware_stack(self) -> ASGIApp:
         """Return the application with all that is around it."""
         return traced_requests(self._outer(EveryMethod(super().build_middleware_stack(), self.router.routes)))
