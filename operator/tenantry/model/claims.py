@@ -56,10 +56,15 @@ def lost(verdict: Verdict | None) -> bool:
 
 
 def holds_id(mine: Resource[Any, Any], rivals: Iterable[Resource[Any, Any]]) -> bool:
-    """Return True if the object holds its id. The object with that uid holds it, otherwise the oldest that declares it.
-    rivals: all that have the id."""
-    ranked = sorted((one.metadata.uid != mine.id, one.metadata.creation_timestamp, one.metadata.uid) for one in rivals)
-    return not ranked or ranked[0][2] == mine.metadata.uid
+    """Return True if the object holds its id. rivals: all that have the id.
+
+    The object with that uid holds it, otherwise one whose engine has it, otherwise the oldest that declares it. Of two that were
+    made in one second, the first to get an engine may have the larger uid: nobody takes the id from it then.
+    """
+    ranked = sorted(
+        (one.metadata.uid != mine.id, not one.took_id, one.metadata.creation_timestamp, one.metadata.uid) for one in rivals
+    )
+    return not ranked or ranked[0][3] == mine.metadata.uid
 
 
 def _rank(claim: Claim) -> tuple[bool, datetime, str]:

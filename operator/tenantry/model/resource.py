@@ -251,6 +251,11 @@ class Resource(Lenient, Generic[S, T]):
         return getattr(self.spec, "id", None) or self.metadata.uid
 
     @property
+    def took_id(self) -> bool:
+        """Return True if something outside already has this object's id."""
+        return False
+
+    @property
     def deleting(self) -> bool:
         return self.metadata.deletion_timestamp is not None
 

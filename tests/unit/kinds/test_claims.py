@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tenantry.kinds.registry import KINDS
-from tenantry.model.claims import Claim, slug_refusal
+from tenantry.model.claims import Claim, holds_id, slug_refusal
 from tenantry.model.resource import Resource
 from tests.unit.kinds.factories import (
     BORN,
@@ -24,6 +24,7 @@ from tests.unit.kinds.factories import (
     provider,
     region,
     rival,
+    running_environment,
     table,
     tenant,
     user,
@@ -133,3 +134,28 @@ def test_a_slug_that(seen: tuple[Claim, str, tuple[Claim, ...]], expected: str |
     mine, slug, rivals = seen
     refusal = slug_refusal(mine, slug, rivals, "another tenant's")
     assert (refusal.reason if refusal else None) == expected
+
+
+ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+WANTS: dict[str, Any] = {"spec": {"id": ID}}
+
+
+@table(
+    {
+        "the older": ((environment("a", **WANTS, born=OLDER), environment("b", **WANTS)), ["a"]),
+        "of two of one second, one": ((environment("a", **WANTS), environment("b", **WANTS)), ["a"]),
+        "of two of one second, that with the engine": ((environment("a", **WANTS), running_environment("b", **WANTS)), ["b"]),
+        "the older of two with engines": (
+            (running_environment("a", **WANTS, born=YOUNGER), running_environment("b", **WANTS, born=OLDER)),
+            ["b"],
+        ),
+    }
+)
+def test_an_id_is_held_by(seen: tuple[AnyResource, ...], expected: list[str]) -> None:
+    assert [one.metadata.name for one in seen if holds_id(one, seen)] == expected
+
+
+def test_an_id_is_held_by_the_object_with_that_uid() -> None:
+    own = environment("own")
+    other = running_environment("other", spec={"id": own.metadata.uid}, born=OLDER)
+    assert (holds_id(own, (own, other)), holds_id(other, (own, other))) == (True, False)

@@ -281,6 +281,11 @@ class Environment(Resource[EnvironmentSpec, EnvironmentStatus]):
         return self.spec.slug or self.metadata.name
 
     @property
+    def took_id(self) -> bool:
+        """Return True if its engine has its id."""
+        return self.status.engine is not None and self.status.engine.id is not None
+
+    @property
     def wakes_on_request(self) -> bool:
         """Return True if requests to its URL wake its engine, should it sleep in a pod of its own."""
         return self.spec.hibernation is not None and self.spec.hibernation.wake == "OnRequest"
