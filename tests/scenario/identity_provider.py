@@ -51,11 +51,13 @@ class IdentityProvider:
 def _server_of(users: Sequence[Mapping[str, object]], port: int) -> BaseWSGIServer:
     # Few modules of tests want it, and it takes half a second.
     from oidc_provider_mock import User, app
+    from werkzeug.middleware.proxy_fix import ProxyFix
     from werkzeug.serving import make_server
 
     os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
     known = [User(sub=str(user["sub"]), claims={name: user[name] for name in user if name != "sub"}) for user in users]
-    return make_server("127.0.0.1", port, app(user_claims=known), threaded=True)
+    # Behind a proxy, its issuer has the scheme that people use.
+    return make_server("127.0.0.1", port, ProxyFix(app(user_claims=known)), threaded=True)
 
 
 async def authorized(location: str, sub: str) -> str:
