@@ -26,6 +26,7 @@ from tenantry.adapters.store.state_folder import password_file
 from tenantry.api.auth.one_time_codes import OneTimeCodes
 from tenantry.bootstrap.embedded_parts import (
     OpenedState,
+    add_later_console,
     backups_of,
     deployer_of,
     engines_of,
@@ -39,7 +40,6 @@ from tenantry.bootstrap.pass_ports import Ports
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
 from tenantry.bootstrap.sources import Readable, SourceSettings, budget_of, open_source
 from tenantry.console.http.origins import Sandboxed
-from tenantry.console.later import add_later_console
 from tenantry.hosts.left_engines import LeftEngines
 from tenantry.hosts.standalone import Standalone
 from tenantry.kinds.environment.orphaned import HeldEngine

@@ -1,4 +1,4 @@
-"""Parts of the platform of one machine: what its state folder holds, and engines in this process."""
+"""Parts of the platform of one machine: what its state folder holds, engines in this process, and its console."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from tenantry.bootstrap.pass_ports import Ports
 from tenantry.kinds.admission import Admission
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Ref
+from tenantry.rest.apps.later import LaterApp
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.environment_declaration import declared_of
 from tenantry.runtime.reconcile.writing_store import WritingStore
@@ -42,10 +43,16 @@ from tenantry.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
+    from starlette.types import ASGIApp
 
+    from tenantry.api.auth.one_time_codes import OneTimeCodes
+    from tenantry.api.facade_context import FacadeContext
     from tenantry.engine.quota import EngineQuota
+    from tenantry.rest.apps.plain import PlainApp
 
 ISSUER = "tenantry"
+PAGES = ("tenantry.console.app",)
+PATHS_OF_PAGES = ("/console", "/console/{below:path}")
 L = TypeVar("L")
 
 
@@ -231,3 +238,27 @@ def in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.As
         return ASGITransport(app=hosting)
 
     return lambda url: transport() if url.startswith(f"{base_url}/e/") else None
+
+
+def add_later_console(app: PlainApp, context: FacadeContext, codes: OneTimeCodes) -> LaterApp:
+    """Add the pages of the console to an application. Return their own, which is made when it is first needed.
+
+    They are imported and made once REST answers, which does not wait for them.
+    """
+
+    def make() -> ASGIApp:
+        from tenantry.console.app import add_console
+        from tenantry.rest.apps.plain import PlainApp
+
+        pages = PlainApp("Console", (), lambda inner: inner)
+        add_console(pages, context, codes)
+        return pages
+
+    later = LaterApp(PAGES, make, _filled, context.facade.ready, context.facade.requests.count)
+    for path in PATHS_OF_PAGES:
+        app.delegate(path, later)
+    return later
+
+
+async def _filled() -> None:
+    """The facade has read what is stored before it leaves a request to the pages."""
