@@ -73,15 +73,15 @@ async def test_a_whole_table_comes_in_one_answer(
 async def test_a_large_table_is_sent_in_little_memory(
     form: dict[str, str], world: tuple[Engine, str], editor: httpx.AsyncClient
 ) -> None:
-    """50 MB of rows, and at most a third of that: parts of 1 MiB in a few copies, and what a first export imports."""
-    await fill(world[0], 50_000, 1000)
+    """100 MB of rows, and at most a third of that: parts of 1 MiB in a few copies, and what a first export imports."""
+    await fill(world[0], 100_000, 1000)
     size = 0
     with growing() as growth:
         async with editor.stream("GET", f"{DATA}/kinds?select=code,note", headers=form) as answer:
             async for chunk in answer.aiter_raw():
                 size += len(chunk)
-    assert size > 50_000_000
-    assert growth.peak < 16_000_000
+    assert size > 100_000_000
+    assert growth.peak < 33_000_000
 
 
 async def test_filters_orders_and_related_rows_hold(editor: httpx.AsyncClient) -> None:
