@@ -70,7 +70,7 @@ class Runtime:
         self._told = told
         self._timers = timers
         self._owns, self._others_looked = owns, others_looked
-        self._running: dict[Ref, asyncio.Task[None]] = {}
+        self._running: dict[Ref, asyncio.Task[None] | None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._unlisten: Callable[[], None] = _nothing
         self._unseen: set[Ref] = set()
@@ -99,7 +99,7 @@ class Runtime:
 
         A pass that is cut off is a crash that the next pass mends, in whichever process.
         """
-        cut_off = [task for key, task in self._running.items() if covers(key)]
+        cut_off = [task for key, task in self._running.items() if task is not None and covers(key)]
         for task in cut_off:
             task.cancel()
         await asyncio.gather(*cut_off, return_exceptions=True)
@@ -203,9 +203,7 @@ class Runtime:
                 self._queue.done(key)
                 self._idle.set()
                 continue
-            task = asyncio.current_task()
-            assert task is not None
-            self._running[key] = task
+            self._running[key] = asyncio.current_task()  # in no variable: the frame of a worker that is cancelled would hold it
             try:
                 await self._in_turn(key)
             except Exception as bug:
