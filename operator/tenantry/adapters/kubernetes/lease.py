@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,12 +29,10 @@ class LeaseLost(Exception):  # noqa: N818 - what happened, not what went wrong
     """Another may act now: this process must not."""
 
 
-class Lease:
-    """One candidate's view of the lease. held: it holds the lease, by its own knowledge."""
+class StoredLease:
+    """The Lease on the API server, as one candidate sees it."""
 
-    def __init__(
-        self, client: Client, namespace: str, name: str, holder: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, client: Client, namespace: str, name: str, holder: str, clock: Callable[[], float]) -> None:
         """clock: monotonic, in seconds."""
         self._client = client
         self._clock = clock
@@ -42,12 +40,58 @@ class Lease:
         self.name = name
         self._holder = holder
         self._seen: tuple[str, float] = ("", 0.0)
+
+    async def _until(self, attempt: Callable[[], Awaitable[bool]]) -> None:
+        """Returns once the attempt succeeds. Others may be faster, and the API server may be away."""
+        while not await self._tried(attempt):  # noqa: ASYNC110 - it is another process that lets it go
+            await asyncio.sleep(jittered(EVERY_S))
+
+    @staticmethod
+    async def _tried(attempt: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            return await attempt()
+        except (AlreadyExists, Conflict):
+            return False
+        except Halt as halt:
+            log.warning("lease not reached", error=str(halt))
+            return False
+
+    def _is_free(self, found: dict[str, Any]) -> bool:
+        """Nobody's, ours, or of a holder who has not renewed it in all the time that we have watched."""
+        version, since = self._seen
+        now = self._clock()
+        if version != found["metadata"]["resourceVersion"]:
+            self._seen = (found["metadata"]["resourceVersion"], now)
+            since = now
+        return holder_of(found) in ("", self._holder) or now - since >= LASTS_S
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    async def _get(self) -> dict[str, Any]:
+        return await self._client.request("GET", f"{self._collection}/{self.name}")
+
+    async def _create(self, body: dict[str, Any]) -> None:
+        await self._client.request("POST", self._collection, body=body)
+
+    async def _replace(self, body: dict[str, Any]) -> None:
+        """Raises Conflict if another one was faster."""
+        await self._client.request("PUT", f"{self._collection}/{self.name}", body=body)
+
+
+class Lease(StoredLease):
+    """One candidate's view of the lease. held: it holds the lease, by its own knowledge."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, holder: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(client, namespace, name, holder, clock)
         self.held = False
 
     async def acquire(self) -> None:
         """Returns once this candidate holds the lease."""
-        while not await self._tried():  # noqa: ASYNC110 - it is another process that lets it go
-            await asyncio.sleep(EVERY_S * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+        await self._until(self._taken)
         self.held = True
 
     async def keep(self) -> None:
@@ -79,34 +123,18 @@ class Lease:
         except Halt as halt:
             log.warning("lease not released", error=str(halt))
 
-    async def _tried(self) -> bool:
-        """Return True if the lease is ours now."""
+    async def _taken(self) -> bool:
+        """Return True if the lease is ours now. Raises AlreadyExists, Conflict, Halt."""
         try:
-            try:
-                found = await self._get()
-            except NotFound:
-                await self._client.request("POST", self._collection, body=self._body(self._spec(0)))
-                return True
-            spec = found.get("spec") or {}
-            if not self._free(found):
-                return False
-            await self._put(found, self._spec(int(spec.get("leaseTransitions") or 0) + 1))
-        except (AlreadyExists, Conflict):
+            found = await self._get()
+        except NotFound:
+            await self._create(self._body(self._spec(0)))
+            return True
+        spec = found.get("spec") or {}
+        if not self._is_free(found):
             return False
-        except Halt as halt:
-            log.warning("lease not reached", error=str(halt))
-            return False
+        await self._put(found, self._spec(int(spec.get("leaseTransitions") or 0) + 1))
         return True
-
-    def _free(self, found: dict[str, Any]) -> bool:
-        """Nobody's, ours, or of a holder who has not renewed it in all the time that we have watched."""
-        holder = (found.get("spec") or {}).get("holderIdentity") or ""
-        version, since = self._seen
-        now = self._clock()
-        if version != found["metadata"]["resourceVersion"]:
-            self._seen = (found["metadata"]["resourceVersion"], now)
-            since = now
-        return holder in ("", self._holder) or now - since >= LASTS_S
 
     async def _renewed(self) -> bool:
         """Return True if the lease is still ours; waits through outages."""
@@ -116,7 +144,7 @@ class Lease:
                 spec = found.get("spec") or {}
                 if spec.get("holderIdentity") != self._holder:
                     return False
-                await self._put(found, {**spec, "renewTime": _now()})
+                await self._put(found, {**spec, "renewTime": now_text()})
             except NotFound:
                 return False
             except Halt as halt:
@@ -125,25 +153,18 @@ class Lease:
                 continue
             return True
 
-    @property
-    def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
-
-    async def _get(self) -> dict[str, Any]:
-        return await self._client.request("GET", f"{self._collection}/{self.name}")
-
     async def _put(self, found: dict[str, Any], spec: dict[str, Any]) -> None:
         body = self._body(spec)
         body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        await self._client.request("PUT", f"{self._collection}/{self.name}", body=body)
+        await self._replace(body)
 
     def _spec(self, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self._holder,
             "leaseDurationSeconds": int(LASTS_S),
             "leaseTransitions": transitions,
-            "acquireTime": _now(),
-            "renewTime": _now(),
+            "acquireTime": now_text(),
+            "renewTime": now_text(),
         }
 
     def _body(self, spec: dict[str, Any]) -> dict[str, Any]:
@@ -151,5 +172,16 @@ class Lease:
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
-def _now() -> str:
+def holder_of(found: dict[str, Any]) -> str:
+    """Return the holder that a Lease names, `""` for none."""
+    return (found.get("spec") or {}).get("holderIdentity") or ""
+
+
+def jittered(seconds: float) -> float:
+    """Return about so many seconds, so that candidates do not ask at the same moments."""
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
+
+
+def now_text() -> str:
+    """Return the time as a Lease has it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

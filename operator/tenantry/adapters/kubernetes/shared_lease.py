@@ -14,17 +14,25 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
-from tenantry.adapters.kubernetes.lease import EVERY_S, LASTS_S, RENEWS_WITHIN_S, LeaseLost
+from tenantry.adapters.kubernetes.lease import (
+    EVERY_S,
+    LASTS_S,
+    RENEWS_WITHIN_S,
+    LeaseLost,
+    StoredLease,
+    holder_of,
+    jittered,
+    now_text,
+)
 from tenantry.model.resource import GROUP
 from tenantry.model.sharding.ledger import ReplicaEntry, ShardLedger, parse
 from tenantry.model.sharding.shards import HeldShards
-from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, NotFound
+from tenantry.model.verdicts import Conflict, Halt, NotFound
 
 LEDGER = f"{GROUP}/shards"
 """The annotation of the Lease, and its holder while replicas share the work."""
@@ -59,7 +67,7 @@ class _Watched(NamedTuple):
     since: float
 
 
-class SharedLease:
+class SharedLease(StoredLease):
     """One replica's part of the ledger. held: the shards on which it acts; ledger: as it was stored last.
 
     wants: the number of shards by this replica's settings.
@@ -77,15 +85,11 @@ class SharedLease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """place: namespace and name of the Lease."""
-        self._client = client
-        self.namespace, self.name = place
-        self._holder = holder
+        super().__init__(client, *place, holder, clock)
         self._wants = wants
         self._release = release
-        self._clock = clock
         self._run = uuid.uuid4().hex[:12]
         self._beat = 0
-        self._alone: tuple[str, float] = ("", 0.0)
         self._watched: dict[str, _Watched] = {}
         self._renewed = 0.0
         self._giving: asyncio.Task[None] | None = None
@@ -97,8 +101,7 @@ class SharedLease:
 
     async def join(self) -> None:
         """Returns once this replica has an entry. It holds no shard then."""
-        while not await self._joined():  # noqa: ASYNC110 - it is another process that lets it go
-            await asyncio.sleep(_jittered(EVERY_S))
+        await self._until(self._joined)
 
     async def keep(self, work: ShardWork) -> None:
         """Renew, give and take without end. Raises LeaseLost, and what the work raises; nothing is held then."""
@@ -130,25 +133,20 @@ class SharedLease:
         return self.ledger.all_looked(self._release)
 
     async def _joined(self) -> bool:
+        """Return True if this replica has an entry now. Raises AlreadyExists, Conflict, Halt."""
         try:
-            try:
-                found = await self._get()
-            except NotFound:
-                self._renewed = self._clock()
-                await self._client.request("POST", self._collection, body=self._first())
-                return True
-            ledger = self._ledger_of(found)
-            if ledger is None:
-                if not self._is_free(found):
-                    return False
-                ledger = ShardLedger(self._wants)
+            found = await self._get()
+        except NotFound:
             self._renewed = self._clock()
-            await self._put(found, ledger.with_entry(self._holder, self._entry(frozenset())))
-        except (AlreadyExists, Conflict):
-            return False
-        except Halt as halt:
-            log.warning("lease not reached", error=str(halt))
-            return False
+            await self._create(self._first())
+            return True
+        ledger = self._ledger_of(found)
+        if ledger is None:
+            if not self._is_free(found):
+                return False
+            ledger = ShardLedger(self._wants)
+        self._renewed = self._clock()
+        await self._put(found, ledger.with_entry(self._holder, self._entry(frozenset())))
         return True
 
     async def _turn(self, work: ShardWork) -> float:
@@ -232,9 +230,9 @@ class SharedLease:
         self._renewed = sent
 
     def _pause(self, waits: bool) -> float:
-        """Until the next renewal, and not past the moment at which another replica counts as gone."""
+        """Return the seconds until the next renewal, not past the moment at which another replica counts as gone."""
         ends = min((each.since + LASTS_S - self._clock() for each in self._watched.values()), default=EVERY_S)
-        return max(0.05, min(_jittered(SOON_S if waits else EVERY_S), ends + 0.05))
+        return max(0.05, min(jittered(SOON_S if waits else EVERY_S), ends + 0.05))
 
     def _gone(self, ledger: ShardLedger) -> frozenset[str]:
         """Return the replicas that have not renewed in all the time that this one has watched."""
@@ -250,20 +248,10 @@ class SharedLease:
             log.warning("replica is gone", replica=name, shards=sorted(ledger.entries[name].holds))
         return gone
 
-    def _is_free(self, found: dict[str, Any]) -> bool:
-        """Nobody's, or of one that holds it alone and has not renewed it in all the time that we have watched."""
-        version, since = self._alone
-        now = self._clock()
-        if version != found["metadata"]["resourceVersion"]:
-            self._alone = (found["metadata"]["resourceVersion"], now)
-            since = now
-        holder = (found.get("spec") or {}).get("holderIdentity") or ""
-        return holder in ("", self._holder) or now - since >= LASTS_S
-
     @staticmethod
     def _ledger_of(found: dict[str, Any]) -> ShardLedger | None:
         """None while the Lease is nobody's, or of one that holds it alone."""
-        if (found.get("spec") or {}).get("holderIdentity") != LEDGER:
+        if holder_of(found) != LEDGER:
             return None
         return parse((found["metadata"].get("annotations") or {}).get(LEDGER, ""))
 
@@ -283,13 +271,6 @@ class SharedLease:
     def _entry(self, holds: frozenset[int], *, looked: bool = False) -> ReplicaEntry:
         return ReplicaEntry(self._run, self._beat, self._wants, holds, looked, self._release)
 
-    @property
-    def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
-
-    async def _get(self) -> dict[str, Any]:
-        return await self._client.request("GET", f"{self._collection}/{self.name}")
-
     async def _put(self, found: Mapping[str, Any], ledger: ShardLedger) -> None:
         """Without a replica in it the Lease is nobody's. Raises Conflict if another one was faster."""
         before, metadata = found.get("spec") or {}, found["metadata"]
@@ -300,7 +281,7 @@ class SharedLease:
             spec["acquireTime"] = before.get("acquireTime", spec["acquireTime"])
         annotations = {**(metadata.get("annotations") or {}), LEDGER: ledger.text()}
         body = {**found, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
-        await self._client.request("PUT", f"{self._collection}/{self.name}", body=body)
+        await self._replace(body)
         self.ledger = ledger
 
     def _first(self) -> dict[str, Any]:
@@ -311,7 +292,7 @@ class SharedLease:
 
     @staticmethod
     def _spec(holder: str, transitions: int) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = now_text()
         return {
             "holderIdentity": holder,
             "leaseDurationSeconds": int(LASTS_S) if holder else 1,
@@ -319,7 +300,3 @@ class SharedLease:
             "acquireTime": now,
             "renewTime": now,
         }
-
-
-def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
