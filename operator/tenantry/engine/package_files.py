@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tenantry.model.facts import Download
@@ -72,11 +72,13 @@ class PackageFolder:
     @contextmanager
     def swept(self) -> Iterator[bool]:
         """Keep other processes from unpacking. False, and nothing is kept, while one does: a later sweep finds what is left."""
-        try:
-            with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
                 yield True
-        except BlockingIOError:
-            yield False
 
     @contextmanager
     def _locked(self, how: int) -> Iterator[None]:

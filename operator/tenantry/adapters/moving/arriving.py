@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import orjson
 from starlette.requests import Request
@@ -17,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tenantry.adapters.local.reading import check
 from tenantry.adapters.local.staging import Staging
 from tenantry.adapters.moving.coming import FILES, KEPT, spread
-from tenantry.adapters.moving.leaving import Packed, write_blocks
+from tenantry.adapters.moving.leaving import Packed, held_archive
 from tenantry.adapters.moving.source import PREFIX, arrived, audience_of_move, here
 from tenantry.adapters.moving.wire import PREPARED, SIGNER, TOKEN
 from tenantry.adapters.pools.operators import OperatorKeys, answered
@@ -148,10 +146,8 @@ class ComingEngine:
         return json_response({})
 
     async def _receive(self, copy: Packed) -> None:
-        scratch = self._arrival.scratch
-        with writing_to_disk(), tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
-            await write_blocks(copy.blocks, cast(BinaryIO, held))
-            async with self._turn:
+        with writing_to_disk():
+            async with held_archive(copy, self._arrival.scratch) as archive, self._turn:
                 if self._served is not None:
                     raise arrived(self._id)
-                await asyncio.to_thread(self._arrival.put, Path(held.name), copy)
+                await asyncio.to_thread(self._arrival.put, archive, copy)

@@ -6,12 +6,13 @@ import asyncio
 import os
 import secrets
 import sqlite3
+import tempfile
 import threading
 from collections.abc import AsyncIterator
-from contextlib import closing, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import orjson
 
@@ -43,8 +44,15 @@ class Packed(NamedTuple):
     blocks: AsyncIterator[bytes]
 
 
-async def write_blocks(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
-    """Write an archive that comes in blocks to a file. Raises OSError, and what ends the blocks."""
+@asynccontextmanager
+async def held_archive(copy: Packed, scratch: Path) -> AsyncIterator[Path]:
+    """The archive that comes, as a file for this block. scratch: a folder with room. Raises OSError, and what ends its blocks."""
+    with tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
+        await _write(copy.blocks, cast(BinaryIO, held))
+        yield Path(held.name)
+
+
+async def _write(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
     held: list[bytes] = []
     async for block in blocks:
         held.append(block)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, cast
 from weakref import WeakValueDictionary
 
 from tenantry.adapters.local.backups import Backups
@@ -15,7 +13,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.reading import check
-from tenantry.adapters.moving.leaving import LeavingEngine, Packed, write_blocks
+from tenantry.adapters.moving.leaving import LeavingEngine, Packed, held_archive
 from tenantry.adapters.moving.wire import PREPARED
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
@@ -48,11 +46,9 @@ class PoolMoves:
     async def receive(self, ref: EngineRef, copy: Packed) -> None:
         """Lay a copy of the engine ready; it replaces an earlier one. Raises NotFound (no place is kept), Invalid, OSError."""
         self._coming(ref)
-        with tempfile.NamedTemporaryFile(dir=self._folders.incoming, prefix="moving-", suffix=".tar") as held:
-            await write_blocks(copy.blocks, cast(BinaryIO, held))
-            async with self._turn(ref):
-                self._coming(ref)
-                await asyncio.to_thread(self._stage, Path(held.name), ref, copy)
+        async with held_archive(copy, self._folders.incoming) as archive, self._turn(ref):
+            self._coming(ref)
+            await asyncio.to_thread(self._stage, archive, ref, copy)
 
     async def blocks(self, ref: EngineRef) -> bytes:
         """Return the packed digests of the copy that lies ready, `b""` if none does. Raises NotFound, OSError."""

@@ -85,13 +85,15 @@ class EngineProcess:
         self._settings = settings
         self._engine: Engine | None = None
         self._app: EngineServer | None = None
+        self._keys: MountedKeys | None = None
+        """The platform's, for an engine that it manages."""
 
     async def application(self) -> ASGIApp:
         """Return the application of this process. Raises Halt, OSError, ValueError."""
         managed = self._settings.managed
         if not managed.uid:
             return await self.open()
-        keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
+        self._keys = keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
         return await coming(self._data, environment_of(managed), managed.jwks.parent, keys, self.open) or await self.open()
 
     async def open(self) -> ASGIApp:
@@ -105,14 +107,14 @@ class EngineProcess:
         self._engine = engine
         public_url = settings.public_url.rstrip("/")
         served = await (
-            _managed(engine, self._data, managed, settings.outbound, public_url)
-            if managed.uid
+            _managed(engine, self._data, settings, self._keys, public_url)
+            if self._keys is not None
             else _alone(engine, self._data, settings.outbound, public_url)
         )
         served.quota = quota
         uploads = Uploads(await asyncio.to_thread(_incoming, self._data), settings.packages.size)
         self._app = engine_app(lambda request: served, uploads, self.requests)
-        return _movable(self._app, self._data, managed)
+        return self._app if self._keys is None else _movable(self._app, self._data, managed.uid, self._keys)
 
     def answer_now(self, scope: Scope) -> ReadyAnswer | LateAnswer | None:
         """As AnswerNow: None also while the engine is not here."""
@@ -143,12 +145,9 @@ async def coming(
     return ComingEngine(await asyncio.to_thread(Arrival, data, ref), ref.id, keys, serve)
 
 
-def _movable(app: ASGIApp, data: Path, managed: ManagedEngineSettings) -> ASGIApp:
+def _movable(app: ASGIApp, data: Path, id_: str, keys: MountedKeys) -> ASGIApp:
     """The engine of an environment can move to another place."""
-    if not managed.uid:
-        return app
-    leaving = LeavingEngine(data, data / INCOMING, ArchiveKey(data / ARCHIVE_KEY))
-    return MovableEngine(app, leaving, managed.uid, MountedKeys(managed.jwks, managed.issuer))
+    return MovableEngine(app, LeavingEngine(data, data / INCOMING, ArchiveKey(data / ARCHIVE_KEY)), id_, keys)
 
 
 async def _alone(engine: Engine, data: Path, outbound: OutboundSettings, public_url: str) -> Served:
@@ -156,9 +155,9 @@ async def _alone(engine: Engine, data: Path, outbound: OutboundSettings, public_
     return Served(engine, data / KEY_FILE, foreign=verifier(outbound), public_url=public_url)
 
 
-async def _managed(
-    engine: Engine, data: Path, managed: ManagedEngineSettings, outbound: OutboundSettings, public_url: str
-) -> Served:
+async def _managed(engine: Engine, data: Path, settings: Settings, keys: MountedKeys, public_url: str) -> Served:
+    managed = settings.managed
+
     async def declared() -> Password | None:
         try:
             return await asyncio.to_thread(lambda: _password(data, managed.admin_password.read_text().strip()))
@@ -168,7 +167,6 @@ async def _managed(
     admin = AdminPassword(engine, declared)
     if not await asyncio.to_thread(is_moving, data):  # else the next sign-in takes it over
         await admin.refresh()
-    keys = await asyncio.to_thread(MountedKeys, managed.jwks, managed.issuer)
     return Served(
         engine,
         data / KEY_FILE,
@@ -176,7 +174,7 @@ async def _managed(
         managed.facade_url,
         keys,
         admin.refresh,
-        verifier(outbound),
+        verifier(settings.outbound),
         public_url=managed.public_url or public_url,
     )
 

@@ -152,7 +152,7 @@ class PlacedDeployer:
     async def _switch(self, source: Link, step: MoveEngine) -> None:
         """Killed at any line, the engine is written in one place at most: where it was until it was let go, then only there."""
         spec, target = step.spec, self._pools.link(step.spec.pool, step.spec.ref)
-        sent = await self._sent(spec, step.admin_secret)
+        sent = await self._sent(spec, step.admin_secret) if spec.pool else None
         earlier = await target.blocks()
         token = await source.freeze()
         try:
@@ -162,7 +162,7 @@ class PlacedDeployer:
                 await source.thaw(cancelled=False)
             raise
         await source.give(token)
-        await (self._pools.take(spec, sent, token) if spec.pool else target.take(token))
+        await (self._pools.take(spec, sent, token) if sent is not None else target.take(token))
 
     async def _point(self, step: MoveEngine) -> None:
         """Two Ingresses of one host are refused, so the host leads nowhere for a moment."""

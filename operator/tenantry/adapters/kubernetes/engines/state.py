@@ -28,7 +28,7 @@ RESTS = frozenset({"RUNNING", "SLEEPING"})
 
 def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str]:
     """RUNNING, SLEEPING, PENDING or FAILED, and the pod's own reason. An engine sleeps as soon as it is deployed so."""
-    if asleep_since(stateful_set):
+    if deployed_as(stateful_set, None).asleep:
         return "SLEEPING", ""
     status = stateful_set.get("status") or {}
     current = status.get("observedGeneration", 0) >= stateful_set["metadata"].get("generation", 0)
@@ -42,16 +42,11 @@ def state_of(stateful_set: Document, pods: Sequence[Document]) -> tuple[str, str
     return "PENDING", next((_progress(pod) for pod in pods), "its pod does not exist yet")
 
 
-def asleep_since(stateful_set: Document | None) -> str:
-    """Return the time since which the engine sleeps, `""` for one that is to run, whatever somebody changed since."""
-    spec = spec_of(stateful_set) if stateful_set is not None else None
-    return spec.asleep if spec is not None else ""
-
-
 class DeployedAs(NamedTuple):
     """The facts of an engine as it was deployed, whatever somebody changed since. They are those of EngineFacts.
 
-    place: of its data; route: None where no host leads to it; coming: `Reserved` also for an engine without a workload.
+    place: of its data; route: None where no host leads to it; asleep: since when, `""` for one that is to run; coming: `Reserved`
+    also for an engine without a workload.
     """
 
     place: DataPlace
