@@ -13,6 +13,7 @@ from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
+from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
 
 __all__ = [
     "absent_libraries",
@@ -26,4 +27,6 @@ __all__ = [
     "pytest_ignore_collect",
     "server",
     "tried",
+    "unhurried_quick_work",
+    "unhurried_short_reads",
 ]

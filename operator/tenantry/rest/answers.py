@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
+from starlette.responses import Response
 from starlette.types import Scope, Send
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -21,6 +22,11 @@ class ReadyAnswer(NamedTuple):
         """Send it."""
         await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
         await send({"type": "http.response.body", "body": self.body})
+
+
+def ready(response: Response) -> ReadyAnswer:
+    """Return a whole response as such an answer."""
+    return ReadyAnswer(response.status_code, response.raw_headers, bytes(response.body))
 
 
 LateAnswer = Callable[[], Coroutine[Any, Any, ReadyAnswer | None]]

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from tenantry.adapters.kubernetes.shared_lease import LEDGER
-from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.model.sharding.ledger import parse
-from tests.bench.cluster.declaring import REGION
-from tests.bench.cluster.floor import Floor
-from tests.bench.cluster.place import Place, client_of, memory_of, object_, place, quiet, requests_of, written
+from tests.bench.cluster.place import Place, memory_of, place, quiet, requests_of, written
+from tests.bench.cluster.standing import fill
 from tests.bench.row import Row, Scale
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.running import Operator, until
@@ -28,7 +26,7 @@ WAITS_S = 300.0
 def measure(scale: Scale) -> Sequence[Row]:
     environments, tenants = scale.of(ENVIRONMENTS), scale.of(TENANTS)
     with place(scale.folder / "shards") as at:
-        asyncio.run(_fill(at, tenants, environments))
+        asyncio.run(fill(at, tenants, environments))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))
         with at.platform.operator() as operator:
@@ -44,12 +42,6 @@ def measure(scale: Scale) -> Sequence[Row]:
         Row("H7", work, "one with all of them", max(ratios), (min(ratios), max(ratios)), "lower", 1 / 3, figures, beside),
         Row("H5", "shards of a killed operator are held", "20 s", late, (late, late), "lower", 1.0, (f"{took:.1f} s", "20 s")),
     )
-
-
-async def _fill(at: Place, tenants: int, environments: int) -> None:
-    async with client_of(at.admin) as admin, client_of(at.operator) as operator:
-        await KubernetesStore(admin).create(object_("Region", REGION))
-        await Floor(admin, operator, at.platform.api_url).run(tenants, environments)
 
 
 def _shared(at: Place) -> tuple[list[int], int, float]:

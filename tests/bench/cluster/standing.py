@@ -44,7 +44,7 @@ MEMORY = 300 << 20
 def measure(scale: Scale) -> Sequence[Row]:
     environments, tenants = scale.of(ENVIRONMENTS), scale.of(TENANTS)
     with place(scale.folder / "standing") as at:
-        asyncio.run(_fill(at, tenants, environments))
+        asyncio.run(fill(at, tenants, environments))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))
         operators = _Operators(at)
@@ -66,7 +66,8 @@ def measure(scale: Scale) -> Sequence[Row]:
     )
 
 
-async def _fill(at: Place, tenants: int, environments: int) -> None:
+async def fill(at: Place, tenants: int, environments: int) -> None:
+    """Put so many Tenants and Environments there, as if they were Ready."""
     async with client_of(at.admin) as admin, client_of(at.operator) as operator:
         await KubernetesStore(admin).create(object_("Region", REGION))
         await Floor(admin, operator, at.platform.api_url).run(tenants, environments)

@@ -29,6 +29,7 @@ from tests.support.other_sessions import session
 from tests.support.patience import DEADLINE_S
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("unhurried_quick_work")
 CONTACTS, KINDS = f"{DATA}/contacts", f"{DATA}/kinds"
 FEW = 3
 HELD = 701_001
@@ -47,13 +48,6 @@ KIND = {
     "note": "日本 \U0001f600 \x01",
     "order": 3,
 }
-
-
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes longer than quick work may."""
-    for name in ("READ_MS", "WRITE_MS", "LOCK_MS"):
-        monkeypatch.setattr(work, name, 30_000)
 
 
 @pytest.fixture

@@ -13,18 +13,12 @@ import pytest
 from tenantry.engine.data.row_access import RowAccess
 from tenantry.engine.database import Database
 from tenantry.engine.service import Engine
-from tenantry.engine.sql import short_reads
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.model.facts import Password
 from tests.scenario.data.plain_rows import PLAIN, ROWS
 from tests.scenario.data_world import DATA, PASSWORD, engine_with_app, no_threads, signed_in
 
-
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes longer than a read may."""
-    monkeypatch.setattr(short_reads, "LONGEST_S", 30.0)
-    monkeypatch.setattr(short_reads, "COMPUTED_S", 30.0)
+pytestmark = pytest.mark.usefixtures("unhurried_short_reads")
 
 
 @pytest.fixture

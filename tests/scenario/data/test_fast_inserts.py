@@ -12,11 +12,10 @@ import pytest
 
 from tenantry.engine.data.live.feed import RowFeed
 from tenantry.engine.data.row_access import RowAccess
-from tenantry.engine.data.writing import fast_inserts
 from tenantry.engine.data.writing.plans import InsertPlan
 from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.engine.service import Engine
-from tenantry.engine.sql.quick import work
+from tenantry.engine.sql import kept_plans
 from tenantry.engine.sql.quick.pipeline import ConnectionBroken, PipelineConnection
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.model.facts import Password
@@ -25,17 +24,10 @@ from tests.scenario.data.plain_rows import ROWS
 from tests.scenario.postgres import database_url
 from tests.support.other_sessions import session
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unhurried_quick_work")]
 CONTACTS, PLAIN, KINDS = (f"POST {DATA}/{table}" for table in ("contacts", "plain", "kinds"))
 MADE = ("id", "created", "token")
 """Columns whose values differ each time."""
-
-
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes longer than quick work may."""
-    for name in ("READ_MS", "WRITE_MS", "LOCK_MS"):
-        monkeypatch.setattr(work, name, 30_000)
 
 
 @pytest.fixture
@@ -227,7 +219,7 @@ async def test_listeners_hear_of_the_row(world: World) -> None:
 
 
 async def test_few_plans_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_inserts, "MOST_PLANS", 2)
+    monkeypatch.setattr(kept_plans, "MOST_PLANS", 2)
     for turn in range(2):
         for number, more in enumerate(({}, {"age": 1}, {"active": True}, {"age": None})):
             assert (await sent(world, CONTACTS, {"email": f"{turn}-{number}@x"} | more))[0] == 201

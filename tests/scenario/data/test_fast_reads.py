@@ -14,7 +14,6 @@ import pytest
 from tenantry.console.http.origins import SANDBOX
 from tenantry.engine.data.row_access import RowAccess
 from tenantry.engine.quota import EngineQuota, Limits
-from tenantry.engine.sql import short_reads
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.transactions import Transactions
 from tenantry.model.facts import Password
@@ -22,12 +21,7 @@ from tests.scenario.data.fast_world import DATA, ORIGIN, WAYS, World, world_of
 from tests.scenario.data.plain_rows import ROWS
 from tests.scenario.postgres import database_url
 
-
-@pytest.fixture(autouse=True)
-def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes longer than a read may."""
-    monkeypatch.setattr(short_reads, "LONGEST_S", 30.0)
-    monkeypatch.setattr(short_reads, "COMPUTED_S", 30.0)
+pytestmark = pytest.mark.usefixtures("unhurried_short_reads")
 
 
 @pytest.fixture(params=WAYS)

@@ -6,7 +6,6 @@ Nothing about reads is decided here. Whatever is unusual about a request, refusa
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from time import perf_counter
@@ -23,16 +22,14 @@ from tenantry.engine.data.signing import DataEngine, PreparedWork, ReadingWork, 
 from tenantry.engine.data.writing.fast_inserts import FastInserts, FrequentInsert
 from tenantry.engine.principal import RowCaller
 from tenantry.engine.sql.driver import Reading, ShortRead
+from tenantry.engine.sql.kept_plans import KeptPlans
 from tenantry.engine.sql.quick.replay import OneStatement
 from tenantry.engine.sql.short_reads import NotShort
-from tenantry.engine.sql.spelled import Statements
 from tenantry.model.measures import EngineOperation, RequestMeasures
 from tenantry.model.verdicts import Halt
-from tenantry.rest.answers import WHOLE_BODY, LateAnswer, ReadyAnswer
+from tenantry.rest.answers import WHOLE_BODY, LateAnswer, ReadyAnswer, ready
 from tenantry.rest.problems import unexpected
 
-MOST_PLANS = 512
-"""Plans of a process. Each takes about 3 KiB."""
 _FIRST_PAGE = re.compile(rb"(?:(?:limit|select)=[^&]*(?:&|$))+")
 _TRIED = "tenantry.tried"
 """In the scope of a request that was not frequent."""
@@ -64,11 +61,6 @@ class FrequentRead(NamedTuple):
             return None
 
 
-def _of_bug(scope: Scope, error: Exception) -> ReadyAnswer:
-    response = unexpected(scope, error)
-    return ReadyAnswer(response.status_code, response.raw_headers, bytes(response.body))
-
-
 class FastRows:
     """The frequent requests for rows of the engines of this process. Used by the event loop.
 
@@ -77,7 +69,7 @@ class FastRows:
 
     def __init__(self, start: str, measures: RequestMeasures) -> None:
         self._start, self._measures = start, measures
-        self._plans: OrderedDict[tuple[Statements, bool, bytes], ReadPlan] = OrderedDict()
+        self._plans: KeptPlans[ReadPlan] = KeptPlans()
         self._inserts = FastInserts()
 
     def at_root(self, scope: Scope, engine: Remembering) -> ReadyAnswer | LateAnswer | None:
@@ -107,7 +99,7 @@ class FastRows:
         try:
             answer = read.now()
         except Exception as error:  # noqa: BLE001 - a bug is answered and logged
-            answer = _of_bug(scope, error)
+            answer = ready(unexpected(scope, error))
         return self._counted(answer, began)
 
     def _insert(self, scope: Scope, engine: Remembering, names: list[str], began: float) -> LateAnswer | None:
@@ -123,7 +115,7 @@ class FastRows:
         try:
             answer = await read.late()
         except Exception as error:  # noqa: BLE001 - a bug is answered and logged
-            answer = _of_bug(scope, error)
+            answer = ready(unexpected(scope, error))
         return self._counted(answer, began)
 
     def _counted(self, answer: ReadyAnswer | None, began: float, operation: EngineOperation = "read") -> ReadyAnswer | None:
@@ -165,14 +157,7 @@ class FastRows:
     def _plan(self, scope: Scope, exposed: Exposed, dialect: Dialect, one: bool) -> ReadPlan:
         """The plan of the request's query. Raises NotShort, Invalid."""
         about = (exposed.statements, one, scope["query_string"])
-        plan = self._plans.get(about)
-        if plan is None:
-            plan = self._plans[about] = plan_of(scope, exposed, dialect, one=one)
-            if len(self._plans) > MOST_PLANS:
-                self._plans.popitem(last=False)
-        else:
-            self._plans.move_to_end(about)
-        return plan
+        return self._plans.of(about, lambda: plan_of(scope, exposed, dialect, one=one))
 
 
 def _is_plain(query: bytes, headers: Mapping[bytes, bytes]) -> bool:

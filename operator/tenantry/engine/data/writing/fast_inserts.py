@@ -5,7 +5,6 @@ Refusals are those of the endpoint. Whatever is unusual about a request is left 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,16 +17,14 @@ from tenantry.engine.data.signing import DataEngine, Remembering
 from tenantry.engine.data.writing.given import NDJSON, parsed
 from tenantry.engine.data.writing.plans import InsertPlan
 from tenantry.engine.principal import RowCaller
+from tenantry.engine.sql.kept_plans import KeptPlans
 from tenantry.engine.sql.quick.replay import OneStatement
 from tenantry.engine.sql.short_reads import NotShort
-from tenantry.engine.sql.spelled import Statements
-from tenantry.rest.answers import WHOLE_BODY, ReadyAnswer
+from tenantry.rest.answers import WHOLE_BODY, ReadyAnswer, ready
 from tenantry.rest.fairness.long_steps import LARGE
 from tenantry.rest.problems import refusal_of, unexpected
 from tenantry.tracing.work import tracer
 
-MOST_PLANS = 512
-"""Plans of a process. Each takes about 3 KiB."""
 MOST_COLUMNS = 64
 """Columns of a row whose plan is kept."""
 _UNUSUAL = frozenset({b"traceparent", b"prefer", b"content-encoding"})
@@ -49,7 +46,7 @@ class FastInserts:
     """The frequent inserts of the engines of this process. Used by the event loop."""
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[tuple[Statements, tuple[str, ...], frozenset[str]], InsertPlan] = OrderedDict()
+        self._plans: KeptPlans[InsertPlan] = KeptPlans()
 
     def understood(self, scope: Scope, served: Remembering, app: str, table: str) -> FrequentInsert | None:
         """Return what a POST asks for. None leaves it to the endpoint, as each write that is traced."""
@@ -79,8 +76,7 @@ class FastInserts:
         except NotShort:
             return None
         except Exception as error:  # noqa: BLE001 - a bug is answered and logged: the row may be written already
-            refusal = refusal_of(Request(scope), error) or unexpected(scope, error)
-            return ReadyAnswer(refusal.status_code, refusal.raw_headers, bytes(refusal.body))
+            return ready(refusal_of(Request(scope), error) or unexpected(scope, error))
 
     def _plan(self, exposed: Exposed, given: Mapping[str, Any], dialect: Dialect) -> InsertPlan:
         """The plan of a row with these columns. Raises NotShort, Invalid."""
@@ -89,11 +85,4 @@ class FastInserts:
         if len(names) > MOST_COLUMNS:
             raise NotShort
         about = (exposed.statements, names, nulls)
-        plan = self._plans.get(about)
-        if plan is None:
-            plan = self._plans[about] = InsertPlan(exposed, names, nulls, dialect)
-            if len(self._plans) > MOST_PLANS:
-                self._plans.popitem(last=False)
-        else:
-            self._plans.move_to_end(about)
-        return plan
+        return self._plans.of(about, lambda: InsertPlan(exposed, names, nulls, dialect))
