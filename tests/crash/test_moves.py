@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,32 @@ async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str
                 kept.append(f"{struck}-{target}")
             struck += 1
         assert struck > 10
+
+
+async def test_the_operator_is_killed_after_every_write_to_the_cluster(tmp_path: Path) -> None:
+    async with moving_world(tmp_path, pool="a") as world:
+        token, kept, struck, ended = await world.sign_in(), list[str](), 0, True
+
+        def end(method: str, path: str) -> None:
+            nonlocal written, ended
+            if method != "GET":
+                written += 1
+                if written - 1 == struck:
+                    ended = True
+                    raise Killed(f"{method} {path}")
+
+        while ended:
+            for target in (POD, "a"):
+                written, ended, world.there.api.after = 0, False, end
+                await world.declare(target)
+                with suppress(Killed):
+                    await world.settle()
+                world.there.api.after = lambda method, path: None
+                world.restart()
+                await world.settle()
+                assert await world.add_row(token, f"{struck}-{target}") == 201
+                kept.append(f"{struck}-{target}")
+                assert await world.rows(token) == sorted(kept)
+                assert world.spaces_of_host() == [world.space(target)]
+            struck += 1
+        assert struck > 3

@@ -102,6 +102,10 @@ def to_pod(there: EngineFacts | None, pool: str = "", move: dict[str, Any] | Non
             to_pod(None),
             out("keep a place there, copy the data, then refuse writes for the seconds of the last copy"),
         ),
+        "it makes the rest of a pod": (
+            to_pod(engine("", "Reserved", "PENDING", altered=True)),
+            out("keep a place there, copy the data, then refuse writes for the seconds of the last copy"),
+        ),
         "it waits for the pod": (to_pod(engine("", "Reserved", "PENDING")), GOING_ON),
         "it waits for a pod that finds no node": (to_pod(engine("", "Reserved", "FAILED")), GOING_ON),
         "it waits until an earlier pod is gone": (to_pod(engine("", status="DELETING")), GOING_ON),

@@ -75,11 +75,12 @@ def move_of(
         return None
     if move is None and not begun.to_pool:
         return Move("Record", begun, told)
-    if there is not None and not begun.to_pool and there.status != "RUNNING":
-        why = f": {there.message}" if there.message else ""
+    made = there if begun.to_pool or not _is_half_made(there) else None
+    if made is not None and not begun.to_pool and made.status != "RUNNING":
+        why = f": {made.message}" if made.message else ""
         return Move("Wait", begun, f"{told}: it serves where it is until its new pod runs{why}")
-    if there is None or there.coming == "Reserved":
-        return Move("Step", begun, f"{told}: its data is copied, and it serves", "Prepare" if there is not None else "Reserve")
+    if made is None or made.coming == "Reserved":
+        return Move("Step", begun, f"{told}: its data is copied, and it serves", "Prepare" if made is not None else "Reserve")
     return Move("Record", begun, told) if move is None else Move("Step", move, f"{told}: it is read-only for seconds", "Switch")
 
 
@@ -99,6 +100,11 @@ def _removing(engine: EngineFacts | None, there: EngineFacts | None, move: MoveS
     if engine is None or engine.status != "RUNNING":
         return None  # its old place stays until the new one serves
     return Move("Step", move, f"its engine moved {_way(move, region)}: its old place is removed", "Leave")
+
+
+def _is_half_made(pod: EngineFacts | None) -> bool:
+    """Return True if not all objects of a new pod are as they are to be: who made them was killed, or somebody changed one."""
+    return pod is not None and pod.spec is None and pod.status != "DELETING"
 
 
 def _may_begin(environment: Environment) -> bool:
