@@ -153,6 +153,11 @@ def arrive(kube: Kube, home: str, pool: str, operator: Operator) -> None:
     kube.ready("environment/dev", home, within=120)
 
 
+def runs(pods: Node, space: str) -> bool:
+    pod = pods.pod(space)
+    return pod is not None and pod.process is not None
+
+
 def end_pod(kube: Kube, pods: Node, space: str) -> None:
     """Kill the process of a pod. Another pod follows, with the same volume."""
     killed = pods.pod(space)
@@ -184,7 +189,7 @@ def test_rows_and_tokens_survive_moves_whatever_is_killed(person: Person, home: 
                 kube.apply(declared(home, **at(name)))
                 until(lambda: condition(kube.get("environment", "dev", home))["reason"] == "Moving", "moves", 120, operator.told)
                 if victim == "target":
-                    until(lambda: played[1].pod(own) is not None, "its new pod runs", 120, operator.told)
+                    until(lambda: runs(played[1], own), "its new pod runs", 120, operator.told)
                 if victim != "operator":
                     end_pod(kube, played[1], spaces[name if victim == "target" else origin])
                 if victim in ("operator", "both"):
