@@ -13,6 +13,7 @@ from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
+from tests.support.pool_server_fixtures import pool_server, running_pool_server
 from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
 
 __all__ = [
@@ -22,9 +23,11 @@ __all__ = [
     "costly_passwords",
     "one_trust_store",
     "patient_clients",
+    "pool_server",
     "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_ignore_collect",
+    "running_pool_server",
     "server",
     "tried",
     "unhurried_quick_work",

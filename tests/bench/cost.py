@@ -84,7 +84,7 @@ def embedded(scale: Scale) -> Cost:
 
 def absent() -> Iterator[Cost]:
     """The lines of what cannot be measured."""
-    return (Cost(placement, "does not exist yet", "-") for placement in ABSENT)
+    return (Cost(placement, "not measured yet", "-") for placement in ABSENT)
 
 
 def table(lines: Iterator[Cost]) -> str:

@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.engines import BROKEN
 from tests.cluster.running import Kube, Operator, Platform, condition, engines, object_, until
+from tests.support.pool_servers import PoolServerKit
 from tests.support.pushing import push
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
@@ -193,3 +194,43 @@ def test_an_upgrade_gives_no_pool_to_regions_that_exist_and_new_regions_have_one
 
 def _in_plain(name: str, home: str) -> dict[str, Any]:
     return object_("Environment", name, home, region="plain", deletionPolicy="Delete")
+
+
+ON_SERVER = {"pools": [{"name": "server", "postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}]}
+
+
+def test_each_engine_of_a_pool_on_a_server_has_a_database_until_its_environment_is_deleted(
+    platform: Platform, kube: Kube, home: str, pool_server: PoolServerKit, tmp_path: Path
+) -> None:
+    def environment(name: str) -> dict[str, Any]:
+        return object_("Environment", name, home, region="served", deletionPolicy="Snapshot")
+
+    def told() -> str:
+        return f"{condition(kube.get('region', 'served'))}"
+
+    with platform.leader() as operator:
+        kube.apply(object_("Region", "served", engine=ON_SERVER), environment("dev"))
+        until(lambda: "SecretNotFound" in told() and NAMESPACE in told(), "it waits for the Secret", explained=told)
+        metadata = {"name": "pool-server", "namespace": NAMESPACE, "labels": {"tenantry.dev/credential": "region"}}
+        kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": pool_server.admin}})
+        kube.ready("region/served", within=300)
+        sha256 = push(platform, kube, tmp_path)
+        kube.apply(
+            environment("live"),
+            object_("Package", "served-shop", NAMESPACE, app="shop", version="1.0.0", shared=True, sha256=sha256),
+            object_("App", "dev.shop", home, environment="dev", app="shop", version="1.0.0"),
+        )
+        for what in ("environment/dev", "environment/live", "app/dev.shop"):
+            kube.ready(what, home, within=300)
+        ids = {name: kube.get("environment", name, home)["metadata"]["uid"] for name in ("dev", "live")}
+        names = pool_server.names()
+        assert {name.rpartition("_")[2] for name in names} == set(ids.values())
+        (dev,) = (name for name in names if name.endswith(ids["dev"]))
+        assert pool_server.tables(dev) >= {"_tenantry_installed", "shop__items"}
+        kube("delete", "environment", "dev", "-n", home, "--wait=false")
+        until(lambda: pool_server.names() == names - {dev}, "its database is gone", explained=operator.told)
+        until(lambda: kube.names("environment", home) == ["live"], "dev is gone", explained=operator.told)
+        kube("delete", "environment", "live", "-n", home, "--timeout=90s")
+        kube("delete", "package", "served-shop", "-n", NAMESPACE, "--wait=false")
+        kube("delete", "region", "served", "--timeout=90s")
+    assert pool_server.names() == set()

@@ -18,12 +18,14 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
+from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.model.facts import EngineRef, EngineSpec
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Ref, SecretKeyRef
 from tenantry.model.verdicts import Halt
 from tenantry.ports import Deployer
 from tests.contract.engine_admins import AdminSecret
 from tests.support.deployer_kit import Kit, declaration, kit_of
+from tests.support.pool_servers import PLATFORM, SERVER, PoolServerKit, ServerSecret
 from tests.support.pools import POOL, pool_of
 from tests.unit.adapters.kubernetes.engines.fake_api import FakeApi
 
@@ -148,9 +150,13 @@ async def dedicated(folder: Path) -> AsyncIterator[Placed]:
 
 @dataclass
 class OnePool:
-    """placed.PoolLookup of a region with one pool."""
+    """placed.PoolLookup of a region with one pool. server: the Secret of its server, None for a pool on a volume."""
 
     kit: Kit
+    server: SecretKeyRef | None = None
+
+    def server_of(self, pool: str) -> SecretKeyRef | None:
+        return self.server
 
     def of(self, ref: EngineRef) -> str:
         return self.kit.declared.of(ref)
@@ -166,13 +172,15 @@ class OnePool:
 
 
 @asynccontextmanager
-async def pooled(folder: Path, there: Controllers | None = None) -> AsyncIterator[Placed]:
-    """Engines that share a pod."""
+async def pooled(folder: Path, there: Controllers | None = None, server: PoolServerKit | None = None) -> AsyncIterator[Placed]:
+    """Engines that share a pod. server: their databases are there."""
     there = there or await cluster()
     kit = there.kit
-    async with pool_of(folder / "pool") as pool:
-        secrets = kit.deployer._secrets
-        deployer = PlacedDeployer(kit.deployer, pool.pools, OnePool(kit), secrets, lambda ref: (declaration(ref),))
+    async with pool_of(folder / "pool", server=server.url if server is not None else "") as pool:
+        secrets, lookup = kit.deployer._secrets, OnePool(kit, SERVER if server is not None else None)
+        given = ServerSecret(server.admin) if server is not None else secrets
+        databases = ServerDatabases(lookup, given, PLATFORM)
+        deployer = PlacedDeployer(kit.deployer, pool.pools, lookup, secrets, lambda ref: (declaration(ref),), databases)
 
         async def fill(ref: EngineRef) -> None:
             await pool.admin(ref).identities()
@@ -184,4 +192,5 @@ async def pooled(folder: Path, there: Controllers | None = None) -> AsyncIterato
 
 
 Row = Callable[[Path], AbstractAsyncContextManager[Placed]]
+ON_SERVER = "in a pool on a server"
 DEPLOYERS: dict[str, Row] = {"in the process": local, "in a pod of its own": dedicated, "in a pool": pooled}

@@ -10,12 +10,17 @@ import pytest
 
 from tenantry.model.facts import EngineFacts, EngineRef
 from tenantry.model.verdicts import EngineTaken, Halt
-from tests.contract.deployers import DEPLOYERS, Placed
+from tests.contract.deployers import DEPLOYERS, ON_SERVER, Placed, pooled
 
 
-@pytest.fixture(params=DEPLOYERS.values(), ids=DEPLOYERS)
+@pytest.fixture(params=[*DEPLOYERS, pytest.param(ON_SERVER, marks=pytest.mark.slow)])
 async def placed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Placed]:
-    async with request.param(tmp_path) as placed:
+    if request.param == ON_SERVER:
+        server = request.getfixturevalue("pool_server")
+        async with pooled(tmp_path, server=server) as placed:
+            yield placed
+        return
+    async with DEPLOYERS[request.param](tmp_path) as placed:
         yield placed
 
 

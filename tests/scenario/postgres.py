@@ -30,8 +30,8 @@ def server() -> Iterator[str]:
 
 
 @contextmanager
-def running(*, durable: bool = False) -> Iterator[str]:
-    """The same for a block. durable: a commit waits for the disk."""
+def running(*, durable: bool = False, passwords: bool = False) -> Iterator[str]:
+    """The same for a block. durable: a commit waits for the disk; passwords: roles other than the superuser need theirs."""
     if not (BINARIES / "initdb").exists():
         lacking(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
     folder = Path(tempfile.mkdtemp(prefix="pg"))
@@ -39,6 +39,9 @@ def running(*, durable: bool = False) -> Iterator[str]:
         shutil.chown(folder, _USER)
     port = free_port()
     _run("initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    if passwords:
+        rules = ("local all all trust", "host all tests 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256")
+        (folder / "data" / "pg_hba.conf").write_text("\n".join((*rules, "")))
     # Each test has a database of its own: by default, the vacuum would visit all of them each minute.
     options = f"-k {folder} -p {port} -h 127.0.0.1 -c fsync={'on' if durable else 'off'} -c timezone=Asia/Tokyo"
     options += " -c autovacuum_naptime=3600"

@@ -13,7 +13,7 @@ from tests.scenario.data_world import MANIFEST, engine_with_app
 from tests.scenario.postgres import database_url
 from tests.support.pooled_engines import tenants_in_a_pool
 
-PLACES = ("sqlite", pytest.param("pool", marks=pytest.mark.slow), pytest.param("postgresql", marks=pytest.mark.slow))
+PLACES = ("sqlite", *(pytest.param(place, marks=pytest.mark.slow) for place in ("pool", "pool on a server", "postgresql")))
 
 
 @asynccontextmanager
@@ -21,8 +21,9 @@ async def engine_at(
     place: str, folder: Path, request: pytest.FixtureRequest, manifest: str = MANIFEST
 ) -> AsyncIterator[tuple[Engine, str]]:
     """The engine and its URL. In a pool the same app of another tenant stands beside it, and keeps its rows."""
-    if place == "pool":
-        async with tenants_in_a_pool(folder, manifest) as tenants:
+    if place.startswith("pool"):
+        server = request.getfixturevalue("pool_server") if place == "pool on a server" else None
+        async with tenants_in_a_pool(folder, manifest, server) as tenants:
             yield await tenants.engine(), tenants.base()
         return
     url = database_url(request.getfixturevalue("server")) if place == "postgresql" else None

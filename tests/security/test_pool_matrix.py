@@ -18,6 +18,7 @@ from tenantry.model.facts import Password
 from tests.campaigns.tried import Tried
 from tests.scenario.data_world import PASSWORD, signed_in
 from tests.support.endpoints import SERVED, Endpoint, endpoints, in_order
+from tests.support.pool_servers import PoolServerKit
 from tests.support.pooled_engines import CANARY, HOSTS, PUBLIC, PooledTenants, tenants_in_a_pool
 from tests.support.pools import OTHER, POOL, REF
 
@@ -126,9 +127,18 @@ async def of_globex(tenants: PooledTenants) -> tuple[Any, ...]:
     return await admin.apps(), await admin.identities(), await admin.identity_providers()
 
 
+@pytest.fixture(params=["volume", "server"])
+def server(request: pytest.FixtureRequest) -> PoolServerKit | None:
+    """The server that has the rows of the pool, None for its volume."""
+    kit: PoolServerKit | None = request.getfixturevalue("pool_server") if request.param == "server" else None
+    return kit
+
+
 @pytest.mark.slow
-async def test_nobody_of_one_tenant_reaches_the_engine_of_another_in_a_pool(tmp_path: Path, tried: Tried) -> None:
-    async with tenants_in_a_pool(tmp_path) as tenants, clients_of(tenants) as client:
+async def test_nobody_of_one_tenant_reaches_the_engine_of_another_in_a_pool(
+    tmp_path: Path, server: PoolServerKit | None, tried: Tried
+) -> None:
+    async with tenants_in_a_pool(tmp_path, server=server) as tenants, clients_of(tenants) as client:
         found, before = await all_of(tenants), await of_globex(tenants)
         assert await intrusions(tenants, client, found, tried) == {}
         assert await of_globex(tenants) == before
@@ -136,8 +146,10 @@ async def test_nobody_of_one_tenant_reaches_the_engine_of_another_in_a_pool(tmp_
 
 
 @pytest.mark.slow
-async def test_no_endpoint_of_an_engine_tells_of_its_neighbour_in_the_pool(tmp_path: Path, tried: Tried) -> None:
-    async with tenants_in_a_pool(tmp_path) as tenants, clients_of(tenants) as client:
+async def test_no_endpoint_of_an_engine_tells_of_its_neighbour_in_the_pool(
+    tmp_path: Path, server: PoolServerKit | None, tried: Tried
+) -> None:
+    async with tenants_in_a_pool(tmp_path, server=server) as tenants, clients_of(tenants) as client:
         found, before = await all_of(tenants), await of_globex(tenants)
         ids = {"id": before[2][0].id}
         assert await told(tenants, client, found, ids, tried) == {}
@@ -148,8 +160,8 @@ async def test_no_endpoint_of_an_engine_tells_of_its_neighbour_in_the_pool(tmp_p
 
 
 @pytest.mark.slow
-async def test_a_password_of_one_tenant_opens_no_engine_of_another(tmp_path: Path) -> None:
-    async with tenants_in_a_pool(tmp_path) as tenants:
+async def test_a_password_of_one_tenant_opens_no_engine_of_another(tmp_path: Path, server: PoolServerKit | None) -> None:
+    async with tenants_in_a_pool(tmp_path, server=server) as tenants:
         await tenants.kit.admin(REF).set_password("ed", Password(clear="battery staple"))
         async with httpx.AsyncClient(base_url=tenants.url) as client:
             for host, password, status in (

@@ -22,6 +22,7 @@ from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
 from tenantry.adapters.kubernetes.engines.workload import namespace_of, service_url
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.adapters.pools.client import Pools
+from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.bootstrap.pass_ports import Ports
@@ -119,9 +120,9 @@ class MovingWorld:
                 self.cache.absorb(self.document(document))
         store = WritingStore(self.store, self.cache)
         secrets = StoreSecrets(store, self.cache.document, b"key")
-        deployer = PlacedDeployer(
-            self.there.kit.deployer, self.pools_client, DeclaredObjects(self.cache), secrets, lambda ref: ()
-        )
+        declared = DeclaredObjects(self.cache)
+        databases = ServerDatabases(declared, secrets, "")
+        deployer = PlacedDeployer(self.there.kit.deployer, self.pools_client, declared, secrets, lambda ref: (), databases)
         none: Any = None
         ports = Ports(store, lambda store: none, b"key", through(deployer), none, none, NoLogs(), none, none)
         self.deployer, self.writes = deployer, store

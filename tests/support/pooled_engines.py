@@ -14,6 +14,7 @@ from tenantry.model.facts import EngineRef, IdentityProviderSettings, Password
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, HASHED, MANIFEST, PASSWORD, signed_in
 from tests.scenario.serving import serving
+from tests.support.pool_servers import PoolServerKit
 from tests.support.pools import OTHER, OTHER_SPEC, REF, SPEC, PoolKit, pool_of, sent
 
 CANARY = "canary7q"
@@ -41,16 +42,21 @@ class PooledTenants:
 
 
 @asynccontextmanager
-async def tenants_in_a_pool(folder: Path, manifest: str = MANIFEST) -> AsyncIterator[PooledTenants]:
+async def tenants_in_a_pool(
+    folder: Path, manifest: str = MANIFEST, server: PoolServerKit | None = None
+) -> AsyncIterator[PooledTenants]:
     """With the identities of `engine_with_app` in both. Globex has a row and a user whose names hold the canary, and a
-    provider; the row is the only one at the end, too."""
+    provider; the row is the only one at the end, too. server: where their databases are, None for the volume of the pool."""
     source = folder / "source"
     source.mkdir()
     (source / "app.yaml").write_text(manifest)
     package = folder / "crm.tapp"
     build(source, package)
-    async with pool_of(folder / "pool") as kit, serving(kit.opened.server) as url:
+    on_server = server.url if server is not None else ""
+    async with pool_of(folder / "pool", server=on_server) as kit, serving(kit.opened.server) as url:
         for spec in (SPEC, OTHER_SPEC):
+            if server is not None:
+                await server.databases.ensure(spec.pool, spec.ref)
             await kit.pools.deploy(spec, await sent(PASSWORD, url=""))
             await kit.admin(spec.ref).publish(package)
             for username, role in ROLES:

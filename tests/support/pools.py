@@ -56,20 +56,21 @@ async def sent(password: str = "correct horse", url: str = f"https://{HOST}") ->
     return SentFacts(hashed, f"mark of {password}", url)
 
 
-def opened_pool(folder: Path, keys: KeyRing, capacity: int, id_: str = POOL) -> OpenedPool:
-    jwks = folder / "jwks.json"
+def opened_pool(folder: Path, keys: KeyRing, capacity: int, id_: str = POOL, server: str = "") -> OpenedPool:
+    """server: the URL of the pool on its server, `""` for a pool on a volume."""
+    jwks, url = folder / "jwks.json", folder / "url"
+    url.write_text(server)
     jwks.write_text(json.dumps(keys.jwks()))
     (folder / "scratch").mkdir(exist_ok=True)
-    settings = Settings(
-        managed=ManagedEngineSettings(pool=id_, capacity=capacity, facade_url="https://api.example.com", jwks=jwks)
-    )
-    return open_pool(folder / "data", settings)
+    about = {"pool": id_, "capacity": capacity, "facade_url": "https://api.example.com", "jwks": jwks}
+    managed = ManagedEngineSettings(**about, database_url=url if server else None)
+    return open_pool(folder / "data", Settings(managed=managed))
 
 
 @asynccontextmanager
-async def pool_of(folder: Path, capacity: int = 300) -> AsyncIterator[PoolKit]:
+async def pool_of(folder: Path, capacity: int = 300, server: str = "") -> AsyncIterator[PoolKit]:
     keys, scratch = KeyRing(folder / "keys", "tenantry"), folder / "scratch"
-    opened = opened_pool(folder, keys, capacity)
+    opened = opened_pool(folder, keys, capacity, server=server)
     transport = httpx.ASGITransport(opened.server)
     pools = Pools(keys, lambda pool: URL, lambda url: transport)
     engines = HttpEngines(keys, AdminSecret(), inspect, scratch, lambda url: transport)

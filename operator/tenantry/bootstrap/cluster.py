@@ -42,6 +42,7 @@ from tenantry.adapters.kubernetes.waking.slice_keeper import SliceKeeper
 from tenantry.adapters.metrics.cluster import ClientCollector, LeaderCollector
 from tenantry.adapters.metrics.registry import registry_of
 from tenantry.adapters.pools.client import Pools
+from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.store.secrets import StoreSecrets, by_kubectl
 from tenantry.adapters.store.state_folder import derive
 from tenantry.bootstrap.fetching import Fetching
@@ -174,11 +175,11 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         engines = await stack.enter_async_context(aclosing(_engines(settings, signing, secrets, scratch, declared)))
         check = TenantQuotas(cache, quotas_of(settings)).check_archive
         volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
-        own = _deployer(
-            settings, clusters=clusters, declared=declared, secrets=secrets, signing=signing, volumes=volumes, acts=acts
-        )
         pools = await stack.enter_async_context(aclosing(Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))))
-        deployer = PlacedDeployer(own, pools, declared, secrets, partial(declared_of, cache))
+        secret = derive(master, "pools").hex()
+        deployer = _deployer(
+            settings, clusters, pools, declared=declared, secrets=secrets, keys=signing, volumes=volumes, secret=secret, acts=acts
+        )
         feed = KubernetesFeed(client, only_in={} if acts else {"Secret": SYSTEM_NAMESPACE})
         yield Connected(
             clusters=clusters,
@@ -227,23 +228,29 @@ def _engines(
 
 def _deployer(
     settings: Settings,
-    *,
     clusters: Clusters,
+    pools: Pools,
+    *,
     declared: DeclaredObjects,
     secrets: StoreSecrets,
-    signing: SigningKeys,
+    keys: SigningKeys,
     volumes: KeptVolumes,
+    secret: str,
     acts: bool,
-) -> KubernetesDeployer:
-    return KubernetesDeployer(
+) -> PlacedDeployer:
+    own = KubernetesDeployer(
         clusters=clusters,
         regions=declared,
         secrets=secrets,
-        jwks=signing.jwks,
+        jwks=keys.jwks,
         base=_placement(settings),
         kept=volumes,
         acts=acts,
+        secret=secret,
     )
+    databases = ServerDatabases(declared, secrets, secret)
+    documents = partial(declared_of, declared.cache)
+    return PlacedDeployer(own, pools, lookup=declared, secrets=secrets, declared=documents, databases=databases)
 
 
 def _by_proxy(proxy: str) -> TransportFor:

@@ -12,10 +12,10 @@ from tenantry.adapters.kubernetes.waking.slice_keeper import SleepingEngine
 from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, place_proof
 from tenantry.kinds.environment.spec import WAKES_ON_REQUEST, Environment
 from tenantry.kinds.namespace import Namespace
-from tenantry.kinds.region.pools import pool_refs
+from tenantry.kinds.region.pools import pool_refs, server_of
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineEndpoint, EngineRef
-from tenantry.model.resource import ACCESS_MARK, RESTORING, Ref
+from tenantry.model.resource import ACCESS_MARK, RESTORING, Ref, SecretKeyRef
 from tenantry.runtime.cache import Cache, Entry, Seen
 from tenantry.runtime.operations.attribution import bound_tenant
 
@@ -66,6 +66,11 @@ class DeclaredObjects:
         """The ids of all pools that exist."""
         found = self.cache.resources(Region.KIND)
         return frozenset(pool.id for one in found if isinstance(one, Region) for pool in one.status.pools)
+
+    def server_of(self, pool: str) -> SecretKeyRef | None:
+        """The Secret with the URL of the server of the pool with that id, None for a pool on a volume."""
+        regions = (each for each in self.cache.resources(Region.KIND) if isinstance(each, Region))
+        return next(filter(None, (server_of(region, pool) for region in regions)), None)
 
     def address_of(self, endpoint: EngineEndpoint) -> str:
         """Return the Service of an engine in this cluster; the public URL of any other engine."""

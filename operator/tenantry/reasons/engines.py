@@ -79,7 +79,8 @@ ENGINES: Explanations = {
         "Send the write again, as the header `Retry-After` says",
     ),
     "PlacementFixed": Explanation(
-        "The engine is declared in another place, and all engines of one machine are in one place.",
+        "The engine is declared in a place to which it cannot move: all engines of one machine are in one place, and none moves"
+        " into or out of a pool on PostgreSQL.",
         "Remove `spec.engine.placement` and `spec.engine.pool`",
     ),
     "PlacementNotAllowed": Explanation(
@@ -105,6 +106,14 @@ ENGINES: Explanations = {
         "Remove the field that the message names, or declare `placement: Dedicated`: the engine moves",
     ),
     "PoolNotFound": Explanation("The region does not have the pool.", "Name a pool of the region, or remove `spec.engine.pool`"),
+    "PoolServerRefuses": Explanation(
+        "The PostgreSQL server of the pool refuses the administrator's role. The operator's log has its words.",
+        "Give the role `CREATEDB` and `CREATEROLE`, and a server whose locale allows UTF8",
+    ),
+    "PoolServerUnreachable": Explanation(
+        "The PostgreSQL server of the pool is not reached, or does not do it now. Tenantry tries again.",
+        "Look at the operator's log, the server, and the Secret in `adminSecretRef`, if this lasts",
+    ),
     "PoolStarting": Explanation("The pod of a pool was created, and starts.", "Wait"),
     "PoolUnreachable": Explanation("The pool does not answer. Tenantry tries again.", "Look at its pod, if this lasts"),
     "OrphanedAtProvider": Explanation(

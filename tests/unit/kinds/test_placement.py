@@ -23,6 +23,12 @@ DATABASE = {"secretRef": {"name": "s", "key": "k"}}
 ITS_VOLUME = {RESTORING: "e@1@kept-1"}
 
 
+SECOND_ON_SERVER = replace(BOTH, servers=frozenset({"pool-2"}))
+GOT_A_SERVER = replace(SECOND_ON_SERVER, pools=(("first", "pool-2"),), left=(("first", "pool-1"),))
+"""The pool `first` of before has no server, and still holds engines."""
+FIXED = ("PlacementFixed", "one of them is on PostgreSQL")
+
+
 class Case(NamedTuple):
     """The inputs of a placement."""
 
@@ -73,6 +79,8 @@ def was_in(pool: str) -> Environment:
         "where it was, when its pool lost it": (Case(was_in("pool-2"), None, BOTH), "pool-2"),
         "where it was, when its pod is gone": (Case(had(), None, BOTH), ""),
         "where a crash left it": (Case(wants(), engine("pool-2"), BOTH), "pool-2"),
+        "in a pool on a server": (Case(wants(pool="second"), None, SECOND_ON_SERVER), "pool-2"),
+        "where it is, when its pool got a server": (Case(had(pool="first"), engine("pool-1"), GOT_A_SERVER), "pool-1"),
         "in the process of the platform": (Case(wants(), None, LOCAL), ""),
         "in the process of the platform, whatever is declared": (Case(wants(placement="Dedicated"), None, LOCAL), ""),
     }
@@ -102,6 +110,9 @@ def test_an_engine_is_placed(seen: Case, expected: str) -> None:
             ("PlacementNotAllowed", "Dedicated"),
         ),
         "a move of a large engine": (Case(had(size="large", pool="first"), engine(""), BOTH), ("PoolLacks", "spec.engine.size")),
+        "a move into a pool on a server": (Case(had(pool="second"), engine("pool-1"), SECOND_ON_SERVER), FIXED),
+        "a move out of a pool on a server": (Case(had(pool="first"), engine("pool-2"), SECOND_ON_SERVER), FIXED),
+        "a move from a pool on a server to a pod": (Case(had(placement="Dedicated"), engine("pool-2"), SECOND_ON_SERVER), FIXED),
         "a volume for one in a pool": (
             Case(had(storage="5Gi"), engine("pool-1"), BOTH),
             ("PoolLacks", "spec.engine.storage"),

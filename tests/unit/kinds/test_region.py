@@ -9,10 +9,11 @@ from tenantry.kinds.environment.observe import observe as observe_environment
 from tenantry.kinds.environment.placement import placed
 from tenantry.kinds.region.decide import Observed, decide
 from tenantry.kinds.region.observe import observe
-from tenantry.kinds.region.pools import DEFAULT_POOL, SeenPool, pool_id, with_default_pool
+from tenantry.kinds.region.pools import DEFAULT_POOL, SeenPool, pool_id, pool_refs, server_of, with_default_pool
 from tenantry.kinds.region.spec import Region
+from tenantry.model.changes import DeployPool
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Ref, SecretKeyRef
 from tests.unit.kinds.factories import (
     DELETED,
     NOW,
@@ -192,6 +193,43 @@ def test_the_status_shows_each_pool() -> None:
 def test_a_pool_that_is_kept_for_its_engines_is_named() -> None:
     verdict = decide(with_pools(pooled(), pool(engines=3)), NOW).verdict
     assert "small (3)" in verdict.message
+
+
+ON_SERVER = {**SMALL, "postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}
+SERVER = SecretKeyRef(name="pool-server", key="url")
+SERVED = EngineRef("", "eu", pool_id(uid_of("Region//eu"), "small", on_server=True), slug="small")
+
+
+def test_a_pool_on_a_server_is_deployed_with_its_secret_and_shows_it() -> None:
+    decision = decide(with_pools(pooled(ON_SERVER), SeenPool(SERVED)), NOW)
+    (change,) = decision.changes
+    assert isinstance(change, DeployPool)
+    assert change.spec == replace(POOL_SPEC, ref=SERVED, database_secret="pool-server", database_key="url")
+    assert [pool.admin_secret_ref for pool in decision.status.pools] == [SERVER]
+
+
+def test_a_pool_that_gets_a_server_is_another_pool_and_the_old_one_goes_once_it_is_empty() -> None:
+    before = pooled(SMALL, status={"pools": [{"name": "small", "id": POOL.id, "engines": 1}]})
+    after = before.model_copy(update={"spec": pooled(ON_SERVER).spec})
+    assert pool_refs(after) == (POOL, SERVED)
+    seen = with_pools(after, pool(engines=1), SeenPool(SERVED))
+    assert [(type(each), each.spec.ref.id) for each in decide(seen, NOW).changes if isinstance(each, DeployPool)] == [
+        (DeployPool, SERVED.id)
+    ]
+    assert outcome(decide(with_pools(after, pool(), pool_at(SERVED)), NOW)).wants == (REMOVE,)
+
+
+def pool_at(ref: EngineRef) -> SeenPool:
+    spec = replace(POOL_SPEC, ref=ref, database_secret="pool-server", database_key="url")
+    return SeenPool(ref, replace(pool().facts or EngineFacts("", "", "", "", "", ""), spec=spec), 0)
+
+
+def test_the_server_of_a_pool_is_known_until_the_pool_is_gone() -> None:
+    declared = pooled(ON_SERVER)
+    assert server_of(declared, SERVED.id) == SERVER
+    assert server_of(declared, POOL.id) is None
+    kept = {"name": "small", "id": SERVED.id, "adminSecretRef": {"name": "pool-server", "key": "url"}}
+    assert server_of(pooled(status={"pools": [kept]}), SERVED.id) == SERVER
 
 
 def test_a_region_that_is_made_again_has_other_pools() -> None:

@@ -101,8 +101,14 @@ class Backups:
         return kept, await asyncio.to_thread(self._size, record)
 
     async def archive(self, record: EngineRecord) -> None:
-        """Keeps the engine itself, once for each incarnation, with all that was remembered. Raises Halt, OSError."""
-        await asyncio.to_thread(self._archive, record, self._declared(record.ref))
+        """Keeps the engine itself, once for each incarnation, with all that was remembered. Raises Halt, OSError.
+
+        Rows in a database that its owner keeps stay there alone.
+        """
+        url = None
+        if self._databases is not None and record.database_mark and not self._databases.kept_by_owner:
+            url = await self._databases.pinned(record.spec)
+        await asyncio.to_thread(self._archive, record, self._declared(record.ref), url)
 
     def holds(self, record: EngineRecord) -> bool:
         """Return True if that incarnation of the engine is archived. Blocks for one look at the disk."""
@@ -193,13 +199,13 @@ class Backups:
         unfinished.replace(path)
         make_durable(self.folder)
 
-    def _archive(self, record: EngineRecord, documents: Sequence[Document]) -> None:
+    def _archive(self, record: EngineRecord, documents: Sequence[Document], url: str | None) -> None:
         folder = self._folders.folder(record.ref.id)
         target = self._path(record, ARCHIVE)
         if folder.exists() and not target.exists():  # never opened: it holds nothing
-            kind = POSTGRESQL if record.database_mark else SQLITE  # its rows stay where they are: that database is the tenant's
+            kind = POSTGRESQL if record.database_mark else SQLITE
             backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents), kind)
-            write(backup, folder, target, Packing(self.key, keys=self._keys))
+            write(backup, folder, target, Packing(self.key, keys=self._keys), partial(dump, url) if url is not None else None)
         self._path(record, DECLARED).unlink(missing_ok=True)
 
     def _size(self, record: EngineRecord) -> int:

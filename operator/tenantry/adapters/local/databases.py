@@ -22,9 +22,13 @@ PORT = 5432
 class Databases:
     """Finds the URLs of databases. rules: which addresses their servers may have beside public ones."""
 
+    kept_by_owner = True
+    """True for databases that outlive their engines: those of tenants, which nobody but their owner drops."""
+
     def __init__(self, secrets: Secrets, rules: Rules | None = None) -> None:
         self._secrets = secrets
-        self.reach: Reach = partial(address_of, rules=rules or Rules())
+        self._reach: Reach = partial(address_of, rules=rules or Rules())
+        self.reach: Reach | None = self._reach
 
     def mark(self, spec: EngineSpec) -> str:
         """Return a mark that differs between two URLs; `""` for SQLite, and while there is no Secret."""
@@ -48,7 +52,7 @@ class Databases:
         """Return the URL in that Secret, with the checked address. Raises Halt."""
         url = await self._revealed(namespace, secret, key)
         parts = urlsplit(url)
-        address = await asyncio.to_thread(self.reach, parts.hostname or "", parts.port or PORT)
+        address = await asyncio.to_thread(self._reach, parts.hostname or "", parts.port or PORT)
         return f"{url}{'&' if parts.query else '?'}hostaddr={address}"
 
     async def _revealed(self, namespace: str, secret: str, key: str) -> str:

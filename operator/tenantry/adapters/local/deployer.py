@@ -99,7 +99,7 @@ class LocalDeployer:
                 await self._save(record)
         else:
             await self._save(record)
-        if mark != held:
+        if mark != held and not awaits:
             await self._try_open(record)
             async with self._closed(spec.ref.id):  # an open engine would go on with the database of before
                 await self._save(replace(record, database_mark=mark))

@@ -195,7 +195,7 @@ class EngineFolders:
 
     def place(self, record: EngineRecord) -> DataPlace:
         """Return the place of the engine's data, as far as it has any."""
-        if record.database_mark:
+        if record.database_mark and record.spec.database_secret:
             return "Server"
         if record.ref.id in self._unused:
             return ""  # a look at the disk would let other threads have the interpreter, and each pass wait for it again

@@ -10,10 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tenantry.adapters.local.archives import SQLITE
+from tenantry.adapters.local.archives import POSTGRESQL, SQLITE
 from tenantry.adapters.local.backups import FOLDER, archives_in
 from tenantry.adapters.local.folders import awaiting
-from tenantry.adapters.local.reading import check
+from tenantry.adapters.local.reading import check, holds_rows, members
+from tenantry.adapters.local.server_copies import load
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
 from tenantry.model.facts import BackupFacts, Trust
@@ -42,11 +43,12 @@ def send(data: Path, id_: str, keep: timedelta, out: BinaryIO) -> None:
     raise NotFound(f"{data / FOLDER} has no archive of an environment with the id {id_}")
 
 
-def receive(archive: BinaryIO, data: Path, id_: str, scratch: Path, trust: Trust) -> None:
-    """Unpack an archive for an engine of the pool that waits for it. Idempotent. scratch: a folder with room for the archive.
+def receive(archive: BinaryIO, data: Path, id_: str, scratch: Path, trust: Trust, url: str | None = None) -> None:
+    """Unpack an archive for an engine of the pool that waits for it. Idempotent. scratch: a folder with room for the archive;
+    url: of the engine's database in a pool on a server, whose rows come there.
 
     The pool takes it in when the operator deploys the engine the next time. Blocks. Raises NotFound, Invalid, OSError,
-    sqlite3.Error.
+    sqlite3.Error, Halt.
     """
     ref = awaiting(data, id_)
     if ref is None:
@@ -56,7 +58,15 @@ def receive(archive: BinaryIO, data: Path, id_: str, scratch: Path, trust: Trust
         shutil.copyfileobj(archive, held)
         held.flush()
         checked = check(Path(held.name), trust.with_key(ArchiveKey(data / KEY_FILE).public()))
-        if checked.database != SQLITE:
-            told = f"is of an engine on {checked.database}, and a pool has no database of a server"
+        wanted = SQLITE if url is None else POSTGRESQL
+        if checked.database != wanted:
+            told = f"is of an engine on {checked.database}, and the engines of this pool are on {wanted}"
             raise Invalid((Problem("backup", told),))
-        Staging(data).put(checked, ref)
+        staging = Staging(data)
+        if url is None or not holds_rows(checked):
+            staging.put(checked, ref)
+            return
+        staging.put(checked, ref)
+        with members(checked) as member:
+            load(url, member, id_)
+        staging.end_rows(ref)

@@ -61,6 +61,11 @@ class StoreSecrets:
             return SecretFacts(state, self.fingerprint(namespace, value))
         return SecretFacts(state, remedy=self._remedy(state, secret, key, for_kind))
 
+    def derived_mark(self, namespace: str, name: str, key: str, for_kind: str, derive: Callable[[str], str]) -> str:
+        """Return the mark of what is derived from a Secret's text, `""` while there is none. Raises what `derive` raises."""
+        state, value = _value(self._peek(Ref("Secret", namespace, name)), key, for_kind)
+        return self.fingerprint(namespace, derive(value.decode(errors="replace")).encode()) if state == "Present" else ""
+
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
         """Raises a Waiting Halt: SecretMissing, SecretNotLabelled, SecretKeyMissing, SecretNotText."""
         place = f"{namespace}/{name}"

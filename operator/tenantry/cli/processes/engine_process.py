@@ -9,6 +9,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Scope
 
 from tenantry.adapters.admin_password import AdminPassword
+from tenantry.adapters.database_url import mounted
 from tenantry.adapters.keys import MountedKeys
 from tenantry.adapters.local.half_restored import refuse_half_restored
 from tenantry.adapters.local.signing import KEY_FILE as ARCHIVE_KEY
@@ -16,6 +17,7 @@ from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.adapters.moving.coming import is_awaited
 from tenantry.adapters.moving.leaving import LeavingEngine
 from tenantry.adapters.moving.source import MovableEngine
+from tenantry.adapters.pools.server_urls import engine_database
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.bootstrap.outward import limits_of, verifier
@@ -49,7 +51,7 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     """Serves the engine of that folder until a signal comes. Raises Failure, Halt, OSError."""
     host, port = address_of(listen)
     managed = settings.managed
-    url = database or await asyncio.to_thread(database_of, managed)
+    url = database or await asyncio.to_thread(database_of, managed, data)
     is_postgresql(url)  # raises Invalid before anything is made
     about = environment_of(managed).about if managed.uid else {}
     configure(say, log_format, about=about)
@@ -191,9 +193,13 @@ def environment_of(managed: ManagedEngineSettings) -> EngineRef:
     return EngineRef(managed.namespace, managed.name, managed.uid, tenant=managed.tenant)
 
 
-def database_of(managed: ManagedEngineSettings) -> str | None:
-    """The URL that the platform gives to its engine, None for SQLite. Blocks. Raises OSError."""
-    return managed.database_url.read_text().strip() if managed.database_url else None
+def database_of(managed: ManagedEngineSettings, data: Path) -> str | None:
+    """The URL that the platform gives to its engine, None for SQLite. Blocks. Raises OSError.
+
+    data: the engine's folder; in a pool its name is the engine's id.
+    """
+    url = mounted(managed.database_url)
+    return engine_database(url, managed.pool, data.name).url if url is not None and managed.pool else url
 
 
 def _incoming(data: Path) -> Path:

@@ -16,7 +16,7 @@ from tenantry.kinds.environment.unmanaged import Contents
 from tenantry.kinds.identity.spec import Identity
 from tenantry.kinds.identity_provider.spec import IdentityProvider
 from tenantry.kinds.operation.spec import Operation
-from tenantry.kinds.region.pools import pool_id, with_default_pool
+from tenantry.kinds.region.pools import declared_pools, server_of, with_default_pool
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenancy import declared_endpoint, endpoint_of, tenant_of
 from tenantry.model.claims import Claim, holds_id, rivals_of
@@ -207,10 +207,10 @@ def _region(environment: Environment, tenant: SeenTenant | None, world: World) -
 
 def region_placement(region: Region, offered: bool) -> RegionPlacement:
     """Return the places that a Region has for engines. offered: False where its engines are all in one process."""
-    rules = region.spec.engine
-    pools = tuple((pool.name, pool_id(region.metadata.uid, pool.name)) for pool in rules.pools or ())
+    pools = tuple((pool.name, id_) for id_, pool in declared_pools(region).items())
     left = tuple((pool.name, pool.id) for pool in region.status.pools)
-    return RegionPlacement(rules.placement or "", pools, offered, left)
+    servers = frozenset(id_ for _, id_ in (*left, *pools) if server_of(region, id_) is not None)
+    return RegionPlacement(region.spec.engine.placement or "", pools, offered, left, servers)
 
 
 def _holds_host(environment: Environment, tenant_slug: str) -> bool:

@@ -19,13 +19,14 @@ class RegionPlacement:
     """allowed: `Pooled`, `Dedicated`, or `""` for both. pools: the ids of the region's pools by name, the first one first.
 
     offered: False for engines on the machine of the platform, which are all in one process. left: pools that are no longer
-    declared, and hold engines.
+    declared, and hold engines. servers: the ids of the pools whose engines have their rows on a server.
     """
 
     allowed: str = ""
     pools: tuple[tuple[str, str], ...] = ()
     offered: bool = False
     left: tuple[tuple[str, str], ...] = ()
+    servers: frozenset[str] = frozenset()
 
     def name_of(self, pool: str) -> str:
         """Return the place of that id, for people."""
@@ -59,7 +60,8 @@ def placed(environment: Environment, engine: EngineFacts | None, region: RegionP
     if _stays(declared, held, region):
         return Placed(held, _lacking(declared, held))
     wanted = _chosen(environment, region)
-    return Placed(held, wanted.refusal, None if wanted.refusal is not None else wanted.pool)
+    refusal = wanted.refusal or _fixed(held, wanted.pool, region)
+    return Placed(held, refusal, None if refusal is not None else wanted.pool)
 
 
 def placement_warning(environment: Environment, region: RegionPlacement) -> Warned | None:
@@ -86,8 +88,19 @@ def _held(environment: Environment, engine: EngineFacts | None) -> str | None:
 def _stays(declared: DeclaredEngine, held: str, region: RegionPlacement) -> bool:
     """Return True if nothing else is declared than the place where the engine is."""
     if declared.pool is not None:
-        return held != "" and dict((*region.left, *region.pools)).get(declared.pool) == held
+        # A pool that got a server keeps its name, and is another one.
+        return (declared.pool, held) in (*region.left, *region.pools)
     return declared.placement is None or (declared.placement == "Pooled") == (held != "")
+
+
+def _fixed(held: str, wanted: str, region: RegionPlacement) -> Stalled | None:
+    """Return the refusal of a move that would bring rows from a file to a server, or back, or to another database."""
+    if not region.servers & {held, wanted}:
+        return None
+    told = f"the engine does not move from {region.name_of(held)} to {region.name_of(wanted)}: one of them is on PostgreSQL"
+    return Stalled(
+        "PlacementFixed", f"spec.engine: {told}. Declare another environment there, and bring its data by the data API"
+    )
 
 
 def _lacking(declared: DeclaredEngine, pool: str) -> Stalled | None:

@@ -39,7 +39,7 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
     bound = _bound(seen)
     wave = next_wave(region.spec.engine.rollout, seen.waves, now)
     update = {"provider": provider, "environments": seen.environments, "tenants": bound, "deletion": None}
-    update |= {"pools": pool_statuses(seen.pools)}
+    update |= {"pools": pool_statuses(region, seen.pools)}
     status = region.status.model_copy(update=update | {"rollout": _rollout(seen.waves, wave)})
     granted = tuple(GrantTurn(Ref("Environment", *each)) for each in wave.granted)
     pools = pool_changes(region, seen.pools, provider, now)

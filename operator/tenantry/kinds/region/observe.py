@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.decide import Observed
-from tenantry.kinds.region.pools import SeenPool, pool_refs, with_default_pool
+from tenantry.kinds.region.pools import SeenPool, pool_refs, server_of, with_default_pool
 from tenantry.kinds.region.rollout import Name, Turn, Waves
 from tenantry.kinds.region.spec import Region
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import Ref
+from tenantry.model.facts import EngineRef
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
 from tenantry.ports import View, World
 
 
@@ -30,12 +31,16 @@ async def _pools(region: Region, world: World) -> tuple[SeenPool, ...]:
     provider = world.deployer.provider if region.spec.provider == "Host" else region.spec.provider
     if provider != "Kubernetes" or world.deployer.provider != "Kubernetes":
         return ()
-    found = [
-        SeenPool(ref, await world.deployer.engine(ref), world.resources.count(Environment, by=f"pool={ref.id}"))
-        for ref in pool_refs(region)
-    ]
+    found = [await _pool(region, ref, world) for ref in pool_refs(region)]
     wanted = {pool.name for pool in region.spec.engine.pools or ()}
     return tuple(pool for pool in found if pool.facts is not None or pool.engines or pool.ref.slug in wanted)
+
+
+async def _pool(region: Region, ref: EngineRef, world: World) -> SeenPool:
+    server = server_of(region, ref.id)
+    secret = world.secrets.look(SYSTEM_NAMESPACE, server.name, server.key, "region") if server is not None else None
+    engines = world.resources.count(Environment, by=f"pool={ref.id}")
+    return SeenPool(ref, await world.deployer.engine(ref), engines, secret)
 
 
 def _waves(region: str, view: View) -> Waves:

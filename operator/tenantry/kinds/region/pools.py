@@ -7,27 +7,55 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.region.rollout import opens_at
 from tenantry.kinds.region.spec import EnginePool, PoolStatus, Region
 from tenantry.model.changes import Change, DeployPool, UndeployPool
-from tenantry.model.facts import DefaultPool, EngineFacts, EngineRef, EngineSpec
+from tenantry.model.facts import DefaultPool, EngineFacts, EngineRef, EngineSpec, SecretFacts
+from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
 from tenantry.model.verdicts import Verdict, Waiting
 
+FIELD = "spec.engine.pools.postgres.adminSecretRef"
 DEFAULT_POOL = EnginePool(name="default")
 
 
 @dataclass(frozen=True)
 class SeenPool:
-    """A pool that exists or is declared. engines: of how many Environments it holds the engine."""
+    """A pool that exists or is declared. engines: of how many Environments it holds the engine. secret: has the URL of its
+    server, None for a pool on a volume."""
 
     ref: EngineRef
     facts: EngineFacts | None = None
     engines: int = 0
+    secret: SecretFacts | None = None
+
+    @property
+    def lacks_secret(self) -> bool:
+        return self.secret is not None and self.secret.state != "Present"
 
 
-def pool_id(region_uid: str, name: str) -> str:
-    """Return the id of a pool. A Region that is made again under the same name has other pools."""
-    return f"pool-{hashlib.sha256(f'{region_uid}/{name}'.encode()).hexdigest()[:12]}"
+def pool_id(region_uid: str, name: str, on_server: bool = False) -> str:
+    """Return the id of a pool. A Region that is made again under the same name has other pools.
+
+    So has one that declares a server for a pool that had none: the rows of its engines are in the volume.
+    """
+    about = f"{region_uid}/{name}/postgres" if on_server else f"{region_uid}/{name}"
+    return f"pool-{hashlib.sha256(about.encode()).hexdigest()[:12]}"
+
+
+def declared_pools(region: Region) -> Mapping[str, EnginePool]:
+    """Return the declared pools by id, the first one first."""
+    uid = region.metadata.uid
+    return {pool_id(uid, pool.name, pool.postgres is not None): pool for pool in region.spec.engine.pools or ()}
+
+
+def server_of(region: Region, id_: str) -> SecretKeyRef | None:
+    """Return the Secret with the URL of the server of a pool, None for a pool on a volume. One that is no longer declared has the
+    server that it had."""
+    pool = declared_pools(region).get(id_)
+    if pool is not None:
+        return pool.postgres.admin_secret_ref if pool.postgres is not None else None
+    return next((each.admin_secret_ref for each in region.status.pools if each.id == id_), None)
 
 
 def with_default_pool(region: Region, offered: DefaultPool) -> Region:
@@ -51,9 +79,8 @@ def _is_new(region: Region) -> bool:
 
 def pool_refs(region: Region) -> tuple[EngineRef, ...]:
     """Return the pools that are declared, and those that exist, by id."""
-    uid = region.metadata.uid
-    named = {pool_id(uid, pool.name): pool.name for pool in region.spec.engine.pools or ()}
-    named = {**{pool.id: pool.name for pool in region.status.pools}, **named}
+    named = {pool.id: pool.name for pool in region.status.pools}
+    named |= {id_: pool.name for id_, pool in declared_pools(region).items()}
     return tuple(EngineRef("", region.metadata.name, id_, slug=name) for id_, name in named.items())
 
 
@@ -68,6 +95,8 @@ def pool_changes(region: Region, seen: tuple[SeenPool, ...], provider: str, now:
     for pool in seen:
         wanted = declared.get(pool.ref.id)
         spec = _spec(wanted, pool.ref, provider) if wanted is not None else None
+        if spec is not None and pool.lacks_secret:
+            continue  # one that runs goes on with the URL that it has
         if spec is not None and (pool.facts is None or pool.facts.spec != spec or (pool.facts.next and is_open)):
             changes.append(DeployPool(spec))
         elif spec is None and pool.facts is not None and not pool.engines:
@@ -75,16 +104,19 @@ def pool_changes(region: Region, seen: tuple[SeenPool, ...], provider: str, now:
     return tuple(changes)
 
 
-def pool_statuses(seen: tuple[SeenPool, ...]) -> tuple[PoolStatus, ...]:
+def pool_statuses(region: Region, seen: tuple[SeenPool, ...]) -> tuple[PoolStatus, ...]:
     """Return the pools as the status shows them."""
-    return tuple(_status(pool) for pool in seen)
+    return tuple(_status(pool, server_of(region, pool.ref.id)) for pool in seen)
 
 
 def pools_verdict(region: Region, seen: tuple[SeenPool, ...]) -> Verdict | None:
     """Return the verdict on a Region with a declared pool that does not run, None if all run."""
     declared = _declared(region)
     for pool in seen:
-        status = _status(pool)
+        wanted = declared.get(pool.ref.id)
+        if wanted is not None and wanted.postgres is not None and pool.secret is not None and pool.lacks_secret:
+            return without_secret(pool.secret, wanted.postgres.admin_secret_ref, FIELD, "region", SYSTEM_NAMESPACE)
+        status = _status(pool, None)
         if pool.ref.id in declared and status.status != "RUNNING":
             told = f"pool {pool.ref.slug}: {status.message or 'its pod is starting'}"
             failed = status.status == "FAILED"
@@ -108,8 +140,7 @@ def left_pools(region: Region, seen: tuple[SeenPool, ...]) -> str:
 
 
 def _declared(region: Region) -> Mapping[str, EnginePool]:
-    pools = () if region.deleting else region.spec.engine.pools or ()
-    return {pool_id(region.metadata.uid, pool.name): pool for pool in pools}
+    return {} if region.deleting else declared_pools(region)
 
 
 def _spec(pool: EnginePool, ref: EngineRef, provider: str) -> EngineSpec:
@@ -120,12 +151,13 @@ def _spec(pool: EnginePool, ref: EngineRef, provider: str) -> EngineSpec:
         size=pool.size or "",
         storage=pool.storage.size,
         capacity=pool.engines_per_replica,
+        database_secret=pool.postgres.admin_secret_ref.name if pool.postgres is not None else "",
+        database_key=pool.postgres.admin_secret_ref.key if pool.postgres is not None else "",
     )
 
 
-def _status(pool: SeenPool) -> PoolStatus:
-    facts = pool.facts
+def _status(pool: SeenPool, server: SecretKeyRef | None) -> PoolStatus:
+    facts, status = pool.facts, PoolStatus(name=pool.ref.slug, id=pool.ref.id, engines=pool.engines, admin_secret_ref=server)
     if facts is None:
-        return PoolStatus(name=pool.ref.slug, id=pool.ref.id, engines=pool.engines)
-    told = facts.missing or facts.message
-    return PoolStatus(name=pool.ref.slug, id=pool.ref.id, status=facts.status, engines=pool.engines, message=told or None)
+        return status
+    return status.model_copy(update={"status": facts.status, "message": facts.missing or facts.message or None})

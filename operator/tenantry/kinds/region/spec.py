@@ -103,6 +103,15 @@ class PoolStorage(Value):
     )
 
 
+class PoolPostgres(Value):
+    """The PostgreSQL server on which the engines of a pool have their databases."""
+
+    admin_secret_ref: SecretKeyRef = Field(
+        description="The Secret in tenantry-system with a URL such as `postgresql://admin:password@db.example.com/postgres`. Its"
+        " role may create roles and databases. The label is `tenantry.dev/credential: region`."
+    )
+
+
 class EnginePool(Value):
     """One pod with one volume that holds the engines of many environments."""
 
@@ -112,6 +121,10 @@ class EnginePool(Value):
         default=None, min_length=1, max_length=40, description="The size of its pod, one that the platform offers."
     )
     storage: PoolStorage = Field(default_factory=PoolStorage, description="Its volume.")
+    postgres: PoolPostgres | None = Field(
+        default=None,
+        description="If set, each engine has its rows in a database of its own on this server. The volume holds the rest.",
+    )
 
 
 Placement = Literal["Pooled", "Dedicated"]
@@ -208,6 +221,9 @@ class PoolStatus(Value):
     status: str = Field(default="PENDING", description="The state of its pod: PENDING, RUNNING, FAILED or DELETING.")
     engines: int = Field(default=0, description="The number of Environments whose engines it holds.")
     message: str | None = Field(default=None, description="Why it does not run.")
+    admin_secret_ref: SecretKeyRef | None = Field(
+        default=None, description="The Secret with the URL of its server, as it was declared last."
+    )
 
 
 class RegionStatus(Status):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from tenantry.adapters.database_url import checked
 from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of, reference
+from tenantry.adapters.kubernetes.engine_secrets import EngineSecrets
 from tenantry.adapters.kubernetes.engines.applying import apply_object
 from tenantry.adapters.kubernetes.engines.comparing import alteration, covers, settled
 from tenantry.adapters.kubernetes.engines.kept_volumes import UNFILLED, KeptVolumes
@@ -21,11 +20,7 @@ from tenantry.adapters.kubernetes.engines.releases import keeping_pod, marked, n
 from tenantry.adapters.kubernetes.engines.remote import Clusters
 from tenantry.adapters.kubernetes.engines.state import RESTS, awaits, deployed_as, state_of, stuck_pods
 from tenantry.adapters.kubernetes.engines.workload import (
-    ADMIN_ANNOTATION,
-    DATABASE_KEY,
     NAME,
-    PASSWORD_KEY,
-    EngineCredentials,
     Placement,
     claiming,
     engine_objects,
@@ -81,14 +76,16 @@ class KubernetesDeployer:
         kept: KeptVolumes,
         *,
         acts: bool = True,
+        secret: str = "",
     ) -> None:
         """acts: False for a host that only looks. It may read neither Secrets of engines nor events: to it an altered Secret is
-        no difference, and an engine whose pod is refused has not failed. The operator sees both.
+        no difference, and an engine whose pod is refused has not failed. The operator sees both. secret: of the platform, from
+        which the passwords of pools on servers are derived.
         """
         self._clusters = clusters
         self._regions = regions
         self._secrets = secrets
-        self._jwks = jwks
+        self._engine_secrets = EngineSecrets(secrets, jwks, secret)
         self._base = base
         self._kept = kept
         self._acts = acts
@@ -165,7 +162,9 @@ class KubernetesDeployer:
         if spec.size and spec.size not in sizes:
             raise Halt(Stalled("SizeUnknown", f"spec.engine.size: {spec.size!r} is none of {', '.join(sizes)}"))
         at = await self._at(spec.region)
-        namespace, *others = marked(engine_objects(spec, at.placement, await self._credentials(spec, admin_secret)))
+        namespace, *others = marked(
+            engine_objects(spec, at.placement, await self._engine_secrets.credentials(spec, admin_secret))
+        )
         fresh = await at.objects.find(namespace) is None and await self._made(at, namespace)
         if not fresh:
             await self._settle(at, namespace, spec.ref)
@@ -248,16 +247,6 @@ class KubernetesDeployer:
         """Returns once `changes`, which runs meanwhile, has seen every engine of this cluster: none is asked for any more."""
         await self._followed.completed()
 
-    async def _credentials(self, spec: EngineSpec, admin_secret: Ref) -> EngineCredentials:
-        if spec.capacity:
-            return EngineCredentials("", "", self._jwks())
-        password = await self._secrets.reveal(admin_secret.namespace, admin_secret.name, PASSWORD_KEY, "environment")
-        given = EngineCredentials(password.clear or password.hash, admin_secret.name, self._jwks())
-        if not spec.database_secret:
-            return given
-        url = await self._secrets.reveal(spec.ref.namespace, spec.database_secret, spec.database_key, "environment")
-        return replace(given, database_url=checked(url.clear), database_mark=url.fingerprint)
-
     async def _state(
         self, client: Client, ref: EngineRef, found: tuple[Document, Document | None], pods: Sequence[Document]
     ) -> tuple[str, str]:
@@ -276,8 +265,7 @@ class KubernetesDeployer:
         self, at: RegionTarget, spec: EngineSpec, found: Mapping[str, Document | None]
     ) -> tuple[tuple[str, ...], str]:
         """Return the differences from a fresh apply, and the version a restart would bring. found: the objects by kind."""
-        database = self._declared(spec.ref, spec.database_secret, spec.database_key) if spec.database_secret else ""
-        whole = marked(engine_objects(spec, at.placement, EngineCredentials("", "", self._jwks(), database_mark=database)))
+        whole = marked(engine_objects(spec, at.placement, self._engine_secrets.unrevealed(spec)))
         wanted = [document for document in whole if document["kind"] not in self._unread]
         missing = [document for document in wanted if document["kind"] not in found]
         read = await asyncio.gather(*map(at.objects.find, (*missing, *unwanted_objects(spec, at.placement))))
@@ -292,25 +280,9 @@ class KubernetesDeployer:
     def _as_wanted(self, real: Document | None, wanted: Document, spec: EngineSpec) -> bool:
         if real is None:
             return False
-        if wanted["kind"] != "Secret":
-            return covers(real, settled(wanted, real))
-        source = (real["metadata"].get("annotations") or {}).get(ADMIN_ANNOTATION)
-        labelled = covers(real["metadata"].get("labels") or {}, wanted["metadata"]["labels"])
-        if not source or not labelled or not self._holds(real, PASSWORD_KEY, spec.ref, source, PASSWORD_KEY):
-            return False
-        return not spec.database_secret or self._holds(real, DATABASE_KEY, spec.ref, spec.database_secret, spec.database_key)
-
-    def _holds(self, secret: Document, key: str, ref: EngineRef, source: str, source_key: str) -> bool:
-        """Return True if the engine's Secret has the tenant's value. A Secret that cannot be read now changes nothing."""
-        given = (secret.get("data") or {}).get(key)
-        if given is None:
-            return False
-        declared = self._declared(ref, source, source_key)
-        return not declared or declared == self._secrets.fingerprint(ref.namespace, base64.b64decode(given))
-
-    def _declared(self, ref: EngineRef, secret: str, key: str) -> str:
-        """The fingerprint of what a Secret of the tenant holds, `""` where it holds nothing for environments."""
-        return self._secrets.look(ref.namespace, secret, key, "environment").fingerprint
+        if wanted["kind"] == "Secret":
+            return self._engine_secrets.is_as_wanted(real, wanted, spec)
+        return covers(real, settled(wanted, real))
 
     async def _made(self, at: RegionTarget, wanted: Document) -> bool:
         """Create the object. Return False if it exists already: the first creator owns it."""

@@ -15,6 +15,7 @@ from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.moving.links import Link
 from tenantry.adapters.pools.client import Pools
 from tenantry.adapters.pools.losses import PoolLosses
+from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.model.changes import MoveEngine
 from tenantry.model.facts import MOVING_MARK, EngineFacts, EngineRef, EngineSpec
 from tenantry.model.resource import Document, Ref
@@ -40,7 +41,11 @@ class PoolLookup(Protocol):
 
 
 class PlacedDeployer:
-    """ports.Deployer. own: for engines with a pod of their own, and for the pods of pools. declared: of an environment."""
+    """ports.Deployer. own: for engines with a pod of their own, and for the pods of pools. declared: of an environment.
+
+    databases: of engines in pools on servers. They are made before their pool is asked for them, and dropped before it forgets
+    the engine: killed in between, the next pass finds the rest.
+    """
 
     provider = "Kubernetes"
 
@@ -51,8 +56,10 @@ class PlacedDeployer:
         lookup: PoolLookup,
         secrets: Secrets,
         declared: Callable[[EngineRef], Sequence[Document]],
+        databases: ServerDatabases,
     ) -> None:
         self._own = own
+        self._databases = databases
         self._pools = pools
         self._lookup = lookup
         self._secrets = secrets
@@ -86,12 +93,14 @@ class PlacedDeployer:
         return self._own.preview(region, tenant_slug, slug)
 
     async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool = False) -> None:
-        """In the pool of the spec, or in a pod of its own. Raises Halt: those of KubernetesDeployer.deploy and of Pools."""
+        """In the pool of the spec, or in a pod of its own. Raises Halt: those of KubernetesDeployer.deploy, of Pools and of
+        ServerDatabases.ensure."""
         if not spec.pool:
             if spec.on_request and self.lead_to_api is not None:
                 await self.lead_to_api(spec.ref)
             await self._own.deploy(spec, admin_secret, keeps_pod)
             return
+        await self._databases.ensure(spec.pool, spec.ref)
         await self._pools.deploy(spec, await self._sent(spec, admin_secret))
         await self._publish(spec)
 
@@ -109,6 +118,9 @@ class PlacedDeployer:
             facts = await self._own.engine(ref)
             if facts is not None and facts.status != "DELETING" and await self._pools.close(ref.id):
                 await self._own.snapshot(ref)  # the volume outlives the pool, like that of a removed environment
+        else:
+            for pool in self._lookup.pools_of(ref):  # also one that does not hold it: the operator may have been killed before
+                await self._databases.drop(pool, ref)
         for pool in (*await self._holding(ref), *self._lookup.moves_of(ref)):
             await self._remove_ingress(pool, ref)
             await self._pools.undeploy(pool, ref)

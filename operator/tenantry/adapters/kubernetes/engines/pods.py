@@ -191,3 +191,24 @@ def image_of(image: str, version: str) -> str:
     base = image.partition("@")[0]
     name, colon, tag = base.rpartition(":")
     return f"{name if colon and '/' not in tag else base}:{version}"
+
+
+_UNITS = ("Mi", "Gi", "Ti", "Pi")
+
+
+def quantity(storage: str) -> str:
+    """The quantity as the API server writes it: in the largest unit that leaves a whole number."""
+    number, unit = int(storage[:-2]), _UNITS.index(storage[-2:])
+    while number % 1024 == 0 and unit < len(_UNITS) - 1:
+        number, unit = number // 1024, unit + 1
+    return f"{number}{_UNITS[unit]}"
+
+
+def probe(path: str, port: int, period_s: int, failures: int) -> dict[str, Any]:
+    """A probe of an engine's process by HTTP."""
+    return {
+        "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from tenantry.adapters.kubernetes.engines.pods import EnginePods, image_of, managed_names, network_variables, ports_out
+from tenantry.adapters.kubernetes.engines.pods import (
+    EnginePods,
+    image_of,
+    managed_names,
+    network_variables,
+    ports_out,
+    probe,
+    quantity,
+)
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
 
@@ -77,7 +85,8 @@ class Volume(NamedTuple):
 class EngineCredentials:
     """The secrets of an engine. admin_password: clear text or an argon2id hash; database_url: `""` for SQLite in its volume.
 
-    admin_secret: the name of the tenant's Secret with the password. database_mark: distinguishes databases, `""` for none.
+    admin_secret: the name of the tenant's Secret with the password. database_mark: distinguishes databases, `""` for none. A pool
+    has no password, and the URL from which it derives those of its engines.
     """
 
     admin_password: str
@@ -145,7 +154,7 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: EngineCr
         _namespace(spec),
         _object("v1", "ServiceAccount", spec, automountServiceAccountToken=False),
         _network_policy(spec, placement),
-        *((_secret(spec, credentials),) if not spec.capacity else ()),
+        *((_secret(spec, credentials),) if credentials.database_mark or not spec.capacity else ()),
         _config_map(spec, placement, credentials),
         _claim(spec, placement),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
@@ -213,17 +222,18 @@ def _port() -> dict[str, Any]:
 
 def _secret(spec: EngineSpec, credentials: EngineCredentials) -> dict[str, Any]:
     database = {DATABASE_KEY: credentials.database_url} if credentials.database_mark else {}
-    values = {PASSWORD_KEY: credentials.admin_password, **database}
+    values = database if spec.capacity else {PASSWORD_KEY: credentials.admin_password, **database}
     data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
     secret = _object("v1", "Secret", spec, data=data, type="Opaque")
-    secret["metadata"]["annotations"] = {ADMIN_ANNOTATION: credentials.admin_secret}
+    if not spec.capacity:
+        secret["metadata"]["annotations"] = {ADMIN_ANNOTATION: credentials.admin_secret}
     return secret
 
 
 def _claim(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
     claim: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": _as_written(spec.storage or DEFAULT_STORAGE)}},
+        "resources": {"requests": {"storage": quantity(spec.storage or DEFAULT_STORAGE)}},
     }
     if placement.storage_class:
         claim["storageClassName"] = placement.storage_class
@@ -235,17 +245,6 @@ def _config_map(spec: EngineSpec, placement: Placement, credentials: EngineCrede
     comes = {MOVING_MARK: spec.ref.id} if spec.restoring == MOVING_MARK else {}
     jwks = json.dumps(credentials.jwks, sort_keys=True)
     return _object("v1", "ConfigMap", spec, data={"jwks.json": jwks, **placement.pods.files, **comes})
-
-
-_UNITS = ("Mi", "Gi", "Ti", "Pi")
-
-
-def _as_written(storage: str) -> str:
-    """The quantity as the API server writes it: in the largest unit that leaves a whole number."""
-    number, unit = int(storage[:-2]), _UNITS.index(storage[-2:])
-    while number % 1024 == 0 and unit < len(_UNITS) - 1:
-        number, unit = number // 1024, unit + 1
-    return f"{number}{_UNITS[unit]}"
 
 
 def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
@@ -329,6 +328,7 @@ def _variables(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
     if spec.capacity:
         shared = {"FACADE_URL": placement.facade_url, "ISSUER": placement.issuer, "JWKS": f"{KEYS_PATH}/jwks.json"}
         pool = {"POOL": spec.ref.id, "CAPACITY": str(spec.capacity), **shared}
+        pool |= {"DATABASE_URL": f"{DATABASE_PATH}/url"} if database else {}
         return {f"MANAGED__{key}": value for key, value in pool.items()}
     managed = {
         **managed_names(spec.ref),
@@ -369,23 +369,14 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}, *placement.pods.ports],
         "resources": placement.pods.resources(spec.size),
         "volumeMounts": mounts,
-        "startupProbe": _probe("/healthz", 2, 60),
-        "livenessProbe": _probe("/healthz", _STARTS_ANEW_S, 3),
-        "readinessProbe": _probe("/readyz", 3, 3),
+        "startupProbe": probe("/healthz", PORT, 2, 60),
+        "livenessProbe": probe("/healthz", PORT, _STARTS_ANEW_S, 3),
+        "readinessProbe": probe("/readyz", PORT, 3, 3),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-    }
-
-
-def _probe(path: str, period_s: int, failures: int) -> dict[str, Any]:
-    return {
-        "httpGet": {"path": path, "port": PORT, "scheme": "HTTP"},
-        "periodSeconds": period_s,
-        "timeoutSeconds": 3,
-        "failureThreshold": failures,
     }
 
 

@@ -82,6 +82,13 @@ def receive(
     unprotected: Unprotected = False,
 ) -> None:
     """Unpacks a backup from standard input for an engine that waits for it."""
+    from tenantry.adapters.database_url import mounted
     from tenantry.adapters.pools.archives import receive
+    from tenantry.adapters.pools.server_urls import engine_database
+    from tenantry.cli.arguments.configuration import load
 
-    receive(sys.stdin.buffer, data, id_, scratch or Path(tempfile.gettempdir()), trust_of(trust, unprotected, "the backup"))
+    managed = load().managed
+    server = mounted(managed.database_url)
+    url = engine_database(server, managed.pool, id_).url if server is not None else None
+    trusted = trust_of(trust, unprotected, "the backup")
+    receive(sys.stdin.buffer, data, id_, scratch or Path(tempfile.gettempdir()), trusted, url)

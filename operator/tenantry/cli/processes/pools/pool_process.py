@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenantry.adapters.admin_password import Declared
+from tenantry.adapters.database_url import mounted
 from tenantry.adapters.keys import MountedKeys
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey
@@ -18,6 +19,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
+from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.server import Pool, PoolServer
@@ -90,7 +92,8 @@ def open_pool(data: Path, settings: Settings) -> OpenedPool:
     folders = EngineFolders(data)
     keys = MountedKeys(settings.managed.jwks, settings.managed.issuer)
     secrets, declared = NoSecrets(), SentDeclarations()
-    databases = Databases(secrets)
+    url = mounted(settings.managed.database_url)
+    databases = Databases(secrets) if url is None else PoolDatabases(url, settings.managed.pool)
 
     def quota_of(id_: str) -> EngineQuota:
         made = lru_cache(maxsize=1)(Limits)

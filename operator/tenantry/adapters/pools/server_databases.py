@@ -1,0 +1,154 @@
+"""The operator's part of a pool on a PostgreSQL server: it makes the role and the database of each engine, and drops them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from tenantry.adapters.database_url import checked
+from tenantry.adapters.pools.server_urls import ServerDatabase, engine_database, pool_url
+from tenantry.kinds.region.pools import FIELD
+from tenantry.model.facts import EngineRef
+from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
+from tenantry.model.verdicts import Halt, Stalled, Transient
+from tenantry.ports import Secrets
+from tenantry.tracing.work import span
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.sql import Composed
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+FOR_KIND = "region"
+CONNECTIONS = 20
+"""The most connections of one role: an engine uses 8 in the event loop and 8 threads, and a backup or an install two more."""
+AT_ONCE = 4
+"""Databases that are made or dropped at a time: each copies some 8 MB, and a server has other work."""
+CONNECT_S = 5
+_THERE_ALREADY = ("42710", "42P04", "23505")
+"""SQLSTATEs of a role and a database that another made meanwhile."""
+_REFUSED = ("22023", "28", "42501", "42P17", "0A000", "0LP01")
+"""SQLSTATEs, and a beginning of them: a role that may not do it, or a server whose locale has no UTF8."""
+log = structlog.get_logger(__name__)
+
+
+class PoolServers(Protocol):
+    """The view of declared pools."""
+
+    def server_of(self, pool: str) -> SecretKeyRef | None:
+        """The Secret with the URL of the server of the pool with that id, None for a pool on a volume."""
+
+
+class ServerDatabases:
+    """The databases of engines in pools on servers. secret: of the platform, from which passwords are derived."""
+
+    def __init__(self, pools: PoolServers, secrets: Secrets, secret: str) -> None:
+        self._pools = pools
+        self._secrets = secrets
+        self._secret = secret
+        self._turns = asyncio.Semaphore(AT_ONCE)
+
+    async def ensure(self, pool: str, ref: EngineRef) -> None:
+        """Make the role and the database of an engine, unless its pool is on a volume. Idempotent, also after a crash.
+
+        Raises Halt: DatabaseUrlRefused, PoolServerRefuses, PoolServerUnreachable, and those of the Secret.
+        """
+        if (server := self._pools.server_of(pool)) is not None:
+            admin, database = await self._found(server, pool, ref)
+            told = f"Tenantry: environment {ref.namespace}/{ref.name}, id {ref.id}"
+            await self._done(admin, "make", lambda connection: _ensure(connection, database, told))
+
+    async def drop(self, pool: str, ref: EngineRef) -> None:
+        """Drop the database of an engine with its rows, and its role. Idempotent. Raises Halt as `ensure` does."""
+        if (server := self._pools.server_of(pool)) is not None:
+            admin, database = await self._found(server, pool, ref)
+            await self._done(admin, "drop", lambda connection: _drop(connection, database.name))
+
+    async def _found(self, server: SecretKeyRef, pool: str, ref: EngineRef) -> tuple[str, ServerDatabase]:
+        revealed = await self._secrets.reveal(SYSTEM_NAMESPACE, server.name, server.key, FOR_KIND)
+        admin = checked(revealed.clear, FIELD)
+        return admin, engine_database(pool_url(admin, pool, self._secret), pool, ref.id)
+
+    async def _done(self, admin: str, what: str, work: Callable[[Connection], None]) -> None:
+        async with self._turns:
+            with span(f"{what} database", "client"):
+                await asyncio.to_thread(_connected, admin, work)
+
+
+def _connected(admin: str, work: Callable[[Connection], None]) -> None:
+    import psycopg
+
+    with _understood(), psycopg.connect(admin, autocommit=True, connect_timeout=CONNECT_S) as connection:
+        work(connection)
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Raise errors of the server as Halts. They name no server, for tenants read them on their Environments; the log does."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        log.error("the server of a pool refuses", sqlstate=state, error=" ".join(str(error).split()))
+        if state.startswith(_REFUSED):
+            told = f"the server of the pool refuses the administrator's role (SQLSTATE {state}); the operator's log has its words"
+            raise Halt(Stalled("PoolServerRefuses", told, "Operator")) from error
+        how = f"does not do it now (SQLSTATE {state})" if state else "is not reached, or refuses the sign-in"
+        raise Halt(
+            Transient("PoolServerUnreachable", f"the server of the pool {how}; the operator's log has its words")
+        ) from error
+
+
+def _ensure(connection: Connection, database: ServerDatabase, told: str) -> None:
+    """The order lets no neighbour in between: who is not the owner may connect only until the second statement about it."""
+    from psycopg.sql import SQL, Identifier, Literal
+
+    name = Identifier(database.name)
+    verifier = connection.pgconn.encrypt_password(database.password.encode(), database.name.encode(), b"scram-sha-256")
+    rights = SQL("LOGIN CONNECTION LIMIT {} PASSWORD {}").format(Literal(CONNECTIONS), Literal(verifier.decode()))
+    if not _is_there(connection, "pg_roles", "rolname", database.name):
+        _unless_there(connection, SQL("CREATE ROLE {} WITH {}").format(name, rights))
+    connection.execute(SQL("ALTER ROLE {} WITH {}").format(name, rights))
+    # Only who is a member may make a database for a role, and end its sessions.
+    connection.execute(SQL("GRANT {} TO CURRENT_USER").format(name))
+    if not _is_there(connection, "pg_database", "datname", database.name):
+        # From template0, which nobody connects to: a session at template1 would be in the way, and its objects would come along.
+        made = SQL("CREATE DATABASE {} WITH OWNER {} TEMPLATE template0 ENCODING 'UTF8'")
+        _unless_there(connection, made.format(name, name))
+    connection.execute(SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+    connection.execute(SQL("COMMENT ON DATABASE {} IS {}").format(name, Literal(told)))
+
+
+def _drop(connection: Connection, name: str) -> None:
+    from psycopg.sql import SQL, Identifier
+
+    if _is_there(connection, "pg_roles", "rolname", name):
+        # A pool that has the engine open would connect again.
+        connection.execute(SQL("ALTER ROLE {} WITH NOLOGIN").format(Identifier(name)))
+    connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+    connection.execute(SQL("DROP ROLE IF EXISTS {}").format(Identifier(name)))
+
+
+def _is_there(connection: Connection, catalog: str, column: str, name: str) -> bool:
+    from psycopg.sql import SQL, Identifier
+
+    query = SQL("SELECT 1 FROM {} WHERE {} = %s").format(Identifier(catalog), Identifier(column))
+    return connection.execute(query, (name,)).fetchone() is not None
+
+
+def _unless_there(connection: Connection, statement: Composed) -> None:
+    """Of two passes that make it at once, the second finds it there."""
+    import psycopg
+
+    try:
+        connection.execute(statement)
+    except psycopg.Error as error:
+        if error.sqlstate not in _THERE_ALREADY:
+            raise

@@ -1,0 +1,216 @@
+"""A pool on a PostgreSQL server: the operator makes a database for each engine, and nobody reaches that of another."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tenantry.adapters.local.backups import KEEP
+from tenantry.adapters.pools.archives import receive, send
+from tenantry.adapters.pools.server_databases import ServerDatabases
+from tenantry.adapters.pools.server_urls import LONGEST, engine_database, pool_url
+from tenantry.model.facts import EngineRef, Password, Trust
+from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
+from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
+from tests.support.pools import OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
+
+pytestmark = pytest.mark.slow
+MARK = f"{REF.id}@2026-01-01T00:00:00Z"
+DECLARED = {
+    "apiVersion": "tenantry.dev/v1alpha1",
+    "kind": "Environment",
+    "metadata": {"name": REF.name, "namespace": REF.namespace},
+    "spec": {"region": "eu"},
+}
+
+
+async def people(kit: PoolKit) -> list[str]:
+    return sorted(each.username for each in await kit.admin().identities())
+
+
+async def deployed(kit: PoolKit, server: PoolServerKit) -> None:
+    """The engine of acme with the user alice."""
+    await server.databases.ensure(POOL, REF)
+    await kit.pools.deploy(SPEC, await sent())
+    await kit.admin().add_identity("alice", Password(clear="battery staple"))
+
+
+async def test_a_role_reaches_its_own_database_and_no_other(pool_server: PoolServerKit) -> None:
+    for ref in (REF, OTHER):
+        await pool_server.databases.ensure(POOL, ref)
+    own, others = (engine_database(pool_server.url, POOL, ref.id) for ref in (REF, OTHER))
+    with psycopg.connect(own.url) as connection:
+        rights = "SELECT rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls, rolconnlimit FROM pg_roles"
+        row = connection.execute(f"{rights} WHERE rolname = current_user".encode()).fetchone()
+        assert row == (False, 20)
+    for url in (own.url.replace(f"/{own.name}", f"/{others.name}"), others.url.replace(others.password, own.password)):
+        with pytest.raises(psycopg.OperationalError, match=r"permission denied|authentication failed"):
+            psycopg.connect(url)
+
+
+async def test_databases_are_made_and_dropped_again_without_harm(pool_server: PoolServerKit) -> None:
+    await asyncio.gather(*[pool_server.databases.ensure(POOL, REF) for _ in range(4)])
+    with psycopg.connect(pool_server.engine_url(REF.id), autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS id")
+        await pool_server.databases.ensure(POOL, REF)
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (1,)
+        for _ in range(2):
+            await pool_server.databases.drop(POOL, REF)  # also with a session that uses it
+    assert pool_server.names() == set()
+
+
+@pytest.mark.parametrize("made", [0, 1, 2, 3, 4, 5, 6])
+async def test_what_a_killed_operator_left_is_completed(
+    pool_server: PoolServerKit, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator ends before the statement of that number."""
+    real, done = psycopg.Connection.execute, 0
+
+    def ended(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        nonlocal done
+        if done == made:
+            raise KeyboardInterrupt
+        done += 1
+        return real(self, query, *given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", ended)
+        with pytest.raises(KeyboardInterrupt):
+            await pool_server.databases.ensure(POOL, REF)
+    await pool_server.databases.ensure(POOL, REF)
+    with psycopg.connect(pool_server.engine_url(REF.id), autocommit=True) as connection:
+        connection.execute("CREATE TABLE mine (id int)")
+    database = pool_server.ask("SELECT array_to_string(datacl, ' ') FROM pg_database WHERE datname LIKE 'tenantry_%%'")
+    assert [acl.startswith("=") or " =" in acl for acl in database] == [False]  # nothing for PUBLIC
+
+
+async def test_an_engine_has_its_rows_on_the_server_and_nothing_in_the_volume(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+        facts = await kit.pools.engine(POOL, REF)
+        assert facts is not None
+        assert (facts.status, facts.spec, facts.place, facts.altered) == ("RUNNING", SPEC, "", ())
+        assert await kit.signs_in("correct horse") == 200
+        assert not list((tmp_path / "data" / "engines" / REF.id).glob("engine.db*[!d]"))
+        with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
+            found = connection.execute("SELECT username FROM _tenantry_identities ORDER BY 1").fetchall()
+        assert ("alice",) in found
+    async with pool_of(tmp_path, server=pool_server.url) as kit:  # after a restart, before the operator said anything
+        assert await people(kit) == ["admin", "alice"]
+
+
+async def test_no_file_of_a_pool_holds_a_password_of_a_database(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+    password = engine_database(pool_server.url, POOL, REF.id).password.encode()
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files and [path for path in files if password in path.read_bytes()] == []
+
+
+async def test_an_archive_of_a_removed_engine_has_its_rows_and_brings_them_back(
+    pool_server: PoolServerKit, tmp_path: Path
+) -> None:
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+        await kit.pools.snapshot(POOL, REF, [DECLARED])
+        await pool_server.databases.drop(POOL, REF)
+        await kit.pools.undeploy(POOL, REF)
+        assert pool_server.names() == set()
+        out = io.BytesIO()
+        send(tmp_path / "data", REF.id, KEEP, out)
+        coming = replace(SPEC, restoring=MARK)
+        await pool_server.databases.ensure(POOL, REF)
+        await kit.pools.deploy(coming, await sent())
+        assert await kit.signs_in("correct horse") == 503
+        for _ in range(2):  # interrupted, and run again
+            url = pool_server.engine_url(REF.id)
+            receive(io.BytesIO(out.getvalue()), tmp_path / "data", REF.id, tmp_path / "scratch", Trust(), url)
+        await kit.pools.deploy(coming, await sent())
+        assert await people(kit) == ["admin", "alice"]
+
+
+async def test_an_archive_of_the_other_kind_of_pool_is_refused(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "server").mkdir()
+    async with pool_of(tmp_path / "volume") as kit:
+        await kit.pools.deploy(SPEC, await sent())
+        await kit.admin().add_identity("alice", Password(clear="battery staple"))
+        await kit.pools.snapshot(POOL, REF, [DECLARED])
+        out = io.BytesIO()
+        send(tmp_path / "volume" / "data", REF.id, KEEP, out)
+    async with pool_of(tmp_path / "server", server=pool_server.url) as kit:
+        await pool_server.databases.ensure(POOL, REF)
+        await kit.pools.deploy(replace(SPEC, restoring=MARK), await sent())
+        folder, url = tmp_path / "server", pool_server.engine_url(REF.id)
+        with pytest.raises(Invalid, match="is of an engine on sqlite, and the engines of this pool are on postgresql"):
+            receive(io.BytesIO(out.getvalue()), folder / "data", REF.id, folder / "scratch", Trust(unprotected=True), url)
+
+
+async def test_a_database_that_lost_its_rows_is_not_taken_for_a_new_one(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+    await pool_server.databases.drop(POOL, REF)
+    await pool_server.databases.ensure(POOL, REF)
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        assert await kit.signs_in("correct horse") == 503
+    with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+
+
+async def test_a_new_password_of_the_pool_reaches_role_and_engine(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+    url = pool_url(pool_server.admin, POOL, "another secret")
+    databases = ServerDatabases(OnServer(), ServerSecret(pool_server.admin), "another secret")
+    async with pool_of(tmp_path, server=url) as kit:
+        facts = await kit.pools.engine(POOL, REF)
+        assert facts is not None and facts.spec is None and facts.altered == ("the URL of its database has changed",)
+        await databases.ensure(POOL, REF)
+        await kit.pools.deploy(SPEC, await sent())
+        facts = await kit.pools.engine(POOL, REF)
+        assert facts is not None and facts.spec == SPEC
+        assert await people(kit) == ["admin", "alice"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "kind"),
+    [
+        (lambda url: url.replace("pool_admin", "few_rights"), "PoolServerRefuses", Stalled),
+        (lambda url: url.replace("pool_admin:", "pool_admin:not"), "PoolServerUnreachable", Transient),
+        (lambda url: "postgresql://pool_admin:secret7q@127.0.0.1:9/postgres", "PoolServerUnreachable", Transient),
+        (lambda url: "mysql://pool_admin:secret7q@127.0.0.1/postgres", "DatabaseUrlRefused", Stalled),
+    ],
+    ids=["few rights", "another password", "no server", "no PostgreSQL"],
+)
+async def test_a_server_that_refuses_is_told_without_its_address(
+    pool_server: PoolServerKit, change: Any, reason: str, kind: type[Any]
+) -> None:
+    with psycopg.connect(pool_server.root, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS few_rights")
+        password = pool_server.admin.split(":")[2].partition("@")[0]
+        connection.execute(f"CREATE ROLE few_rights LOGIN PASSWORD '{password}'".encode())
+    databases = ServerDatabases(OnServer(), ServerSecret(change(pool_server.admin)), PLATFORM)
+    with pytest.raises(Halt) as refused:
+        await databases.ensure(POOL, REF)
+    verdict = refused.value.verdict
+    assert (type(verdict), verdict.reason) == (kind, reason)
+    assert "127.0.0.1" not in verdict.message and "secret7q" not in verdict.message
+    assert pool_server.names() == set()
+
+
+@pytest.mark.parametrize("id_", ["e1", "x" * 128, "3f2b8c1e-3a4d-4a58-9a52-0a4b6d2f9e10"])
+async def test_an_id_of_any_length_has_a_database_of_its_own(pool_server: PoolServerKit, id_: str) -> None:
+    refs = [EngineRef("tenant-acme", "dev", id_), EngineRef("tenant-acme", "dev", f"{id_[:-1]}y")]
+    for ref in refs:
+        await pool_server.databases.ensure(POOL, ref)
+    names = pool_server.names()
+    assert len(names) == 2 and max(map(len, names)) <= LONGEST
+    for ref in refs:
+        with psycopg.connect(pool_server.engine_url(ref.id)) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -1,0 +1,38 @@
+"""Fixtures of a server for pools. What they need is imported by who asks for them: each worker imports this module."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.scenario.postgres import running
+
+if TYPE_CHECKING:
+    from tests.support.pool_servers import PoolServerKit
+
+
+@pytest.fixture(scope="session")
+def running_pool_server() -> Iterator[PoolServerKit]:
+    from tests.support.pool_servers import PoolServerKit
+
+    with running(passwords=True) as address:
+        root = f"postgresql://{address}/postgres"
+        password = secrets.token_hex(8)
+        with psycopg.connect(root, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE pool_admin LOGIN CREATEDB CREATEROLE PASSWORD '{password}'".encode())
+        place = address.partition("@")[2]
+        yield PoolServerKit(root, f"postgresql://pool_admin:{password}@{place}/postgres")
+
+
+@pytest.fixture
+def pool_server(running_pool_server: PoolServerKit) -> Iterator[PoolServerKit]:
+    """The same without an engine, before and after the test."""
+    yield running_pool_server
+    for name in sorted(running_pool_server.names()):
+        with psycopg.connect(running_pool_server.root, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+            connection.execute(f'DROP ROLE IF EXISTS "{name}"'.encode())

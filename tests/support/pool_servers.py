@@ -1,0 +1,80 @@
+"""A PostgreSQL server that asks for passwords, and the operator's part of pools on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from tenantry.adapters.pools.server_databases import ServerDatabases
+from tenantry.adapters.pools.server_urls import engine_database, pool_url
+from tenantry.model.facts import Password, SecretFacts
+from tenantry.model.resource import Ref, SecretKeyRef
+from tests.support.pools import POOL
+
+PLATFORM = "secret of the platform"
+SERVER = SecretKeyRef(name="pool-server", key="url")
+
+
+@dataclass
+class PoolServerKit:
+    """root: the URL of the superuser; admin: that of a role that may create roles and databases, and nothing else."""
+
+    root: str
+    admin: str
+
+    @property
+    def url(self) -> str:
+        """The URL that the pool gets."""
+        return pool_url(self.admin, POOL, PLATFORM)
+
+    def engine_url(self, id_: str) -> str:
+        return engine_database(self.url, POOL, id_).url
+
+    @property
+    def databases(self) -> ServerDatabases:
+        return ServerDatabases(OnServer(), ServerSecret(self.admin), PLATFORM)
+
+    def ask(self, query: str, *values: Any) -> list[Any]:
+        """The first column of what the superuser is answered."""
+        with psycopg.connect(self.root, autocommit=True) as connection:
+            return [row[0] for row in connection.execute(query.encode(), values).fetchall()]
+
+    def tables(self, database: str) -> set[str]:
+        """The names of the tables in a database."""
+        with psycopg.connect(self.root.replace("/postgres", f"/{database}")) as connection:
+            found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        return {name for (name,) in found}
+
+    def names(self) -> set[str]:
+        """The names of all databases and roles of engines."""
+        found = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
+        return {name for name in self.ask(found) if name.startswith("tenantry_")}
+
+
+class OnServer:
+    """server_databases.PoolServers: each pool is on the server."""
+
+    def server_of(self, pool: str) -> SecretKeyRef | None:
+        return SERVER
+
+
+class ServerSecret:
+    """ports.Secrets with the URL of the server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
+        return SecretFacts("Present", self.url)
+
+    async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
+        assert (namespace, name, key, for_kind) == ("tenantry-system", "pool-server", "url", "region")
+        return Password(clear=self.url)
+
+    async def ensure(self, ref: Ref, for_kind: str) -> None:
+        raise NotImplementedError
+
+    async def remove(self, ref: Ref) -> None:
+        raise NotImplementedError
