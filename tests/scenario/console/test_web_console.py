@@ -82,6 +82,7 @@ async def test_the_session_is_a_cookie_that_scripts_and_rest_do_not_read(world: 
     [
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": BASE, "Sec-Fetch-Site": "cross-site"},
         {"Origin": BASE, "Sec-Fetch-Site": "same-site"},
         {"Origin": "http://127.0.0.1:8080", "Sec-Fetch-Site": "cross-site"},
@@ -92,6 +93,15 @@ async def test_a_form_counts_only_from_a_page_of_the_console(world: ConsoleWorld
     browser = await world.browser()
     foreign = await browser.post("/console/sign-in", data={"username": "root", "password": PASSWORD}, headers=headers)
     assert (foreign.status_code, "set-cookie" in foreign.headers) == (403, False)
+
+
+async def test_malformed_addresses_are_no_failure_of_the_server(world: ConsoleWorld) -> None:
+    browser, unsigned = await world("root"), await world.browser()
+    at_no_host = await browser.get("/console/", headers={"Host": "["})
+    from_nowhere = await unsigned.post("/console/plan", data={}, headers=FORM | {"Referer": "http://["})
+    of_nothing = await browser.get("/console/live", params={"of": "//[", "once": "1"})
+    assert [each.status_code for each in (at_no_host, from_nowhere, of_nothing)] == [403, 303, 200]
+    assert from_nowhere.headers["location"] == "/console/sign-in?next="
 
 
 async def test_a_form_carries_the_token_of_its_session(world: ConsoleWorld) -> None:

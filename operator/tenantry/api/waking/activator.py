@@ -21,6 +21,7 @@ from tenantry.kinds.tenancy import sleeping_since
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt
+from tenantry.rest.apps.host_header import host_of
 from tenantry.runtime.cache import Cache
 
 HOLD_S = 55.0
@@ -81,8 +82,7 @@ class Activator:
 
     def _named(self, scope: Scope) -> Environment | None:
         """Return the environment whose URL has the host of the request, if requests wake its engine."""
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
-        key = f"wakes-at={host_of(host)}"
+        key = f"wakes-at={host_of(scope)}"
         found = [each for each in self._cache.resources(Environment.KIND, by=key) if isinstance(each, Environment)]
         return found[0] if len(found) == 1 else None
 
@@ -194,12 +194,6 @@ class HeldReceive:
 def engine_of(environment: Environment) -> EngineRef:
     """Return the reference of the engine, without its slugs."""
     return EngineRef(environment.metadata.namespace, environment.metadata.name, environment.id)
-
-
-def host_of(header: str) -> str:
-    """Return the name in a Host header, without its port."""
-    name, colon, port = header.strip().lower().rpartition(":")
-    return name if colon and port.isdecimal() else header.strip().lower()
 
 
 def has_body(scope: Scope) -> bool:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tenantry.model.verdicts import Forbidden
 from tenantry.rest.answers import AnswerNow, LateAnswer, ReadyAnswer, in_time, not_now, with_header
+from tenantry.rest.apps.host_header import host_of
 
 SANDBOX = (b"content-security-policy", b"sandbox allow-scripts allow-forms allow-popups")
 LOCALHOST = "localhost"
@@ -30,24 +29,14 @@ def loopback(host: str) -> bool:
         return False
 
 
-def host_of(headers: Headers) -> str:
-    """The host that the browser was sent to, without its port."""
-    return _name_of(headers.get("host", ""))
-
-
-@lru_cache(maxsize=256)
-def _name_of(host: str) -> str:
-    return (urlsplit(f"//{host}").hostname or "").lower()
-
-
 def safe(request: Request) -> bool:
     """Return True if a session may be used at this address: https, or this machine by the name localhost."""
-    return request.url.scheme == "https" or host_of(request.headers) == LOCALHOST
+    return request.url.scheme == "https" or host_of(request.scope) == LOCALHOST
 
 
 def at_localhost(request: Request) -> str:
     """The same page at `localhost`, if it was asked for by an address of this machine; otherwise `""`."""
-    if safe(request) or not loopback(host_of(request.headers)):
+    if safe(request) or not loopback(host_of(request.scope)):
         return ""
     port = f":{request.url.port}" if request.url.port else ""
     query = f"?{request.url.query}" if request.url.query else ""
@@ -65,20 +54,14 @@ def check_origin(request: Request) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is None and origin is None:
         raise Forbidden("the browser does not say which page sent this form; use a current browser")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    foreign = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
     if foreign or site not in (None, "same-origin"):
         raise Forbidden("a page of another origin sent this form")
 
 
 def _at_loopback(scope: Scope) -> bool:
     """Return True for plain http at an address of this machine, where the console is not."""
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-    return scope["scheme"] == "http" and _is_loopback(host)
-
-
-@lru_cache(maxsize=256)
-def _is_loopback(host: bytes) -> bool:
-    return loopback(_name_of(host.decode("latin-1")))
+    return scope["scheme"] == "http" and loopback(host_of(scope))
 
 
 class Sandboxed:

@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import structlog
 from sse_starlette.event import ServerSentEvent
@@ -199,8 +199,8 @@ async def render(screens: Screens, rights: Rights, path: str, query: dict[str, s
 
 def page_of(of: str) -> tuple[str, dict[str, str]]:
     """The path and the query of a page's address below /console."""
-    parts = urlsplit(of)
-    return parts.path, dict(parse_qsl(parts.query))
+    path, _, query = of.partition("#")[0].partition("?")
+    return path, dict(parse_qsl(query))
 
 
 def concerns(rights: Rights, one: Seen) -> bool:

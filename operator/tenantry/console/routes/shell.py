@@ -123,5 +123,8 @@ def refused(halt: Halt) -> tuple[str, int]:
 def _page_of(request: Request) -> str:
     """The page that the browser shows, also when that page has just sent a form or asked for its news."""
     visited = request.method == "GET" and request.headers.get("sec-fetch-mode", "navigate") == "navigate"
-    shown = urlsplit(str(request.url) if visited else request.headers.get("referer", ""))
+    try:
+        shown = urlsplit(str(request.url) if visited else request.headers.get("referer", ""))
+    except ValueError:  # no page: a browser sends none that is malformed
+        return ""
     return f"{shown.path}?{shown.query}" if shown.query else shown.path
