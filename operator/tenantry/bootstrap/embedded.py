@@ -274,7 +274,7 @@ class Platform:
     @cached_property
     def later_facade(self) -> LaterApp:
         """The application of the facade, which is made when it is first needed."""
-        return LaterApp(FACADE, self._make_facade, self.fill_cache, self._ready, self.requests.count)
+        return LaterApp(FACADE, self._make_facade, self._ready, self.requests.count, self.fill_cache)
 
     def _make_facade(self) -> ASGIApp:
         from tenantry.api.app import create_app

@@ -243,7 +243,7 @@ def in_process(hosting: LocalHosting, base_url: str) -> Callable[[str], httpx.As
 def add_later_console(app: PlainApp, context: FacadeContext, codes: OneTimeCodes) -> LaterApp:
     """Add the pages of the console to an application. Return their own, which is made when it is first needed.
 
-    They are imported and made once REST answers, which does not wait for them.
+    They are imported and made once REST answers, which does not wait for them. The facade has read what is stored before.
     """
 
     def make() -> ASGIApp:
@@ -254,11 +254,7 @@ def add_later_console(app: PlainApp, context: FacadeContext, codes: OneTimeCodes
         add_console(pages, context, codes)
         return pages
 
-    later = LaterApp(PAGES, make, _filled, context.facade.ready, context.facade.requests.count)
+    later = LaterApp(PAGES, make, context.facade.ready, context.facade.requests.count)
     for path in PATHS_OF_PAGES:
         app.delegate(path, later)
     return later
-
-
-async def _filled() -> None:
-    """The facade has read what is stored before it leaves a request to the pages."""

@@ -21,23 +21,23 @@ STARTING = {"status": "starting"}
 class LaterApp:
     """Serves an application. Requests wait until it is made; only those of probes are answered before.
 
-    modules: those to import; make: makes the application after that; fill: reads what it answers from, before it answers;
-    ready: whether the platform has started.
+    modules: those to import; make: makes the application after that; ready: whether the platform has started; fill: reads what
+    the application answers from, before it answers.
     """
 
     def __init__(
         self,
         modules: Sequence[str],
         make: Callable[[], ASGIApp],
-        fill: Callable[[], Awaitable[None]],
         ready: Callable[[], bool],
         count: Count,
+        fill: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._modules = modules
         self._make = make
-        self._fill = fill
         self._ready = ready
         self._count = count
+        self._fill = fill
         self._app: ASGIApp | None = None
         self._making = asyncio.Lock()
 
@@ -54,7 +54,8 @@ class LaterApp:
         """Return the application. Its modules are imported in a thread, because that takes a while."""
         async with self._making:
             if self._app is None:
-                await self._fill()
+                if self._fill is not None:
+                    await self._fill()
                 for module in self._modules:
                     await asyncio.to_thread(import_module, module)
                 self._app = self._make()
