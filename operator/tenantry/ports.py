@@ -12,6 +12,7 @@ from tenantry.model.changes import MoveEngine
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
+    DefaultPool,
     Download,
     EngineApp,
     EngineEndpoint,
@@ -57,8 +58,7 @@ class Store(Protocol):
         """Replaces the finalizers; with none left on a deleting object the object goes. Raises NotFound, Conflict."""
 
     async def delete(self, held: Held) -> Document:
-        """Marks for deletion, or removes at once without finalizers. Idempotent. `held.version` `""`: any version of the uid.
-        Raises NotFound, Conflict, Forbidden (protected)."""
+        """Deletes, idempotent; without finalizers at once. Version `""`: any of the uid. Raises NotFound, Conflict, Forbidden."""
 
     def as_(self, caller: Caller) -> Store:
         """The same store with that caller's rights; on Kubernetes by impersonation."""
@@ -359,7 +359,7 @@ class World:
     packages: PackageView
     sources: SourceView
     quotas: Quotas = UNLIMITED
-    default_pool: Literal["true", "false", "new"] = "false"
+    default_pool: DefaultPool = "false"
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tenantry.model.documents import SECONDS
 from tenantry.model.documents import parse_duration as parse_duration
+from tenantry.model.facts import DefaultPool
 from tenantry.model.wording import reason_of, worded
 
 PREFIX = "TENANTRY_"
@@ -286,7 +287,7 @@ class ClusterSettings(_Group):
     engines: Path | None = Field(None, description="A folder with engines.json (the form of engines' pods) and ca.crt.")
     admin_secret: str = Field("tenantry-admin", description="The Secret with the password of the bootstrap SUPERUSER `admin`.")
     health: Address = Field("0.0.0.0:8081", description="The address at which the operator answers probes.")
-    default_pool: Literal["true", "false", "new"] = Field("false", description="The Regions that get the pool `default`.")
+    default_pool: DefaultPool = Field("false", description="The Regions that get the pool `default`.")
     metrics: Address = Field("0.0.0.0:8082", description="The address at which the operator and the api answer GET /metrics.")
     operator_metrics: str = Field(
         "http://tenantry-operator:8082",

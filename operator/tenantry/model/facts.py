@@ -98,8 +98,8 @@ class ViewedRows(NamedTuple):
 
 
 DefaultPool = Literal["true", "false", "new"]
-"""The Regions that have the pool `default` if they declare no pools: all, none, or those that are new."""
-
+"""The Regions that have the pool `default` if they declare no pools: all, none, or those that are new. Users write these words
+in the values of the chart."""
 
 MOVING_MARK = "moving"
 """Instead of the mark of a backup: the engine comes out of another place."""
