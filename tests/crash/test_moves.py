@@ -105,7 +105,7 @@ async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str
 
 async def test_the_operator_is_killed_after_every_write_to_the_cluster(tmp_path: Path) -> None:
     async with moving_world(tmp_path, pool="a") as world:
-        token, kept, struck, ended = await world.sign_in(), list[str](), 0, True
+        token, kept, struck, written, ended = await world.sign_in(), list[str](), 0, 0, True
 
         def end(method: str, path: str) -> None:
             nonlocal written, ended
@@ -116,8 +116,9 @@ async def test_the_operator_is_killed_after_every_write_to_the_cluster(tmp_path:
                     raise Killed(f"{method} {path}")
 
         while ended:
+            ended = False
             for target in (POD, "a"):
-                written, ended, world.there.api.after = 0, False, end
+                written, world.there.api.after = 0, end
                 await world.declare(target)
                 with suppress(Killed):
                     await world.settle()

@@ -93,9 +93,12 @@ def test_a_tenant_is_made_again_elsewhere_and_then_nothing_is_left_to_do(people:
 
 def test_an_export_reads_like_the_declaration_that_it_came_from(people: Path) -> None:
     printed = called("export", "orchid", "--state", "first", cwd=people)
+    assert printed.returncode == 0, printed.stderr
     given = {(each["kind"], each["metadata"]["name"]): each for each in documents_in(people / "declared")}
     given["Source", "own"] = SOURCES[1]
-    for each in yaml.safe_load_all(printed.stdout):
+    exported = list(yaml.safe_load_all(printed.stdout))
+    assert {"Tenant", "Environment", "App", "User", "Source"} <= {each["kind"] for each in exported}
+    for each in exported:
         source = given[each["kind"], each["metadata"]["name"]]
         assert each["metadata"] == source["metadata"]
         if each["kind"] in ("Tenant", "Environment", "App", "User", "Source"):

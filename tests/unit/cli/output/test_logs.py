@@ -46,6 +46,7 @@ def test_no_text_of_a_person_begins_a_line_of_its_own(end: str) -> None:
     LOG.info("ready", object="Tenant/acme", message=f"a{end}2026-11-24T00:00:00Z INFO    deleted Tenant/globex")
     LOG.info("ready", object="Tenant/acme", by=f"eve{end}x")
     logging.getLogger("library").warning("went%saway", end)
+    assert len(lines) == 3
     for each in lines:
         first, *others = each.splitlines()
         assert first.startswith("20")

@@ -98,7 +98,7 @@ async def test_a_password_that_matched_is_not_hashed_again_for_a_while() -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_matches", lambda *_: pytest.fail("it was hashed again"))
         assert await verify_password(hashed, "correct horse")
-    assert threading.active_count() == used
+    assert threading.active_count() <= used
     assert not await verify_password(hashed, "correct horsf")
     other = await hash_password(Password(clear="correct horse two"))
     assert not await verify_password(other, "correct horse")
