@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.bench.rows.programs import wrk
 
 CONNECTIONS = 16
 STARTS_WITHIN_S = 60.0
+AGAIN_S = 0.05
 _SCRIPT = Path(__file__).parent / "report.lua"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -68,28 +69,40 @@ class Request:
     body: str = ""
 
 
+Answers = Callable[[], bool]
+
+
 @contextmanager
-def started(command: Sequence[str], health: str, log: Path, **environment: str) -> Iterator[int]:
-    """A process that answers at `health`; its id. It ends with the block."""
+def started(
+    command: Sequence[str], health: str | Answers, log: Path, *, again_s: float = AGAIN_S, **environment: str
+) -> Iterator[int]:
+    """A process that answers at the URL `health`, or for which `health` holds; its id. It ends with the block.
+
+    again_s: seconds between two looks.
+    """
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **environment})
         try:
-            _wait_for(process, health, log)
+            _wait_for(process, health, log, again_s)
             yield process.pid
         finally:
             process.terminate()
             process.wait(30)
 
 
-def _wait_for(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_for(process: subprocess.Popen[bytes], health: str | Answers, log: Path, again_s: float) -> None:
     end = time.monotonic() + STARTS_WITHIN_S
     while time.monotonic() < end:
         if process.poll() is not None:
             break
-        try:
-            if httpx.get(url).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.05)
-    raise RuntimeError(f"{process.args!r} does not serve {url}: {log.read_text()[-2000:]}")
+        if _is_healthy(health) if isinstance(health, str) else health():
+            return
+        time.sleep(again_s)
+    raise RuntimeError(f"{process.args!r} does not serve {health}: {log.read_text()[-2000:]}")
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
