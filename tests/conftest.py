@@ -15,6 +15,7 @@ from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
 from tests.support.pool_server_fixtures import pool_server, running_pool_server
 from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
+from tests.support.worker_memory import product_s_collector, pytest_runtest_protocol
 
 __all__ = [
     "absent_libraries",
@@ -24,9 +25,11 @@ __all__ = [
     "one_trust_store",
     "patient_clients",
     "pool_server",
+    "product_s_collector",
     "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_ignore_collect",
+    "pytest_runtest_protocol",
     "running_pool_server",
     "server",
     "tried",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.docs import prose
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "operator").rglob("*.py"))
@@ -94,7 +94,7 @@ def test_pages_are_plain_english(files: list[Path]) -> None:
 
 @pytest.mark.parametrize("files", by_folder([*MODULES, *TESTS]))
 def test_docstrings_are_plain_english(files: list[Path]) -> None:
-    assert [line for path in files for line in named(path, prose.in_docstrings(tree_of(path)))] == []
+    assert [line for path in files for line in named(path, prose.in_docstrings(parsed(path)))] == []
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_message_says_what_an_engineer_would_say(module: str, words: list[str]
 
 @pytest.mark.slow
 def test_every_message_is_plain_english() -> None:
-    assert [line for path in MODULES for line in named(path, prose.in_messages(tree_of(path)))] == []
+    assert [line for path in MODULES for line in named(path, prose.in_messages(parsed(path)))] == []
 
 
 @pytest.mark.parametrize(

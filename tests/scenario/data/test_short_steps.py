@@ -54,13 +54,13 @@ async def tenant_on_server(server: str, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def collector() -> Iterator[None]:
+    """The collector of the product, which looks at nothing that was there before the test."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR)
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 def attack(tenant: Tenant, name: str) -> None:

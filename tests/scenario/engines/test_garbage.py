@@ -77,5 +77,4 @@ async def test_a_request_leaves_no_object_of_ours_to_the_collector(tenant: Tenan
         await requested(tenant, request, TIMES)
         assert {name: count for name, count in cyclic().items() if count >= TIMES} == {}
     finally:
-        gc.unfreeze()
         gc.enable()

@@ -12,7 +12,7 @@ import pytest
 
 import tenantry
 from tenantry.kinds.states import FOR_OPERATORS, FOR_PEOPLE, standing_of
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import parsed, text_of
 
 SOURCE = Path(tenantry.__file__).parent
 
@@ -42,8 +42,8 @@ def test_each_of_the_reasons_is_given_somewhere() -> None:
 
 def _stalled() -> Iterator[tuple[str, str]]:
     """The reason of each Stalled verdict that the code writes out, and who must act."""
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(tree_of(path)):
+    for path in (path for path in SOURCE.rglob("*.py") if "Stalled(" in text_of(path)):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Stalled" and node.args:
                 given = [*node.args[2:3], *(each.value for each in node.keywords if each.arg == "by")]
                 by = given[0].value if given and isinstance(given[0], ast.Constant) else "" if given else "User"
