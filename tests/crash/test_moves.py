@@ -1,16 +1,24 @@
-"""A move whose operator or pod ends at each request of its steps: no row is lost, and one place at most is written."""
+"""A move whose operator or pod ends at each request of its steps: no row is lost, and one place at most is written.
+
+A commit tries a third of the requests, another commit others; with `TENANTRY_CAMPAIGN=full` it tries all.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.campaigns.scale import at_full
 from tests.support.moving import POD, Killed, MovingWorld, moving_world, nothing
+from tests.support.turns import turn
 
 pytestmark = pytest.mark.slow
+STEP = at_full(1, otherwise=3)
+FIRST = turn("requests of a move", STEP)
 
 
 class Doom:
@@ -51,10 +59,10 @@ async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path, 
 @pytest.mark.parametrize("names", [("b", "a"), (POD, "a")], ids=["between pools", "between a pod and a pool"])
 async def test_the_operator_is_killed_at_every_request(tmp_path: Path, names: tuple[str, str]) -> None:
     async with moving_world(tmp_path, pool="a") as world:
-        token, kept, struck = await world.sign_in(), list[str](), 0
-        while True:
+        token, kept = await world.sign_in(), list[str]()
+        for tried, struck in enumerate(count(FIRST, STEP)):
             world.strike = doom = Doom(world, token, struck, f"{struck}-")
-            target, origin = names[struck % 2], names[1 - struck % 2]
+            target, origin = names[tried % 2], names[1 - tried % 2]
             await world.declare(target)
             try:
                 await world.settle()
@@ -73,14 +81,13 @@ async def test_the_operator_is_killed_at_every_request(tmp_path: Path, names: tu
             assert await world.writable(token, f"{struck}-end") == [world.space(target)]
             kept.append(f"{struck}-end-{world.space(target)}")
             assert not world.holds(origin)
-            struck += 1
         assert struck > 20
 
 
 @pytest.mark.parametrize("other", ["b", POD])
 async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str) -> None:
     async with moving_world(tmp_path, pool="a") as world:
-        token, kept, struck, seen, restarted = await world.sign_in(), list[str](), 0, 0, True
+        token, kept, struck, seen, restarted = await world.sign_in(), list[str](), FIRST, 0, True
 
         async def restart(told: str) -> None:
             nonlocal seen, restarted
@@ -99,7 +106,7 @@ async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str
                 world.strike = nothing
                 assert await world.add_row(token, f"{struck}-{target}") == 201
                 kept.append(f"{struck}-{target}")
-            struck += 1
+            struck += STEP
         assert struck > 10
 
 
