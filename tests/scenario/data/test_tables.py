@@ -17,6 +17,7 @@ from tenantry.model.resource import Document
 from tests.scenario.cli import OPERATOR, called, tenantry
 from tests.scenario.platforms import declare
 from tests.scenario.repositories import Remote
+from tests.support.made_once import copy_of
 
 EXAMPLES = OPERATOR.parent / "examples"
 WIDTHS = (80, 100, 120, 200)
@@ -36,10 +37,13 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tables")
-    done = tenantry("up", EXAMPLES / "02-music-company", "--once", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder
+    """The platform of an example, which the tests only read."""
+
+    def make(folder: Path) -> None:
+        done = tenantry("up", EXAMPLES / "02-music-company", "--once", cwd=folder)
+        assert done.returncode == 0, done.stderr
+
+    return copy_of("tables", make, tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
