@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -42,17 +44,30 @@ def program(name: str) -> Path:
 def run(name: str, *arguments: str | Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
     """Runs one of the programs. Raises MissingProgram."""
     command = [str(program(name)), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, input=given, timeout=180, check=False)
+    seldom_collected = os.environ | {"GOGC": "400"}  # a call lives for a moment
+    return subprocess.run(command, capture_output=True, text=True, input=given, timeout=180, check=False, env=seldom_collected)
 
 
 def rendered(values: Mapping[str, Any] | None = None, namespace: str = NAMESPACE) -> str:
     """The chart's YAML under these values. Raises Refused, MissingProgram."""
-    done = run("helm", "template", "tenantry", CHART, "--namespace", namespace, "--values", "-", given=json.dumps(values or {}))
+    return _rendered(json.dumps(values or {}), namespace)
+
+
+@cache
+def _rendered(values: str, namespace: str) -> str:
+    """The same, once: the chart does not change while tests run, and many of them look at the same values."""
+    done = run("helm", "template", "tenantry", CHART, "--namespace", namespace, "--values", "-", given=values)
     if done.returncode:
         raise Refused(done.stderr)
     return done.stdout
 
 
 def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
-    """The chart's objects under these values. Raises Refused, MissingProgram."""
-    return [document for document in yaml.load_all(rendered(values), yaml.CSafeLoader) if document]
+    """The chart's objects under these values, which the caller may change. Raises Refused, MissingProgram."""
+    found: list[Object] = pickle.loads(_objects(json.dumps(values or {})))
+    return found
+
+
+@cache
+def _objects(values: str) -> bytes:
+    return pickle.dumps([document for document in yaml.load_all(_rendered(values, NAMESPACE), yaml.CSafeLoader) if document])
