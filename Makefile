@@ -73,7 +73,8 @@ slow: $(READY) ## Run the slow tier: kills, PostgreSQL, browsers, platforms
 campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs only these
 	$(BIN)/python -m tests.campaigns $(ROWS)
 
-cluster: WORKERS := 2
+# Each worker has an API server of its own.
+cluster: WORKERS := 3
 cluster: $(READY) ## Run the tests on a real API server: yours, or one built with Go
 	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'cluster and not processes' $(TESTS)
 
