@@ -27,11 +27,11 @@ def test_environments_in_one_process_are_weighed_by_the_difference_of_two_sizes(
     assert line.memory.endswith("iB")
 
 
-def test_the_table_names_what_does_not_exist() -> None:
+def test_the_table_names_what_is_not_measured() -> None:
     lines = [cost.Cost("here", "1 KiB", "1 ms", "5.0", "2.0"), *cost.absent()]
     assert cost.table(iter(lines)).splitlines()[2:] == [
         "| here | 1 KiB | 1 ms | 5.0 | 2.0 |",
-        "| in a pool on PostgreSQL | does not exist yet | - | - | - |",
+        "| in a pool on PostgreSQL | not measured yet | - | - | - |",
     ]
 
 
