@@ -15,6 +15,7 @@ from tests.bench import dedicated, fleet, pooled
 from tests.bench.cluster import pooled as on_a_cluster
 from tests.bench.command import on_disk
 from tests.bench.row import Scale
+from tests.support.pool_server_fixtures import running_server_of_pools
 
 STARTS = 3
 IN_A_POOL = 100
@@ -22,8 +23,6 @@ FLEETS = (100, 1000)
 NOISE = 16 << 10
 """Less is no more than the difference of two starts."""
 TITLES = ("placement", "memory", "CPU to start", "API writes", "objects")
-ABSENT = ("in a pool on PostgreSQL",)
-"""Placements that do not exist yet."""
 
 
 class Cost(NamedTuple):
@@ -41,8 +40,8 @@ def costs(scale: Scale) -> Iterator[Cost]:
     added = on_a_cluster.added(scale.folder / "cluster", scale.of(on_a_cluster.ENVIRONMENTS))
     yield from _dedicated(scale.folder / "dedicated", added)
     yield from _pooled(scale, added["Pooled"])
+    yield from _on_server(scale, added["Pooled"])
     yield embedded(scale)
-    yield from absent()
 
 
 def _dedicated(folder: Path, added: Mapping[str, on_a_cluster.Added]) -> Iterator[Cost]:
@@ -69,6 +68,21 @@ def _pooled(scale: Scale, added: on_a_cluster.Added) -> Iterator[Cost]:
     yield Cost("the pool itself, once", size_text(cost.empty), "-")
 
 
+def _on_server(scale: Scale, added: on_a_cluster.Added) -> Iterator[Cost]:
+    """The memory and the CPU time of one pod. The server has a database for each engine, and not one object more."""
+    count = scale.of(IN_A_POOL)
+    with running_server_of_pools() as server:
+        cost = pooled.weigh(scale.folder / "on-server", count, server)
+        (disk,) = server.ask(
+            "SELECT sum(pg_database_size(datname)) FROM pg_database WHERE datname LIKE 'tenantry~_%%~_%%' ESCAPE '~'"
+        )
+    writes, objects = f"{added.all_writes:.1f}", f"{added.all_objects:.1f}"
+    yield Cost("in a pool on PostgreSQL, at rest", size_text(cost.at_rest), _seconds(cost.made_cpu), writes, objects)
+    whole = cost.at_rest + cost.open
+    yield Cost("in a pool on PostgreSQL, open", size_text(whole), _seconds(cost.made_cpu + cost.opened_cpu), writes, objects)
+    yield Cost("its database on the server", f"{size_text(int(disk) / count)} of disk", "-")
+
+
 def embedded(scale: Scale) -> Cost:
     """With its objects and its reconciles: there is no other process."""
     few, many = (scale.of(count) for count in FLEETS)
@@ -80,11 +94,6 @@ def embedded(scale: Scale) -> Cost:
     more = many - few
     each = (memory[many] - memory[few]) / more
     return Cost("embedded, with its objects", size_text(each), _seconds((cpu[many] - cpu[few]) / more), "0")
-
-
-def absent() -> Iterator[Cost]:
-    """The lines of what cannot be measured."""
-    return (Cost(placement, "not measured yet", "-") for placement in ABSENT)
 
 
 def table(lines: Iterator[Cost]) -> str:

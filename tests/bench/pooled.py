@@ -24,6 +24,7 @@ from tests.bench.dedicated import IDLE_S, PACKAGE
 from tests.bench.handles import ADMIN
 from tests.bench.rows.server import Server, started
 from tests.contract.engine_admins import AdminSecret
+from tests.support.pool_servers import PoolServerKit
 from tests.support.ports import free_port
 
 POOL = "pool-0123456789ab"
@@ -42,10 +43,11 @@ class PoolCost(NamedTuple):
 
 @dataclass
 class PoolSite:
-    """The folder of a pool, and the keys that it trusts."""
+    """The folder of a pool, and the keys that it trusts. server: where its engines have databases, None for its folder."""
 
     folder: Path
     keys: KeyRing
+    server: PoolServerKit | None = None
 
     @contextmanager
     def running(self) -> Iterator[Server]:
@@ -54,16 +56,21 @@ class PoolSite:
         jwks = self.folder / "jwks.json"
         jwks.write_text(json.dumps(self.keys.jwks()))
         about = {"POOL": POOL, "FACADE_URL": "http://api", "JWKS": str(jwks)}
+        if self.server is not None:
+            (self.folder / "url").write_text(self.server.url)
+            about["DATABASE_URL"] = str(self.folder / "url")
         settings = {f"TENANTRY_MANAGED__{name}": value for name, value in about.items()}
         command += ["--listen", url.removeprefix("http://")]
         with started(command, f"{url}/readyz", self.folder / "log", **settings) as process:
             yield Server("pool", process, url, {}, {})
 
 
-def weigh(folder: Path, count: int) -> PoolCost:
-    """Of a pool with so many engines; at most as many as a pool keeps open."""
+def weigh(folder: Path, count: int, server: PoolServerKit | None = None) -> PoolCost:
+    """Of a pool with so many engines; at most as many as a pool keeps open. server: where their databases are."""
     folder.mkdir(parents=True)
-    site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"))
+    site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"), server)
+    if server is not None:
+        asyncio.run(server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="server")))
     with site.running() as pool:
         time.sleep(IDLE_S)
         empty = float(pool.memory)
@@ -89,6 +96,8 @@ def _ref(number: int) -> EngineRef:
 async def _deploy(site: PoolSite, url: str, count: int) -> None:
     pools = Pools(site.keys, lambda pool: url)
     for number in range(count):
+        if site.server is not None:
+            await site.server.databases.ensure(POOL, _ref(number))
         await pools.deploy(EngineSpec(_ref(number), "eu", "Kubernetes", pool=POOL), SentFacts(ADMIN, "mark", ""))
     await pools.aclose()
 

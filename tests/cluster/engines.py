@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ class Node(Beside):
         self._cluster = cluster
         self._folder = folder
         self._real = real
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[tuple[str, str], Pod] = {}
+        self._turns = count()
         self._starting: set[asyncio.Task[None]] = set()
         self.proxy = ""
 
@@ -92,35 +94,35 @@ class Node(Beside):
         while True:
             with suppress(Halt):
                 found = await self._client.request("GET", path, query={"labelSelector": _SELECTOR})
-                await self._sweep({pod["metadata"]["namespace"]: pod for pod in found["items"]})
+                await self._sweep({_place(pod): pod for pod in found["items"]})
                 version = found["metadata"]["resourceVersion"]
                 query = {"watch": "1", "labelSelector": _SELECTOR, "resourceVersion": version, "timeoutSeconds": "60"}
                 async for change in self._client.stream(path, query):
                     await self._seen(change["type"], change["object"])
             await asyncio.sleep(AGAIN_S)
 
-    async def _sweep(self, there: Mapping[str, Object]) -> None:
-        for namespace in set(self._pods) - set(there):
-            await self._pods.pop(namespace).end()
+    async def _sweep(self, there: Mapping[tuple[str, str], Object]) -> None:
+        for place in set(self._pods) - set(there):
+            await self._pods.pop(place).end()
         for pod in there.values():
             await self._seen("ADDED", pod)
 
     async def _seen(self, type_: str, pod: Object) -> None:
         if type_ not in ("ADDED", "MODIFIED", "DELETED"):
             return
-        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
-        held = self._pods.get(namespace)
+        place, uid = _place(pod), pod["metadata"]["uid"]
+        held = self._pods.get(place)
         if held is not None and (held.uid != uid or type_ == "DELETED"):
-            await self._pods.pop(namespace).end()
+            await self._pods.pop(place).end()
             held = None
         if type_ == "DELETED":
             return
         if held is None:
-            self._pods[namespace] = Pod(uid)
+            self._pods[place] = Pod(uid)
             self._begin(pod)
 
     def _begin(self, pod: Object) -> None:
-        task = asyncio.create_task(self._start(pod, self._pods[pod["metadata"]["namespace"]]))
+        task = asyncio.create_task(self._start(pod, self._pods[_place(pod)]))
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
@@ -195,8 +197,13 @@ class Node(Beside):
             )
 
     def pod(self, namespace: str) -> Pod | None:
-        """The pod that is played there."""
-        return self._pods.get(namespace)
+        """The first pod that is played there."""
+        return self._pods.get((namespace, "engine-0"))
+
+    def _answering(self, namespace: str) -> Pod | None:
+        """One of the pods behind the Service, each in its turn."""
+        ready = [pod for (space, _), pod in self._pods.items() if space == namespace and pod.port and not pod.ended]
+        return ready[next(self._turns) % len(ready)] if ready else None
 
     async def _start_engine(self, pod: Object, played: Pod) -> None:
         namespace = pod["metadata"]["namespace"]
@@ -250,8 +257,8 @@ class Node(Beside):
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             named = _TARGET.match(head)
-            pod = self._pods.get(named[1].decode()) if named else None
-            if pod is None or not pod.port:
+            pod = self._answering(named[1].decode()) if named else None
+            if pod is None:
                 writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                 return
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", pod.port)
@@ -261,6 +268,11 @@ class Node(Beside):
             pass
         finally:
             writer.close()
+
+
+def _place(pod: Object) -> tuple[str, str]:
+    """The namespace and the name of a pod."""
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyrage
 import pytest
 import yaml
@@ -28,10 +29,12 @@ from tests.cluster.execs import CHUNK, ExecServer, exec_server
 from tests.cluster.releases import Run
 from tests.cluster.running import Kube, Platform, condition, kubeconfigs, object_, until
 from tests.scenario.cli import COMMAND, CONFIG, called, environment, serving, tenantry
+from tests.support.pool_servers import PoolServerKit
 from tests.support.pushing import push
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 TENANT, SPACE = "backup", "tenant-backup"
+ADMIN_SECRET = {"name": "pool-server", "key": "url"}
 MARK = "tenantry.dev/restoring"
 
 
@@ -246,6 +249,76 @@ def test_a_restore_into_a_pool_that_was_interrupted_says_so_and_goes_on(pooled: 
     assert world.done("restore", "shared.tar").splitlines()[0] == f"Environment/{SPACE}/shared unchanged"
     world.ready("shared")
     assert (world.id("shared"), pooled.rows()) == (id_, 1)
+
+
+@dataclass
+class Served:
+    """A pool on a server with the environment `shared`, whose app is `shop`."""
+
+    world: World
+    server: PoolServerKit
+
+    def declare(self) -> None:
+        self.world.kube.apply(
+            object_("Environment", "shared", SPACE, region="served"),
+            object_("App", "shared.shop", SPACE, environment="shared", app="shop", version="1.0.0"),
+        )
+
+    def rows(self, *, more: int = 0) -> int:
+        """The number of rows of the app's table, after some more were added."""
+        (name,) = (each for each in self.server.names() if each.endswith(self.world.id("shared")))
+        url = self.server.root.replace("/postgres", f"/{name}")
+        with psycopg.connect(url, autocommit=True) as database:
+            for _ in range(more):
+                database.execute("INSERT INTO shop__items DEFAULT VALUES")
+            (count,) = database.execute("SELECT count(*) FROM shop__items").fetchone() or (0,)
+        return int(count)
+
+
+@pytest.fixture
+def served(world: World, pool_server: PoolServerKit) -> Iterator[Served]:
+    kube = world.kube
+    metadata = {"name": "pool-server", "namespace": NAMESPACE, "labels": {"tenantry.dev/credential": "region"}}
+    kube.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": pool_server.admin}},
+        object_("Region", "served", engine={"pools": [{"name": "small", "postgres": {"adminSecretRef": ADMIN_SECRET}}]}),
+    )
+    kube.ready("region/served", within=90)
+    served = Served(world, pool_server)
+    served.declare()
+    world.ready("shared")
+    yield served
+    for name in kube.names("environments", SPACE):
+        kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
+        world.delete(name)
+    kube("delete", "region", "served", "--timeout=90s")
+    for left in world.folder.glob("*.tar"):
+        left.unlink()
+
+
+def test_a_backup_of_an_engine_in_a_pool_on_a_server_brings_its_rows_back(served: Served) -> None:
+    world, id_ = served.world, served.world.id("shared")
+    assert served.rows(more=2) == 2
+    world.done("backup", f"{SPACE}/shared", "-o", "shared.tar")
+    assert keys_in((world.folder / "shared.tar").read_bytes()) == set()
+    served.rows(more=1)
+    world.delete("shared")
+    assert not [name for name in served.server.names() if name.endswith(id_)]
+    restored = [f"Environment/{SPACE}/shared restored", f"App/{SPACE}/shared.shop restored"]
+    assert world.done("restore", "shared.tar").splitlines() == restored
+    world.ready("shared")
+    assert (world.id("shared"), served.rows()) == (id_, 2)
+
+
+def test_what_was_deleted_comes_back_from_the_database_of_its_pool(served: Served) -> None:
+    world, id_ = served.world, served.world.id("shared")
+    served.rows(more=3)
+    world.delete("shared")
+    (kept,) = [each for each in json.loads(world.done("backups", "-o", "json")) if each["id"] == id_]
+    assert (kept["namespace"], kept["name"]) == (SPACE, "shared")
+    assert f"Environment/{SPACE}/shared restored" in world.done("restore", id_)
+    world.ready("shared")
+    assert (world.id("shared"), served.rows()) == (id_, 3)
 
 
 def test_a_backup_is_restored_where_its_environment_is_declared(pooled: Pooled) -> None:

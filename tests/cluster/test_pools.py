@@ -223,6 +223,9 @@ def test_each_engine_of_a_pool_on_a_server_has_a_database_until_its_environment_
         for what in ("environment/dev", "environment/live", "app/dev.shop"):
             kube.ready(what, home, within=300)
         ids = {name: kube.get("environment", name, home)["metadata"]["uid"] for name in ("dev", "live")}
+        (pool,) = kube.get("region", "served")["status"]["pools"]
+        space = f"env-{pool['id']}"
+        assert (kube.names("pods", space), kube.names(CLAIMS, space)) == (["engine-0", "engine-1"], [])
         names = pool_server.names()
         assert {name.rpartition("_")[2] for name in names} == set(ids.values())
         (dev,) = (name for name in names if name.endswith(ids["dev"]))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenantry.adapters.local.backups import KEEP
-from tenantry.adapters.pools.archives import receive, send
+from tenantry.adapters.pools.archives import VolumePlace, receive, send
 from tenantry.model.facts import EngineRef, Trust
 from tenantry.model.verdicts import Halt, Transient
 from tests.scenario.data_world import HASHED
@@ -63,14 +63,14 @@ async def test_a_backup_that_finds_no_room_leaves_nothing_and_its_engine_waits_o
     await kit.pools.snapshot(POOL, REF, [DECLARED])
     await kit.pools.undeploy(POOL, REF)
     out = io.BytesIO()
-    send(disk / "data", REF.id, KEEP, out)
+    send(VolumePlace(disk / "data", KEEP), REF.id, out)
     await kit.pools.deploy(replace(SPEC, restoring=f"{REF.id}@2026-01-01T00:00:00Z"), await sent())
     with full(disk, len(out.getvalue()) + (16 << 10)), pytest.raises(OSError, match="No space left"):
-        receive(io.BytesIO(out.getvalue()), disk / "data", REF.id, disk / "scratch", Trust())
+        receive(VolumePlace(disk / "data", KEEP), io.BytesIO(out.getvalue()), REF.id, disk / "scratch", Trust())
     assert list((disk / "data" / "restoring").iterdir()) == []
     facts = await kit.pools.engine(POOL, REF)
     assert facts is not None
     assert facts.status == "PENDING"
-    receive(io.BytesIO(out.getvalue()), disk / "data", REF.id, disk / "scratch", Trust())
+    receive(VolumePlace(disk / "data", KEEP), io.BytesIO(out.getvalue()), REF.id, disk / "scratch", Trust())
     await kit.pools.deploy(replace(SPEC, restoring=f"{REF.id}@2026-01-01T00:00:00Z"), await sent())
     assert await people(kit) == {"admin", "ann"}

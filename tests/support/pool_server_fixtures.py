@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from tenantry.model.facts import EngineRef
 from tests.scenario.postgres import running
 
 if TYPE_CHECKING:
@@ -17,6 +20,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def running_pool_server() -> Iterator[PoolServerKit]:
+    with running_server_of_pools() as server:
+        yield server
+
+
+@contextmanager
+def running_server_of_pools() -> Iterator[PoolServerKit]:
+    """A new server for a block."""
     from tests.support.pool_servers import PoolServerKit
 
     with running(passwords=True) as address:
@@ -30,9 +40,12 @@ def running_pool_server() -> Iterator[PoolServerKit]:
 
 @pytest.fixture
 def pool_server(running_pool_server: PoolServerKit) -> Iterator[PoolServerKit]:
-    """The same without an engine, before and after the test."""
+    """The same with the database of the pool POOL, and without an engine, before and after the test."""
+    from tests.support.pools import POOL
+
+    asyncio.run(running_pool_server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="small")))
     yield running_pool_server
-    for name in sorted(running_pool_server.names()):
+    for name in sorted(running_pool_server.names() | running_pool_server.pools()):
         with psycopg.connect(running_pool_server.root, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
             connection.execute(f'DROP ROLE IF EXISTS "{name}"'.encode())

@@ -41,6 +41,13 @@ class PoolServerKit:
         with psycopg.connect(self.root, autocommit=True) as connection:
             return [row[0] for row in connection.execute(query.encode(), values).fetchall()]
 
+    def rows(self, *queries: str) -> list[Any]:
+        """The first value of each query in the database of the pool itself."""
+        (name,) = self.pools()
+        with psycopg.connect(self.root.replace("/postgres", f"/{name}"), autocommit=True) as connection:
+            found = [connection.execute(query.encode()).fetchone() for query in queries]
+        return [row[0] for row in found if row is not None]
+
     def tables(self, database: str) -> set[str]:
         """The names of the tables in a database."""
         with psycopg.connect(self.root.replace("/postgres", f"/{database}")) as connection:
@@ -48,9 +55,14 @@ class PoolServerKit:
         return {name for (name,) in found}
 
     def names(self) -> set[str]:
-        """The names of all databases and roles of engines."""
+        """The names of all databases and roles of engines, without those of the pool itself."""
         found = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
-        return {name for name in self.ask(found) if name.startswith("tenantry_")}
+        return {name for name in self.ask(found) if name.startswith("tenantry_") and name.count("_") > 1}
+
+    def pools(self) -> set[str]:
+        """The names of the databases and roles of pools."""
+        found = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
+        return {name for name in self.ask(found) if name.startswith("tenantry_") and name.count("_") == 1}
 
 
 class OnServer:

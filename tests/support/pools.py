@@ -58,6 +58,7 @@ async def sent(password: str = "correct horse", url: str = f"https://{HOST}") ->
 
 def opened_pool(folder: Path, keys: KeyRing, capacity: int, id_: str = POOL, server: str = "") -> OpenedPool:
     """server: the URL of the pool on its server, `""` for a pool on a volume."""
+    folder.mkdir(exist_ok=True)
     jwks, url = folder / "jwks.json", folder / "url"
     url.write_text(server)
     jwks.write_text(json.dumps(keys.jwks()))
@@ -68,8 +69,9 @@ def opened_pool(folder: Path, keys: KeyRing, capacity: int, id_: str = POOL, ser
 
 
 @asynccontextmanager
-async def pool_of(folder: Path, capacity: int = 300, server: str = "") -> AsyncIterator[PoolKit]:
-    keys, scratch = KeyRing(folder / "keys", "tenantry"), folder / "scratch"
+async def pool_of(folder: Path, capacity: int = 300, server: str = "", keys: KeyRing | None = None) -> AsyncIterator[PoolKit]:
+    """keys: of the platform, new ones where None."""
+    keys, scratch = keys or KeyRing(folder / "keys", "tenantry"), folder / "scratch"
     opened = opened_pool(folder, keys, capacity, server=server)
     transport = httpx.ASGITransport(opened.server)
     pools = Pools(keys, lambda pool: URL, lambda url: transport)

@@ -78,10 +78,10 @@ def _taken(reason: str, where: str) -> Halt:
 class Ownership:
     """Marks the database of one engine as its own. Blocks. given: the uid of the environment, `""` for a standalone engine."""
 
-    def __init__(self, data: Path, given: str) -> None:
+    def __init__(self, data: Path, given: str, package_files: PackageFolder) -> None:
         self._file = data / ID_FILE
         self._key = data / KEY_FILE
-        self._package_files = PackageFolder(data)
+        self._package_files = package_files
         self._given = given
 
     def claim(self, connection: sa.Connection) -> str:
@@ -129,7 +129,7 @@ class Ownership:
 
     def _knows(self, connection: sa.Connection) -> bool:
         stored = records.versions(connection)
-        return all(self._package_files.path(one.sha256).exists() for one in stored) if stored else self._key.exists()
+        return all(self._package_files.holds(one.sha256) for one in stored) if stored else self._key.exists()
 
     def _read(self) -> tuple[str, bool]:
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from tenantry.model.facts import Download
 from tenantry.model.verdicts import NotFound
@@ -17,22 +19,60 @@ from tenantry.rest.disk import make_durable, writing_to_disk
 SUFFIX = ".tapp"
 
 
-class PackageFolder:
-    """Files below one folder. Blocks."""
+class PackageOrigin(Protocol):
+    """The packages of one engine where they are kept, if its folder has only copies. Blocks. Its calls raise Halt."""
 
-    def __init__(self, folder: Path) -> None:
+    def put(self, sha256: str, package: Path) -> None:
+        """Keep a package. Idempotent."""
+
+    def has(self, sha256: str) -> bool:
+        """Return True if it is kept."""
+
+    def fetch(self, sha256: str, target: Path) -> None:
+        """Write the package to a file. Raises NotFound."""
+
+    def keep_only(self, packages: Collection[str]) -> None:
+        """Let all others go, but for those that came a moment ago: their records may not be committed yet."""
+
+
+class PackageFolder:
+    """Files below one folder. Blocks. origin: has the packages that are not here yet."""
+
+    def __init__(self, folder: Path, origin: PackageOrigin | None = None) -> None:
         self._folder = folder
+        self._origin = origin
         self._packages = folder / "packages"
         self._content = folder / "content"
         self._symbols = folder / "symbols"
 
     def path(self, sha256: str) -> Path:
-        """Return the path of the package with those bytes."""
+        """Return the path of the package with those bytes. It is brought from the origin if it is not here. Raises Halt there."""
+        path = self._path(sha256)
+        if self._origin is not None and not path.exists():
+            self._bring(self._origin, sha256, path)
+        return path
+
+    def holds(self, sha256: str) -> bool:
+        """Return True if the package with those bytes is here or at the origin."""
+        return self._path(sha256).exists() or (self._origin is not None and self._origin.has(sha256))
+
+    def _path(self, sha256: str) -> Path:
         return self._packages / f"{sha256}{SUFFIX}"
+
+    def _bring(self, origin: PackageOrigin, sha256: str, target: Path) -> None:
+        self._packages.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
+        try:
+            origin.fetch(sha256, scratch)
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
 
     def put(self, package: Path, sha256: str) -> None:
         """Takes a checked file in. Idempotent; replaces a file that was cut short."""
-        target = self.path(sha256)
+        if self._origin is not None:
+            self._origin.put(sha256, package)
+        target = self._path(sha256)
         if target.exists() and target.stat().st_size == package.stat().st_size:
             return
         with writing_to_disk():
@@ -49,7 +89,10 @@ class PackageFolder:
 
     def keep_only(self, packages: Iterable[str], installed: Iterable[str]) -> None:
         """Removes what no record names: leftovers of interrupted uploads, installs and deletions."""
-        wanted = {f"{sha256}{SUFFIX}" for sha256 in packages}
+        kept = set(packages)
+        if self._origin is not None:
+            self._origin.keep_only(kept)
+        wanted = {f"{sha256}{SUFFIX}" for sha256 in kept}
         for path in _entries(self._packages):
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
@@ -113,9 +156,15 @@ class PackageFolder:
                 shutil.rmtree(scratch, ignore_errors=True)
 
     def content(self, sha256: str) -> Path | None:
-        """The folder of the static files, or None where there are none."""
+        """The folder of the static files, or None where there are none here."""
         folder = self._content / sha256
         return folder if folder.is_dir() else None
+
+    def brought_content(self, sha256: str) -> Path | None:
+        """The same for a package that another process has installed; None without an origin."""
+        if self._origin is not None:
+            self._unpack(sha256)
+        return self.content(sha256)
 
     def download(self, sha256: str, filename: str) -> Download:
         """The package file to serve."""

@@ -27,7 +27,7 @@ from tenantry.engine.migration.moments import is_unified
 from tenantry.engine.oidc import federation
 from tenantry.engine.oidc.federation import FederatedIdentity
 from tenantry.engine.ownership import Ownership
-from tenantry.engine.package_files import PackageFolder
+from tenantry.engine.package_files import PackageFolder, PackageOrigin
 from tenantry.engine.quota import EngineQuota
 from tenantry.engine.records import StoredVersion
 from tenantry.engine.sealing import Sealing
@@ -76,16 +76,17 @@ class Engine:
         lane: Lane,
         owner: str = "",
         quota: EngineQuota | None = None,
+        origin: PackageOrigin | None = None,
     ) -> None:
         self._database = database
-        self._package_files = PackageFolder(data)
+        self._package_files = PackageFolder(data, origin)
         self._sealing = Sealing(data)
         self._limits = limits
         quota = quota or EngineQuota()
         self._manifests: dict[str, Manifest] = {}
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
-        self._transactions = Transactions(self._database, lane, Ownership(data, owner))
+        self._transactions = Transactions(self._database, lane, Ownership(data, owner, self._package_files))
         self._installs = Installs(database, self._package_files, self._transactions, quota)
         self.live = Live(self._transactions, lane)
         dialect, exposures = "postgresql" if database.on_server else "sqlite", Exposures(self._stored_manifest)
@@ -105,18 +106,18 @@ class Engine:
         owner: str = "",
         quota: EngineQuota | None = None,
         reach: Reach | None = None,
+        origin: PackageOrigin | None = None,
     ) -> Engine:
         """Opens the engine of that folder, and removes what interrupted work left there.
 
         created_at: since when the engine, and so its `admin`, is there; now where None. lane: its part of the process's threads;
         one of threads that all such engines share where None. owner: the uid of the environment, `""` for a standalone engine.
-        reach: which addresses the server of `database_url` may have.
-
+        reach: which addresses the server of `database_url` may have. origin: of its packages, if the folder has only copies.
         Raises Halt: DatabaseTaken where the database is another engine's, DataMissing, and others.
         """
         lane = lane or _LANES.lane("", str(data))
         database = Database(data / FILE, database_url, reach)
-        engine = cls(data, database, limits or PackageLimits(), created_at or datetime.now(UTC), lane, owner, quota)
+        engine = cls(data, database, limits or PackageLimits(), created_at or datetime.now(UTC), lane, owner, quota, origin)
         await engine._open(data)
         return engine
 
@@ -202,12 +203,14 @@ class Engine:
     async def content(self, app: str) -> Path | None:
         """The folder of the static files of an installed app, or None."""
         installed = await self._transactions.read(records.installed, dict[str, tuple[str, str]])
-        return self._package_files.content(installed[app][1]) if app in installed else None
+        if (found := installed.get(app)) is None:
+            return None
+        return self._package_files.content(found[1]) or await self._lane.run(
+            lambda: self._package_files.brought_content(found[1])
+        )
 
     async def identities(self) -> tuple[EngineIdentity, ...]:
-        found = await self._transactions.read(
-            lambda connection: [one.facts for one in records.identities(connection)], list[EngineIdentity]
-        )
+        found = await self._transactions.read(lambda c: [one.facts for one in records.identities(c)], list[EngineIdentity])
         if any(is_engine_admin(one.username) for one in found):
             return tuple(found)
         return (self._admin, *found)
@@ -349,14 +352,11 @@ class Engine:
     def _stored_manifest(self, sha256: str) -> Manifest:
         known = self._manifests.get(sha256)
         if known is None:
-            known = self._manifests[sha256] = self._read_manifest(sha256)
+            with open_checked(self._package_files.path(sha256)) as package:
+                known = self._manifests[sha256] = package.manifest
             if len(self._manifests) > MANIFESTS_KEPT:
                 self._manifests.pop(next(iter(self._manifests)), None)
         return known
-
-    def _read_manifest(self, sha256: str) -> Manifest:
-        with open_checked(self._package_files.path(sha256)) as package:
-            return package.manifest
 
     def _manifest_of(self, path: Path) -> Manifest:
         with open_package(path, self._limits_of(sha256_of(path))) as package:
@@ -367,7 +367,7 @@ class Engine:
         return inspect(package, self._limits_of(digests[0]), digests)
 
     def _limits_of(self, sha256: str) -> PackageLimits:
-        return replace(self._limits, stored=self._package_files.path(sha256).exists())
+        return replace(self._limits, stored=self._package_files.holds(sha256))
 
     async def _store(self, package: Path) -> PackageFacts:
         facts = await self._lane.run(lambda: self._inspect(package))

@@ -57,8 +57,8 @@ class EngineSpec:
 
     restoring: the mark of the backup that it comes from, until it has all of it. database_limit: bytes of its database;
     request_limit: requests per second; 0: no limit. pool: the id of the pool that holds it, `""` for a pod of its own.
-    capacity: of a pool, the number of engines that it takes; 0 for an engine. asleep: since when it sleeps, `""` for one that is
-    to run. on_request: it sleeps, and a request to its URL wakes it.
+    capacity: of a pool, the number of engines that it takes; 0 for an engine. replicas: of a pool on a server, else 0.
+    asleep: since when it sleeps, `""` for one that is to run. on_request: it sleeps, and a request to its URL wakes it.
     """
 
     ref: EngineRef
@@ -74,12 +74,18 @@ class EngineSpec:
     request_limit: int = 0
     pool: str = ""
     capacity: int = 0
+    replicas: int = 0
     asleep: str = ""
     on_request: bool = False
 
     @property
     def limits(self) -> tuple[int, int]:
         return self.database_limit, self.request_limit
+
+    @property
+    def has_volume(self) -> bool:
+        """Return False for a pool on a server: all that its replicas have there are copies."""
+        return not (self.capacity and self.database_secret)
 
 
 class ViewedTable(NamedTuple):

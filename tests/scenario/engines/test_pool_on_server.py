@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 from tenantry.adapters.local.backups import KEEP
-from tenantry.adapters.pools.archives import receive, send
+from tenantry.adapters.pools.archives import VolumePlace, receive, send
 from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.pools.server_urls import LONGEST, engine_database, pool_url
+from tenantry.adapters.pools.shared.backups import SharedPlace
 from tenantry.model.facts import EngineRef, Password, Trust
 from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
@@ -28,6 +29,11 @@ DECLARED = {
     "metadata": {"name": REF.name, "namespace": REF.namespace},
     "spec": {"region": "eu"},
 }
+
+
+def shared_place(server: PoolServerKit, folder: Path) -> SharedPlace:
+    """As a command in the pod of a replica has it, whose folder that is."""
+    return SharedPlace(server.url, POOL, folder / "data", KEEP)
 
 
 async def people(kit: PoolKit) -> list[str]:
@@ -48,7 +54,7 @@ async def test_a_role_reaches_its_own_database_and_no_other(pool_server: PoolSer
     with psycopg.connect(own.url) as connection:
         rights = "SELECT rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls, rolconnlimit FROM pg_roles"
         row = connection.execute(f"{rights} WHERE rolname = current_user".encode()).fetchone()
-        assert row == (False, 20)
+        assert row == (False, 100)
     for url in (own.url.replace(f"/{own.name}", f"/{others.name}"), others.url.replace(others.password, own.password)):
         with pytest.raises(psycopg.OperationalError, match=r"permission denied|authentication failed"):
             psycopg.connect(url)
@@ -86,7 +92,9 @@ async def test_what_a_killed_operator_left_is_completed(
     await pool_server.databases.ensure(POOL, REF)
     with psycopg.connect(pool_server.engine_url(REF.id), autocommit=True) as connection:
         connection.execute("CREATE TABLE mine (id int)")
-    database = pool_server.ask("SELECT array_to_string(datacl, ' ') FROM pg_database WHERE datname LIKE 'tenantry_%%'")
+    database = pool_server.ask(
+        "SELECT array_to_string(datacl, ' ') FROM pg_database WHERE datname LIKE 'tenantry~_%%~_%%' ESCAPE '~'"
+    )
     assert [acl.startswith("=") or " =" in acl for acl in database] == [False]  # nothing for PUBLIC
 
 
@@ -101,7 +109,7 @@ async def test_an_engine_has_its_rows_on_the_server_and_nothing_in_the_volume(po
         with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
             found = connection.execute("SELECT username FROM _tenantry_identities ORDER BY 1").fetchall()
         assert ("alice",) in found
-    async with pool_of(tmp_path, server=pool_server.url) as kit:  # after a restart, before the operator said anything
+    async with pool_of(tmp_path / "other", server=pool_server.url) as kit:  # a new pod, before the operator said anything
         assert await people(kit) == ["admin", "alice"]
 
 
@@ -118,19 +126,19 @@ async def test_an_archive_of_a_removed_engine_has_its_rows_and_brings_them_back(
 ) -> None:
     async with pool_of(tmp_path, server=pool_server.url) as kit:
         await deployed(kit, pool_server)
+        place = shared_place(pool_server, tmp_path)
         await kit.pools.snapshot(POOL, REF, [DECLARED])
         await pool_server.databases.drop(POOL, REF)
         await kit.pools.undeploy(POOL, REF)
         assert pool_server.names() == set()
         out = io.BytesIO()
-        send(tmp_path / "data", REF.id, KEEP, out)
+        send(place, REF.id, out)
         coming = replace(SPEC, restoring=MARK)
         await pool_server.databases.ensure(POOL, REF)
         await kit.pools.deploy(coming, await sent())
         assert await kit.signs_in("correct horse") == 503
         for _ in range(2):  # interrupted, and run again
-            url = pool_server.engine_url(REF.id)
-            receive(io.BytesIO(out.getvalue()), tmp_path / "data", REF.id, tmp_path / "scratch", Trust(), url)
+            receive(place, io.BytesIO(out.getvalue()), REF.id, tmp_path / "scratch", Trust())
         await kit.pools.deploy(coming, await sent())
         assert await people(kit) == ["admin", "alice"]
 
@@ -143,13 +151,13 @@ async def test_an_archive_of_the_other_kind_of_pool_is_refused(pool_server: Pool
         await kit.admin().add_identity("alice", Password(clear="battery staple"))
         await kit.pools.snapshot(POOL, REF, [DECLARED])
         out = io.BytesIO()
-        send(tmp_path / "volume" / "data", REF.id, KEEP, out)
+        send(VolumePlace(tmp_path / "volume" / "data", KEEP), REF.id, out)
     async with pool_of(tmp_path / "server", server=pool_server.url) as kit:
         await pool_server.databases.ensure(POOL, REF)
         await kit.pools.deploy(replace(SPEC, restoring=MARK), await sent())
-        folder, url = tmp_path / "server", pool_server.engine_url(REF.id)
+        place = shared_place(pool_server, tmp_path / "server")
         with pytest.raises(Invalid, match="is of an engine on sqlite, and the engines of this pool are on postgresql"):
-            receive(io.BytesIO(out.getvalue()), folder / "data", REF.id, folder / "scratch", Trust(unprotected=True), url)
+            receive(place, io.BytesIO(out.getvalue()), REF.id, tmp_path / "server" / "scratch", Trust(unprotected=True))
 
 
 async def test_a_database_that_lost_its_rows_is_not_taken_for_a_new_one(pool_server: PoolServerKit, tmp_path: Path) -> None:
@@ -157,18 +165,19 @@ async def test_a_database_that_lost_its_rows_is_not_taken_for_a_new_one(pool_ser
         await deployed(kit, pool_server)
     await pool_server.databases.drop(POOL, REF)
     await pool_server.databases.ensure(POOL, REF)
-    async with pool_of(tmp_path, server=pool_server.url) as kit:
+    async with pool_of(tmp_path / "other", server=pool_server.url) as kit:
         assert await kit.signs_in("correct horse") == 503
     with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
 
-async def test_a_new_password_of_the_pool_reaches_role_and_engine(pool_server: PoolServerKit, tmp_path: Path) -> None:
+async def test_a_new_secret_of_the_platform_reaches_roles_and_replicas(pool_server: PoolServerKit, tmp_path: Path) -> None:
     async with pool_of(tmp_path, server=pool_server.url) as kit:
         await deployed(kit, pool_server)
     url = pool_url(pool_server.admin, POOL, "another secret")
     databases = ServerDatabases(OnServer(), ServerSecret(pool_server.admin), "another secret")
-    async with pool_of(tmp_path, server=url) as kit:
+    await databases.ensure_pool(EngineRef("", "eu", POOL, slug="small"))
+    async with pool_of(tmp_path / "other", server=url, keys=kit.keys) as kit:
         facts = await kit.pools.engine(POOL, REF)
         assert facts is not None and facts.spec is None and facts.altered == ("the URL of its database has changed",)
         await databases.ensure(POOL, REF)

@@ -12,8 +12,10 @@ from tests.bench.row import Scale
 
 
 @pytest.mark.slow
-def test_a_pool_is_weighed_with_and_without_its_engines(tmp_path: Path) -> None:
-    found = pooled.weigh(tmp_path / "pool", 2)
+@pytest.mark.parametrize("rows_at", ["volume", "server"])
+def test_a_pool_is_weighed_with_and_without_its_engines(rows_at: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue("pool_server") if rows_at == "server" else None
+    found = pooled.weigh(tmp_path / "pool", 2, server)
     assert found.empty > 10 << 20
     assert found.open > 0
     assert found.made_cpu >= 0
@@ -27,11 +29,11 @@ def test_environments_in_one_process_are_weighed_by_the_difference_of_two_sizes(
     assert line.memory.endswith("iB")
 
 
-def test_the_table_names_what_is_not_measured() -> None:
-    lines = [cost.Cost("here", "1 KiB", "1 ms", "5.0", "2.0"), *cost.absent()]
+def test_the_table_shows_a_line_for_each_placement() -> None:
+    lines = [cost.Cost("here", "1 KiB", "1 ms", "5.0", "2.0"), cost.Cost("there", "8 MiB of disk", "-")]
     assert cost.table(iter(lines)).splitlines()[2:] == [
         "| here | 1 KiB | 1 ms | 5.0 | 2.0 |",
-        "| in a pool on PostgreSQL | not measured yet | - | - | - |",
+        "| there | 8 MiB of disk | - | - | - |",
     ]
 
 

@@ -204,7 +204,7 @@ def test_a_pool_on_a_server_is_deployed_with_its_secret_and_shows_it() -> None:
     decision = decide(with_pools(pooled(ON_SERVER), SeenPool(SERVED)), NOW)
     (change,) = decision.changes
     assert isinstance(change, DeployPool)
-    assert change.spec == replace(POOL_SPEC, ref=SERVED, database_secret="pool-server", database_key="url")
+    assert change.spec == replace(POOL_SPEC, ref=SERVED, database_secret="pool-server", database_key="url", replicas=2)
     assert [pool.admin_secret_ref for pool in decision.status.pools] == [SERVER]
 
 
@@ -220,7 +220,7 @@ def test_a_pool_that_gets_a_server_is_another_pool_and_the_old_one_goes_once_it_
 
 
 def pool_at(ref: EngineRef) -> SeenPool:
-    spec = replace(POOL_SPEC, ref=ref, database_secret="pool-server", database_key="url")
+    spec = replace(POOL_SPEC, ref=ref, database_secret="pool-server", database_key="url", replicas=2)
     return SeenPool(ref, replace(pool().facts or EngineFacts("", "", "", "", "", ""), spec=spec), 0)
 
 

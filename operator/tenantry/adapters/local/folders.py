@@ -279,7 +279,7 @@ class EngineFolders:
 
     def _load(self, id_: str, body: bytes) -> None:
         try:
-            record = _decode(body)
+            record = decode(body)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self.engines / DATABASE}: engine {id_}: {error}") from error
         self._remember(record)
@@ -319,7 +319,7 @@ def awaiting(state: Path, id_: str) -> EngineRef | None:
     that keeps the records. Blocks. Raises sqlite3.Error."""
     with closing(sqlite3.connect(f"file:{state / 'engines' / DATABASE}?mode=ro", uri=True)) as database:
         row = database.execute("SELECT body FROM engines WHERE id = ?", (id_,)).fetchone()
-    record = _decode(row[0]) if row is not None else None
+    record = decode(row[0]) if row is not None else None
     return record.ref if record is not None and record.awaits else None
 
 
@@ -342,7 +342,8 @@ def encode(record: EngineRecord) -> bytes:
     return orjson.dumps(value)
 
 
-def _decode(raw: bytes) -> EngineRecord:
+def decode(raw: bytes) -> EngineRecord:
+    """The record out of its JSON. Raises ValueError, KeyError, TypeError."""
     value = orjson.loads(raw)
     spec = value["spec"]
     whole = EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])})

@@ -21,6 +21,7 @@ from tenantry.rest.fairness.lanes import Lanes, engine_sharing
 
 if TYPE_CHECKING:
     from tenantry.engine.access import PlatformKeys
+    from tenantry.engine.package_files import PackageOrigin
     from tenantry.engine.quota import EngineQuota
 
 
@@ -28,7 +29,7 @@ class EngineOpener:
     """Opens engines for LocalHosting.
 
     facade_url: where the things declared in the engine of that environment are changed. public_url: of the host, where it is set.
-    admin_of: finds the admin password of an engine; by default in its Secret.
+    admin_of: finds the admin password of an engine; by default in its Secret. origin_of: has the packages of an engine by id.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class EngineOpener:
         public_url: str = "",
         quota_of: Callable[[str], EngineQuota] | None = None,
         admin_of: Callable[[EngineRecord], Declared] | None = None,
+        origin_of: Callable[[str], PackageOrigin] | None = None,
     ) -> None:
         self._admin_of = admin_of or (lambda record: in_secret(secrets, record.admin_secret))
         self._databases = databases or Databases(secrets)
@@ -50,6 +52,7 @@ class EngineOpener:
         self._public_url = public_url.rstrip("/")
         self._limits = limits
         self._quota_of = quota_of
+        self._origin_of = origin_of
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
         # And an engine that is closed while it is idle keeps its counts of wrong passwords.
@@ -76,6 +79,7 @@ class EngineOpener:
             owner=id_,
             quota=quota,
             reach=self._databases.reach,
+            origin=self._origin_of(id_) if self._origin_of is not None else None,
         )
         served = Served(
             engine=engine,

@@ -25,26 +25,26 @@ class ArchiveKey:
     """The key in a file, made when it first signs. Calls block and raise Invalid (the file holds none), OSError."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def sign(self, content: bytes) -> tuple[str, str]:
         """The public key, and the signature in base64."""
-        if not self._path.exists():
-            _make(self._path)
+        if not self.path.exists():
+            _make(self.path)
         key = self._read()
         return _text(key), base64.b64encode(key.sign(_PURPOSE + content)).decode()
 
     def public(self) -> str:
         """The public key as text, `""` if nothing was signed yet."""
-        return _text(self._read()) if self._path.exists() else ""
+        return _text(self._read()) if self.path.exists() else ""
 
     def _read(self) -> Ed25519PrivateKey:
         try:
-            key = load_pem_private_key(self._path.read_bytes(), None)
+            key = load_pem_private_key(self.path.read_bytes(), None)
         except (TypeError, ValueError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, Ed25519PrivateKey):
-            raise Invalid((Problem(str(self._path), "holds no Ed25519 key in PEM; put it back, or remove it to get a new one"),))
+            raise Invalid((Problem(str(self.path), "holds no Ed25519 key in PEM; put it back, or remove it to get a new one"),))
         return key
 
 

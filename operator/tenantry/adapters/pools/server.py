@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
+import structlog
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,10 +31,11 @@ from tenantry.adapters.moving.wire import REF, SIGNER, TOKEN, earlier_copy, pack
 from tenantry.adapters.pools.declarations import SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves, comes
 from tenantry.adapters.pools.operators import OperatorKeys, answered
+from tenantry.adapters.pools.shared.folders import CatalogFollower
 from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref
 from tenantry.model.facts import EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting, unforeseen
+from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Waiting, unforeseen
 from tenantry.rest.bodies import json_response, read_bytes
 from tenantry.rest.problems import log_unexpected, problem
 from tenantry.rest.traces.requests import traced_requests
@@ -51,6 +54,9 @@ LEAVING = ("freeze", "give", "thaw")
 STREAMING = ("pack", "receive", "blocks")
 """The commands with an archive in the answer, and in the request; `blocks` answers the digests of what it may leave out."""
 NO_SECRET = Ref("Secret", "", "")
+REFRESHED_S = 0.05
+"""Seconds between two looks at the catalog for hosts and ids that this replica does not know."""
+log = structlog.get_logger(__name__)
 
 
 class Pool:
@@ -66,7 +72,10 @@ class Pool:
         backups: Backups,
         survey: DataSurvey,
         moves: PoolMoves,
+        follower: CatalogFollower | None = None,
     ) -> None:
+        """follower: knows what other replicas of this pool wrote; None for a pool on a volume."""
+        self._follower = follower
         self.id = id_
         self.moves = moves
         self._survey = survey
@@ -77,6 +86,21 @@ class Pool:
         self._declared = declared
         self._coming: set[str] = set()
         self._closed_until = datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return True if other replicas serve the same engines."""
+        return self._follower is not None
+
+    async def refresh(self) -> None:
+        """Return when this replica knows what others wrote before. Raises Halt."""
+        if self._follower is not None:
+            await self._follower.refresh()
+
+    def check_movable(self) -> None:
+        """Raises a Stalled Halt (PlacementFixed): the copy of a move is that of a file."""
+        if self._follower is not None:
+            raise Halt(Stalled("PlacementFixed", "an engine does not move into or out of a pool on PostgreSQL"))
 
     async def engine(self, ref: EngineRef) -> dict[str, Any]:
         """Return the facts of an engine of this pool. Raises NotFound, EngineTaken."""
@@ -125,9 +149,11 @@ class Pool:
         there are engines."""
         kept = await self._backups.kept()
         await self.moves.free_forgotten(datetime.now(UTC))
-        held, again = self._folders.ids | self._coming, datetime.now(UTC) + LOOKS_AGAIN
+        held, again = len(self._folders.ids | self._coming), datetime.now(UTC) + LOOKS_AGAIN
+        if not held and self._follower is not None:
+            held = await self._follower.shut(CLOSED)
         if held:
-            raise Halt(Waiting("PoolInUse", f"the pool holds {len(held)} engines", again))
+            raise Halt(Waiting("PoolInUse", f"the pool holds {held} engines", again))
         self._closed_until = datetime.now(UTC) + CLOSED
         return len(kept)
 
@@ -169,6 +195,9 @@ class PoolServer:
         self._folders = folders
         self._hosting = hosting
         self._keys = keys
+        self._looked = 0.0
+        self._looking: asyncio.Future[None] | None = None
+        """The last look for an unknown engine, and the time of its beginning. Those who come meanwhile wait for it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._traced(scope, receive, send)
@@ -179,12 +208,15 @@ class PoolServer:
         return traced_requests(self._serve)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._by_host(Headers(scope=scope).get("host", ""))
+        host = Headers(scope=scope).get("host", "")
+        route = self._by_host(host) or await self._by_new_host(host)
         if route is not None:
             await self._hosting({**scope, LOCATED: route}, receive, send)
             return
         parts = scope["path"].split("/", 3)
         if parts[1] == BY_ID and len(parts) > 2:
+            if self._folders.held(parts[2]) is None:
+                await self._refreshed()
             await self._by_id(parts[2])({**scope, "root_path": f"/{BY_ID}/{parts[2]}"}, receive, send)
             return
         await (await self._answer(Request(scope, receive)))(scope, receive, send)
@@ -199,6 +231,23 @@ class PoolServer:
                 return route
             at = label.find("--", at + 1)
         return None
+
+    async def _by_new_host(self, host: str) -> EngineRoute | None:
+        """Return the engine of a host that another replica may have learned of a moment ago."""
+        return self._by_host(host) if "--" in host and await self._refreshed() else None
+
+    async def _refreshed(self) -> bool:
+        """Return False, and do nothing, if that was done a moment ago: hosts that are none cost the server nothing."""
+        if self._looking is None or self._looking.done():
+            now = time.monotonic()
+            if not self._pool.is_shared or now - self._looked < REFRESHED_S:
+                return False
+            self._looked, self._looking = now, asyncio.ensure_future(self._pool.refresh())
+        try:
+            await asyncio.shield(self._looking)
+        except Halt as halt:
+            log.warning("the records of the pool cannot be read", error=halt.told)
+        return True
 
     def _by_id(self, id_: str) -> ASGIApp:
         record = self._folders.held(id_)
@@ -220,6 +269,7 @@ class PoolServer:
             return problem(404, f"no such path: {path}")
 
         async def carry_out() -> Response:
+            await self._pool.refresh()
             match request.method, path.removeprefix(PREFIX).split("/")[1:]:
                 case "POST", ["engines", id_, verb] if verb in STREAMING:
                     return await self._stream(request, id_, verb)
@@ -245,10 +295,13 @@ class PoolServer:
 
     async def _on_engine(self, verb: str, ref: EngineRef, body: Any) -> dict[str, Any]:
         if verb in DEPLOYING:
+            if verb in ("reserve", "take"):
+                self._pool.check_movable()
             deploying = {"reserve": self._pool.reserve, "take": self._pool.take}.get(verb, self._pool.deploy)
             await deploying(body, ref.id)
             return {}
         if verb in LEAVING:
+            self._pool.check_movable()
             return await command(await self._pool.moves.leaving(ref), verb, body)
         changing: dict[str, Callable[[EngineRef], Awaitable[None]]] = {
             "cancel": self._pool.moves.cancel,
@@ -271,6 +324,7 @@ class PoolServer:
             raise Invalid((Problem("ref.id", f"must be {id_}"),))
         request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
         with _about(request.scope, ref):
+            self._pool.check_movable()
             if verb == "pack":
                 leaving = await self._pool.moves.leaving(ref)
                 return packed_response(await leaving.pack(await earlier_copy(request)))

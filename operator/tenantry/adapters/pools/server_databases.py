@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
 from tenantry.adapters.database_url import checked
-from tenantry.adapters.pools.server_urls import ServerDatabase, engine_database, pool_url
+from tenantry.adapters.pools.server_urls import ServerDatabase, engine_database, pool_database, pool_url
 from tenantry.kinds.region.pools import FIELD
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 FOR_KIND = "region"
-CONNECTIONS = 20
-"""The most connections of one role: an engine uses 8 in the event loop and 8 threads, and a backup or an install two more."""
+CONNECTIONS = 100
+"""The most connections of the role of an engine, of all replicas together. Each of them uses 18 at most; the limit is for whoever
+else has the password."""
+UNLIMITED = -1
+"""Connections of the role of a pool itself: its replicas use few."""
+ROLES, DATABASES = ("pg_roles", "rolname"), ("pg_database", "datname")
 AT_ONCE = 4
 """Databases that are made or dropped at a time: each copies some 8 MB, and a server has other work."""
 CONNECT_S = 5
@@ -44,6 +48,13 @@ class PoolServers(Protocol):
         """The Secret with the URL of the server of the pool with that id, None for a pool on a volume."""
 
 
+class _PoolServer(NamedTuple):
+    """The URL of a server's administrator, and that of a pool on it."""
+
+    admin: str
+    pool_url: str
+
+
 class ServerDatabases:
     """The databases of engines in pools on servers. secret: of the platform, from which passwords are derived."""
 
@@ -58,21 +69,50 @@ class ServerDatabases:
 
         Raises Halt: DatabaseUrlRefused, PoolServerRefuses, PoolServerUnreachable, and those of the Secret.
         """
-        if (server := self._pools.server_of(pool)) is not None:
-            admin, database = await self._found(server, pool, ref)
+        if (server := await self._server(pool)) is not None:
+            database = engine_database(server.pool_url, pool, ref.id)
             told = f"Tenantry: environment {ref.namespace}/{ref.name}, id {ref.id}"
-            await self._done(admin, "make", lambda connection: _ensure(connection, database, told))
+            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, CONNECTIONS))
 
     async def drop(self, pool: str, ref: EngineRef) -> None:
         """Drop the database of an engine with its rows, and its role. Idempotent. Raises Halt as `ensure` does."""
-        if (server := self._pools.server_of(pool)) is not None:
-            admin, database = await self._found(server, pool, ref)
-            await self._done(admin, "drop", lambda connection: _drop(connection, database.name))
+        if (server := await self._server(pool)) is not None:
+            name = engine_database(server.pool_url, pool, ref.id).name
+            await self._done(server.admin, "drop", lambda connection: _drop(connection, name))
 
-    async def _found(self, server: SecretKeyRef, pool: str, ref: EngineRef) -> tuple[str, ServerDatabase]:
-        revealed = await self._secrets.reveal(SYSTEM_NAMESPACE, server.name, server.key, FOR_KIND)
+    def is_on_server(self, pool: str) -> bool:
+        """Return True if the engines of a pool have databases on a server."""
+        return self._pools.server_of(pool) is not None
+
+    async def ensure_pool(self, pool: EngineRef) -> None:
+        """Make the role and the database of a pool itself, unless it is on a volume. Idempotent. Raises Halt as `ensure` does."""
+        if (server := await self._server(pool.id)) is not None:
+            database = pool_database(server.pool_url)
+            told = f"Tenantry: pool {pool.slug} of region {pool.name}, its records, packages and archives"
+            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, UNLIMITED))
+
+    async def drop_pool(self, pool: EngineRef) -> None:
+        """Drop the database of a pool itself, and its role. Idempotent. Raises Halt as `ensure` does."""
+        if (server := await self._server(pool.id)) is not None:
+            name = pool_database(server.pool_url).name
+            await self._done(server.admin, "drop", lambda connection: _drop(connection, name))
+
+    async def has_pool(self, pool: EngineRef) -> bool:
+        """Return True if there is a database of a pool itself. Raises Halt as `ensure` does."""
+        server = await self._server(pool.id)
+        if server is None:
+            return False
+        name, found = pool_database(server.pool_url).name, list[bool]()
+        await self._done(server.admin, "look", lambda connection: found.append(_is_there(connection, *DATABASES, name)))
+        return found[0]
+
+    async def _server(self, pool: str) -> _PoolServer | None:
+        secret = self._pools.server_of(pool)
+        if secret is None:
+            return None
+        revealed = await self._secrets.reveal(SYSTEM_NAMESPACE, secret.name, secret.key, FOR_KIND)
         admin = checked(revealed.clear, FIELD)
-        return admin, engine_database(pool_url(admin, pool, self._secret), pool, ref.id)
+        return _PoolServer(admin, pool_url(admin, pool, self._secret))
 
     async def _done(self, admin: str, what: str, work: Callable[[Connection], None]) -> None:
         async with self._turns:
@@ -106,19 +146,19 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-def _ensure(connection: Connection, database: ServerDatabase, told: str) -> None:
+def _ensure(connection: Connection, database: ServerDatabase, told: str, connections: int) -> None:
     """The order lets no neighbour in between: who is not the owner may connect only until the second statement about it."""
     from psycopg.sql import SQL, Identifier, Literal
 
     name = Identifier(database.name)
     verifier = connection.pgconn.encrypt_password(database.password.encode(), database.name.encode(), b"scram-sha-256")
-    rights = SQL("LOGIN CONNECTION LIMIT {} PASSWORD {}").format(Literal(CONNECTIONS), Literal(verifier.decode()))
-    if not _is_there(connection, "pg_roles", "rolname", database.name):
+    rights = SQL("LOGIN CONNECTION LIMIT {} PASSWORD {}").format(Literal(connections), Literal(verifier.decode()))
+    if not _is_there(connection, *ROLES, database.name):
         _unless_there(connection, SQL("CREATE ROLE {} WITH {}").format(name, rights))
     connection.execute(SQL("ALTER ROLE {} WITH {}").format(name, rights))
     # Only who is a member may make a database for a role, and end its sessions.
     connection.execute(SQL("GRANT {} TO CURRENT_USER").format(name))
-    if not _is_there(connection, "pg_database", "datname", database.name):
+    if not _is_there(connection, *DATABASES, database.name):
         # From template0, which nobody connects to: a session at template1 would be in the way, and its objects would come along.
         made = SQL("CREATE DATABASE {} WITH OWNER {} TEMPLATE template0 ENCODING 'UTF8'")
         _unless_there(connection, made.format(name, name))
@@ -129,7 +169,7 @@ def _ensure(connection: Connection, database: ServerDatabase, told: str) -> None
 def _drop(connection: Connection, name: str) -> None:
     from psycopg.sql import SQL, Identifier
 
-    if _is_there(connection, "pg_roles", "rolname", name):
+    if _is_there(connection, *ROLES, name):
         # A pool that has the engine open would connect again.
         connection.execute(SQL("ALTER ROLE {} WITH NOLOGIN").format(Identifier(name)))
     connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))

@@ -34,6 +34,12 @@ def pool_url(admin_url: str, pool: str, secret: str) -> str:
     return _url(admin_url, _name(pool, ""), _derived(secret, pool))
 
 
+def pool_database(url: str) -> ServerDatabase:
+    """Return the database of a pool itself. url: as `pool_url` made it."""
+    parts = urlsplit(url)
+    return ServerDatabase(parts.username or "", parts.password or "", url)
+
+
 def engine_database(url: str, pool: str, id_: str) -> ServerDatabase:
     """Return the database of the engine with that id. url: of its pool, as `pool_url` made it."""
     name = _name(pool, id_)

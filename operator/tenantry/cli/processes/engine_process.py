@@ -17,7 +17,6 @@ from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.adapters.moving.coming import is_awaited
 from tenantry.adapters.moving.leaving import LeavingEngine
 from tenantry.adapters.moving.source import MovableEngine
-from tenantry.adapters.pools.server_urls import engine_database
 from tenantry.adapters.store.secrets import HASH_PREFIX
 from tenantry.adapters.store.state_folder import FolderLock, password_file
 from tenantry.bootstrap.outward import limits_of, verifier
@@ -51,7 +50,7 @@ async def serve_engine(data: Path, listen: str, database: str | None, settings: 
     """Serves the engine of that folder until a signal comes. Raises Failure, Halt, OSError."""
     host, port = address_of(listen)
     managed = settings.managed
-    url = database or await asyncio.to_thread(database_of, managed, data)
+    url = database or await asyncio.to_thread(database_of, managed)
     is_postgresql(url)  # raises Invalid before anything is made
     about = environment_of(managed).about if managed.uid else {}
     configure(say, log_format, about=about)
@@ -193,13 +192,9 @@ def environment_of(managed: ManagedEngineSettings) -> EngineRef:
     return EngineRef(managed.namespace, managed.name, managed.uid, tenant=managed.tenant)
 
 
-def database_of(managed: ManagedEngineSettings, data: Path) -> str | None:
-    """The URL that the platform gives to its engine, None for SQLite. Blocks. Raises OSError.
-
-    data: the engine's folder; in a pool its name is the engine's id.
-    """
-    url = mounted(managed.database_url)
-    return engine_database(url, managed.pool, data.name).url if url is not None and managed.pool else url
+def database_of(managed: ManagedEngineSettings) -> str | None:
+    """The URL that the platform gives to its engine, None for SQLite. Blocks. Raises OSError."""
+    return mounted(managed.database_url)
 
 
 def _incoming(data: Path) -> Path:

@@ -153,6 +153,7 @@ def _spec(pool: EnginePool, ref: EngineRef, provider: str) -> EngineSpec:
         capacity=pool.engines_per_replica,
         database_secret=pool.postgres.admin_secret_ref.name if pool.postgres is not None else "",
         database_key=pool.postgres.admin_secret_ref.key if pool.postgres is not None else "",
+        replicas=pool.postgres.replicas if pool.postgres is not None else 0,
     )
 
 

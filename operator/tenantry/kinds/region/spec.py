@@ -99,7 +99,7 @@ class PoolStorage(Value):
         min_length=2,
         max_length=20,
         pattern=worded(r"^[1-9][0-9]*(Mi|Gi|Ti)$", "must be a size in Mi, Gi or Ti, such as 10Gi"),
-        description="The size of the volume in Mi, Gi or Ti. Default: 10Gi.",
+        description="The size of the volume in Mi, Gi or Ti; on a server, of the copies of a pod. Default: 10Gi.",
     )
 
 
@@ -110,10 +110,13 @@ class PoolPostgres(Value):
         description="The Secret in tenantry-system with a URL such as `postgresql://admin:password@db.example.com/postgres`. Its"
         " role may create roles and databases. The label is `tenantry.dev/credential: region`."
     )
+    replicas: int = Field(
+        default=2, ge=1, le=20, description="The number of its pods, each of which serves all its engines. Default: 2."
+    )
 
 
 class EnginePool(Value):
-    """One pod with one volume that holds the engines of many environments."""
+    """One pod with one volume that holds the engines of many environments, or pods without volumes and a server."""
 
     name: ObjectName = Field(description="The name of the pool, as `engine.pool` of an Environment takes it.")
     engines_per_replica: int = Field(default=300, ge=1, le=1000, description="The number of engines that it takes.")
@@ -123,7 +126,7 @@ class EnginePool(Value):
     storage: PoolStorage = Field(default_factory=PoolStorage, description="Its volume.")
     postgres: PoolPostgres | None = Field(
         default=None,
-        description="If set, each engine has its rows in a database of its own on this server. The volume holds the rest.",
+        description="If set, each engine has its rows in a database of its own on this server, and the pods keep nothing.",
     )
 
 

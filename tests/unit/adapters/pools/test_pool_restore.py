@@ -12,7 +12,7 @@ import pytest
 
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.backups import KEEP
-from tenantry.adapters.pools.archives import listing, parse_listing, receive, send
+from tenantry.adapters.pools.archives import VolumePlace, listing, parse_listing, receive, send
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineFacts, Password, Trust
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Transient
@@ -34,6 +34,10 @@ async def kit(tmp_path: Path) -> AsyncIterator[PoolKit]:
         yield kit
 
 
+def place_of(kit: PoolKit) -> VolumePlace:
+    return VolumePlace(kit.folder / "data", KEEP)
+
+
 async def facts_of(kit: PoolKit) -> EngineFacts:
     facts = await kit.pools.engine(POOL, REF)
     assert facts is not None
@@ -51,12 +55,12 @@ async def archived(kit: PoolKit) -> bytes:
     await kit.pools.snapshot(POOL, REF, [DECLARED])
     await kit.pools.undeploy(POOL, REF)
     out = io.BytesIO()
-    send(kit.folder / "data", REF.id, KEEP, out)
+    send(place_of(kit), REF.id, out)
     return out.getvalue()
 
 
 def bring(kit: PoolKit, archive: bytes, id_: str = REF.id) -> None:
-    receive(io.BytesIO(archive), kit.folder / "data", id_, kit.folder / "scratch", Trust())
+    receive(place_of(kit), io.BytesIO(archive), id_, kit.folder / "scratch", Trust())
 
 
 async def test_an_engine_waits_for_its_backup_and_opens_with_it(kit: PoolKit) -> None:
@@ -135,12 +139,12 @@ async def test_a_damaged_backup_is_refused_and_the_engine_waits_on(kit: PoolKit)
 
 
 async def test_the_archives_of_a_pool_are_listed_with_the_key_that_signed_them(kit: PoolKit) -> None:
-    assert parse_listing(listing(kit.folder / "data", KEEP)) == ("", ())
+    assert parse_listing(listing(place_of(kit))) == ("", ())
     await archived(kit)
-    key, (facts,) = parse_listing(listing(kit.folder / "data", KEEP))
+    key, (facts,) = parse_listing(listing(place_of(kit)))
     assert (facts.id, facts.namespace, facts.name, facts.signer) == (REF.id, REF.namespace, REF.name, key)
     with pytest.raises(NotFound, match="no archive"):
-        send(kit.folder / "data", OTHER.id, KEEP, io.BytesIO())
+        send(place_of(kit), OTHER.id, io.BytesIO())
 
 
 async def test_a_pool_of_an_earlier_release_makes_no_empty_engine(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ BRING_BACK = ("tenantry", "engine", "restore", "-", "--data", DATA_PATH)
 TEMPORARY, LARGEST_TEMPORARY = "/tmp", 3 << 29  # noqa: S108 - in the pod
 """The folder of a pod that keeps an archive until it is restored, and its limit in bytes; a larger archive needs room in the
 volume."""
-BACK_UP = ("env", "TENANTRY_BACKUPS__KEYS=true", "tenantry", "engine", "backup", "-o", "-", "--data")
+WITH_KEYS = ("env", "TENANTRY_BACKUPS__KEYS=true")
+BACK_UP = (*WITH_KEYS, "tenantry", "engine", "backup", "-o", "-", "--data")
 """With the engine's own keys: whoever completes the archive leaves them out, unless it encrypts. Older engines know no such
 setting, and leave none out."""
 PATIENCE_S = 300.0
@@ -74,19 +75,32 @@ class ClusterBackups:
             name = f"{ref.namespace}/{ref.name}"
             raise NotFound(f"environment {name} has no engine on this cluster, so there is nothing to back up")
         documents = await self._declared(ref)
-        namespace, data = (namespace_of(pool), f"{DATA_PATH}/engines/{ref.id}") if pool else (namespace_of(ref.id), DATA_PATH)
+        command = await self._command(ref, pool, documents[0]["spec"].get("region", ""))
+        container = Container(namespace_of(pool or ref.id), POD, NAME)
         with appearing(target) as unfinished:
             reading, told = _pipe()
             packing = Packing(self._key, recipients, self._keys)
             completing = asyncio.create_task(asyncio.to_thread(_complete, reading, ref, documents, unfinished, packing))
             try:
                 with told, suppress(BrokenPipeError):  # then the reader of the pipe raises the cause
-                    await execute(self._client, Container(namespace, POD, NAME), (*BACK_UP, data), told=told)
+                    await execute(self._client, container, command, told=told)
             finally:
                 await asyncio.wait((completing,))
             backup = completing.result()
         signed = replace(backup, signer=await asyncio.to_thread(self._key.public))
         return await asyncio.to_thread(facts_of, signed, target)
+
+    async def _command(self, ref: EngineRef, pool: str, region: str) -> tuple[str, ...]:
+        """Return the command that backs an engine up in its pod. An earlier release of a pool knows the first one only."""
+        if not pool or not await self._is_shared(pool, region):
+            return (*BACK_UP, f"{DATA_PATH}/engines/{ref.id}" if pool else DATA_PATH)
+        return (*WITH_KEYS, "tenantry", "pool", "backup", ref.id, "--data", DATA_PATH)
+
+    async def _is_shared(self, pool: str, region: str) -> bool:
+        """Return True for a pool on a server: which of its pods has files of an engine is chance."""
+        declared = await self._client.request("GET", object_path(Ref("Region", "", region)))
+        there = (declared.get("status") or {}).get("pools") or ()
+        return any(each["id"] == pool and each.get("adminSecretRef") for each in there)
 
     @asynccontextmanager
     async def _awake(self, ref: EngineRef) -> AsyncIterator[None]:

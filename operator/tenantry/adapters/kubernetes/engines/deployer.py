@@ -118,7 +118,9 @@ class KubernetesDeployer:
         altered, following = await self._altered(at, spec, read) if spec else ((), "")
         if altered or (workload is not None and stuck_pods(workload, pods)):
             spec = None
-        missing = await self._missing_claim(at, ref) if state != "DELETING" else ""
+        deployed = spec_of(workload) if workload is not None else None
+        has_claim = deployed.has_volume if deployed is not None else not ref.is_pool
+        missing = await self._missing_claim(at, ref) if has_claim and state != "DELETING" else ""
         place = f"{at.cluster}/{namespace_of(ref.id)}"
         slugs = spec.ref if spec else ref
         return EngineFacts(

@@ -96,6 +96,8 @@ class PlacedDeployer:
         """In the pool of the spec, or in a pod of its own. Raises Halt: those of KubernetesDeployer.deploy, of Pools and of
         ServerDatabases.ensure."""
         if not spec.pool:
+            if spec.capacity:
+                await self._databases.ensure_pool(spec.ref)
             if spec.on_request and self.lead_to_api is not None:
                 await self.lead_to_api(spec.ref)
             await self._own.deploy(spec, admin_secret, keeps_pod)
@@ -115,9 +117,7 @@ class PlacedDeployer:
         """Remove the engine from its pool, or its namespace. Raises a Waiting Halt: a pool holds engines (PoolInUse), or the
         namespace is going (EngineNamespaceDeleting)."""
         if ref.is_pool:
-            facts = await self._own.engine(ref)
-            if facts is not None and facts.status != "DELETING" and await self._pools.close(ref.id):
-                await self._own.snapshot(ref)  # the volume outlives the pool, like that of a removed environment
+            await self._close(ref)
         else:
             for pool in self._lookup.pools_of(ref):  # also one that does not hold it: the operator may have been killed before
                 await self._databases.drop(pool, ref)
@@ -125,6 +125,17 @@ class PlacedDeployer:
             await self._remove_ingress(pool, ref)
             await self._pools.undeploy(pool, ref)
         await self._own.undeploy(ref)
+
+    async def _close(self, pool: EngineRef) -> None:
+        """Keep the archives of an empty pool: its volume, or its database. Without any, the database goes."""
+        facts, on_server = await self._own.engine(pool), self._databases.is_on_server(pool.id)
+        if facts is None or facts.status == "DELETING" or (on_server and not await self._databases.has_pool(pool)):
+            return
+        has_archives = await self._pools.close(pool.id)
+        if on_server and not has_archives:
+            await self._databases.drop_pool(pool)
+        elif has_archives and not on_server:
+            await self._own.snapshot(pool)  # the volume outlives the pool, like that of a removed environment
 
     async def withdraw(self, ref: EngineRef) -> None:
         """Take the host from the engine. In a pool nothing is restarted either."""

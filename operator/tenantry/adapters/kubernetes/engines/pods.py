@@ -212,3 +212,9 @@ def probe(path: str, port: int, period_s: int, failures: int) -> dict[str, Any]:
         "timeoutSeconds": 3,
         "failureThreshold": failures,
     }
+
+
+def spread_over_nodes(selector: Mapping[str, str]) -> dict[str, Any]:
+    """The rule that pods run on different nodes, as far as there are any."""
+    labels = {"labelSelector": {"matchLabels": dict(selector)}}
+    return {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", **labels}

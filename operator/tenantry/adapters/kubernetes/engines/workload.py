@@ -16,6 +16,7 @@ from tenantry.adapters.kubernetes.engines.pods import (
     ports_out,
     probe,
     quantity,
+    spread_over_nodes,
 )
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import GROUP, Document
@@ -42,7 +43,8 @@ DATA_PATH = "/data"
 KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
 _STARTS_ANEW_S = 10
 LIMITS = ("DATABASE_LIMIT", "REQUEST_LIMIT")
-_WRITTEN_IF_SET = frozenset({"database_limit", "request_limit", "pool", "capacity", "asleep", "on_request"})
+_WRITTEN_IF_SET = frozenset({"database_limit", "request_limit", "pool", "capacity", "replicas", "asleep", "on_request"})
+ONE_EACH = {"persistentvolumeclaims": "1", "services": "1"}
 POOL_PREFIX = "pool-"
 POOL_LABEL, REGION_LABEL = f"{GROUP}/pool", f"{GROUP}/region"
 BY_ID = "e"
@@ -156,10 +158,10 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: EngineCr
         _network_policy(spec, placement),
         *((_secret(spec, credentials),) if credentials.database_mark or not spec.capacity else ()),
         _config_map(spec, placement, credentials),
-        _claim(spec, placement),
+        *((_claim(spec, placement),) if spec.has_volume else ()),
         _object("v1", "Service", spec, spec={"selector": _selector(spec), "ports": [_port()], "type": "ClusterIP"}),
         # After what it counts: a creation that is cut off is counted all the same, and for minutes leaves no room for the next.
-        _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": "3", "persistentvolumeclaims": "1", "services": "1"}}),
+        _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": _most_pods(spec), **ONE_EACH}}),
         _stateful_set(spec, placement, credentials.database_mark),
     ]
     if _is_published(spec, placement):
@@ -172,6 +174,11 @@ def pooled_ingress(spec: EngineSpec, placement: Placement) -> tuple[Document, bo
     ingress = _ingress(spec, placement)
     metadata = {"name": namespace_of(spec.ref.id), "namespace": namespace_of(spec.pool), "labels": labels_of(spec.ref)}
     return {**ingress, "metadata": metadata}, public_host(placement, spec.ref.tenant_slug, spec.ref.slug) != ""
+
+
+def _most_pods(spec: EngineSpec) -> str:
+    """With two more, for a pod that goes while another comes."""
+    return str((spec.replicas or 1) + 2)
 
 
 def claiming(volume: Volume, wanted: Document) -> Document:
@@ -265,7 +272,7 @@ def _network_policy(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
 
 
 def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict[str, Any]:
-    """A StatefulSet, for it never runs two pods at once: the volume holds a SQLite database."""
+    """A StatefulSet: it never runs two pods on a volume, which holds SQLite databases, and names of replicas stay."""
     workload = _object("apps/v1", "StatefulSet", spec)
     # Without what it does not have: it was written so before there was any.
     written = {key: value for key, value in asdict(spec).items() if value or key not in _WRITTEN_IF_SET}
@@ -275,9 +282,9 @@ def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict
     template = {"metadata": metadata, "spec": _pod(spec, placement, database=bool(database))}
     return workload | {
         "spec": {
-            "replicas": 0 if spec.asleep else 1,
+            "replicas": 0 if spec.asleep else spec.replicas or 1,
             "serviceName": NAME,
-            "podManagementPolicy": "OrderedReady",
+            "podManagementPolicy": "OrderedReady" if spec.has_volume else "Parallel",
             "updateStrategy": {"type": "RollingUpdate"},
             "selector": {"matchLabels": _selector(spec)},
             "template": template,
@@ -288,8 +295,9 @@ def _stateful_set(spec: EngineSpec, placement: Placement, database: str) -> dict
 def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str, Any]:
     secret_items = [{"key": PASSWORD_KEY, "path": "password"}]
     admin = {"name": "admin", "secret": {"secretName": NAME, "items": secret_items}}
+    copies = {"emptyDir": {"sizeLimit": quantity(spec.storage or DEFAULT_STORAGE)}}
     volumes = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": NAME}},
+        {"name": "data", **({"persistentVolumeClaim": {"claimName": NAME}} if spec.has_volume else copies)},
         {"name": "keys", "configMap": {"name": NAME}},
         *(() if spec.capacity else (admin,)),
         {"name": "tmp", "emptyDir": {"sizeLimit": "2Gi"}},
@@ -314,6 +322,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
         "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) and spec.restoring != MOVING_MARK else [],
         "containers": [engine],
         "volumes": volumes,
+        **({"topologySpreadConstraints": [spread_over_nodes(_selector(spec))]} if spec.replicas > 1 else {}),
     }
 
 

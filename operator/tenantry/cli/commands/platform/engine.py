@@ -84,7 +84,7 @@ def backup(
     managed = settings.managed
     read_recipients(encrypt_to or ())
     packing = Packing(key_of(data, settings.backups.key_file), encrypt_to or (), settings.backups.keys)
-    url = database or database_of(managed, data)
+    url = database or database_of(managed)
     if str(out) == PIPE:
         if managed.uid and database_size(data) > POD_SCRATCH:
             size = size_text(database_size(data))
@@ -114,7 +114,7 @@ def restore(
     from tenantry.cli.processes.engine_process import database_of
 
     settings = load()
-    url = database or database_of(settings.managed, data)
+    url = database or database_of(settings.managed)
     trusted = trust_of(trust, unprotected, str(archive)).with_key(key_of(data, settings.backups.key_file).public())
     if str(archive) == PIPE:
         receive(sys.stdin.buffer, data, url, scratch or Path(tempfile.gettempdir()), trusted, identity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,17 +14,21 @@ from tenantry.cli.arguments.options import Log, TrustKeys, Unprotected, trust_of
 from tenantry.cli.output.documents import LogFormat, to_json, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
+if TYPE_CHECKING:
+    from tenantry.adapters.pools.archives import ArchivePlace
+
 LISTEN = "127.0.0.1:8081"
 Data = Annotated[Path, typer.Option("--data", help="The folder that holds the engines.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of the environment.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command, which is a group, too. The hidden commands are for `tenantry backups` and `restore` with a cluster."""
+    """Adds the command, which is a group, too. The hidden ones are for `backup`, `backups` and `restore` with a cluster."""
     shown = examples("tenantry pool --data data/ --listen 0.0.0.0:8080")
     group = typer.Typer(name="pool", invoke_without_command=True, epilog=shown)
     group.callback()(pool)
     group.command("archives", hidden=True)(archives)
+    group.command("backup", hidden=True)(backup)
     group.command("send", hidden=True)(send)
     group.command("receive", hidden=True)(receive)
     app.add_typer(group)
@@ -61,17 +65,27 @@ def pool(
 def archives(data: Data) -> None:
     """Lists the archives of removed environments as JSON, with the public key that signs them."""
     from tenantry.adapters.pools.archives import listing
-    from tenantry.cli.arguments.configuration import load
 
-    write(to_json(listing(data, load().backups.keep)))
+    write(to_json(listing(_place(data))))
 
 
 def send(id_: Id, data: Data) -> None:
     """Writes the newest archive of a removed environment to standard output."""
     from tenantry.adapters.pools.archives import send
+
+    send(_place(data), id_, sys.stdout.buffer)
+
+
+def backup(id_: Id, data: Data) -> None:
+    """Writes a backup of an engine to standard output, while it serves."""
+    from tenantry.adapters.local.archives import Packing
+    from tenantry.adapters.local.engine_backups import stream_back_up
     from tenantry.cli.arguments.configuration import load
 
-    send(data, id_, load().backups.keep, sys.stdout.buffer)
+    place = _place(data)
+    folder, url = place.engine(id_)
+    packing = Packing(place.key, keys=load().backups.keys)
+    stream_back_up(folder, url, sys.stdout.buffer, Path(tempfile.gettempdir()), packing)
 
 
 def receive(
@@ -82,13 +96,22 @@ def receive(
     unprotected: Unprotected = False,
 ) -> None:
     """Unpacks a backup from standard input for an engine that waits for it."""
-    from tenantry.adapters.database_url import mounted
     from tenantry.adapters.pools.archives import receive
-    from tenantry.adapters.pools.server_urls import engine_database
+
+    trusted = trust_of(trust, unprotected, "the backup")
+    receive(_place(data), sys.stdin.buffer, id_, scratch or Path(tempfile.gettempdir()), trusted)
+
+
+def _place(data: Path) -> ArchivePlace:
+    """Return the place of the archives of the pool in whose pod this process runs."""
+    from tenantry.adapters.database_url import mounted
+    from tenantry.adapters.pools.archives import VolumePlace
     from tenantry.cli.arguments.configuration import load
 
-    managed = load().managed
-    server = mounted(managed.database_url)
-    url = engine_database(server, managed.pool, id_).url if server is not None else None
-    trusted = trust_of(trust, unprotected, "the backup")
-    receive(sys.stdin.buffer, data, id_, scratch or Path(tempfile.gettempdir()), trusted, url)
+    settings = load()
+    url = mounted(settings.managed.database_url)
+    if url is None:
+        return VolumePlace(data, settings.backups.keep)
+    from tenantry.adapters.pools.shared.backups import SharedPlace
+
+    return SharedPlace(url, settings.managed.pool, data, settings.backups.keep)

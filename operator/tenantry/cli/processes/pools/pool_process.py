@@ -19,10 +19,11 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
-from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.server import Pool, PoolServer
+from tenantry.adapters.pools.shared.folders import CatalogFollower
+from tenantry.adapters.pools.shared.opening import SharedParts, open_shared
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap.outward import limits_of, verifier
 from tenantry.cli.clients.sockets import listening, url_of
@@ -52,11 +53,15 @@ class OpenedPool:
     backups: Backups
     survey: DataSurvey
     server: PoolServer
+    shared: SharedParts | None = None
+    follower: CatalogFollower | None = None
 
     async def close(self) -> None:
         """Close all engines."""
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
+        if self.shared is not None:
+            await asyncio.to_thread(self.shared.catalog.close)
 
 
 async def serve_pool(data: Path, listen: str, settings: Settings, log_format: LogFormat) -> None:
@@ -70,6 +75,8 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
     lock = await asyncio.to_thread(FolderLock, data)
     bound = listening(host, port)
     pool = await asyncio.to_thread(open_pool, data, settings)
+    if pool.follower is not None:
+        await pool.follower.refresh()
     works = [asyncio.create_task(work(), name=name) for name, work in _works(pool).items()]
     try:
         with freed_memory_returned(), traced("tenantry-pool"):
@@ -88,19 +95,33 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
 
 
 def open_pool(data: Path, settings: Settings) -> OpenedPool:
-    """Open the folder of a pool. Blocks. Raises ValueError, OSError."""
-    folders = EngineFolders(data)
-    keys = MountedKeys(settings.managed.jwks, settings.managed.issuer)
-    secrets, declared = NoSecrets(), SentDeclarations()
-    url = mounted(settings.managed.database_url)
-    databases = Databases(secrets) if url is None else PoolDatabases(url, settings.managed.pool)
+    """Open the folder of a pool. Blocks. Raises ValueError, OSError, and Halt for one on a server."""
+    managed, keep, with_keys = settings.managed, settings.backups.keep, settings.backups.keys
+    keys = MountedKeys(managed.jwks, managed.issuer)
+    declared, url = SentDeclarations(), mounted(managed.database_url)
+    shared = open_shared(data, url, managed.pool, declared, keep, keys=with_keys) if url is not None else None
+    folders = shared.folders if shared is not None else EngineFolders(data)
+    databases = shared.databases if shared is not None else Databases(NoSecrets())
+    backups = shared.backups if shared is not None else Backups(data, folders, declared, keep, databases, keys=with_keys)
+    opener = _opener(settings, keys, folders, databases, shared)
+    hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
+    survey = DataSurvey(folders, hosting)
+    deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
+    moves = PoolMoves(folders, backups, deployer, hosting)
+    follower = CatalogFollower(shared.folders, shared.catalog, hosting.closed) if shared is not None else None
+    pool = Pool(managed.pool, managed.capacity, folders, deployer, declared, backups, survey, moves, follower)
+    return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys), shared, follower)
 
+
+def _opener(
+    settings: Settings, keys: MountedKeys, folders: EngineFolders, databases: Databases, shared: SharedParts | None
+) -> EngineOpener:
     def quota_of(id_: str) -> EngineQuota:
         made = lru_cache(maxsize=1)(Limits)
         return EngineQuota(lambda: made(*folders.limits(id_)))
 
-    opener = EngineOpener(
-        secrets=secrets,
+    return EngineOpener(
+        secrets=NoSecrets(),
         keys=keys,
         facade_url=lambda id_: f"{settings.managed.facade_url}/engines/{id_}/api/v1",
         databases=databases,
@@ -108,14 +129,8 @@ def open_pool(data: Path, settings: Settings) -> OpenedPool:
         foreign=verifier(settings.outbound),
         quota_of=quota_of,
         admin_of=lambda record: _sent_password(folders, record),
+        origin_of=shared.packages_of if shared is not None else None,
     )
-    hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
-    backups = Backups(data, folders, declared, settings.backups.keep, databases, keys=settings.backups.keys)
-    survey = DataSurvey(folders, hosting)
-    deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
-    moves = PoolMoves(folders, backups, deployer, hosting)
-    pool = Pool(settings.managed.pool, settings.managed.capacity, folders, deployer, declared, backups, survey, moves)
-    return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys))
 
 
 def _works(pool: OpenedPool) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
@@ -126,7 +141,8 @@ def _works(pool: OpenedPool) -> dict[str, Callable[[], Coroutine[Any, Any, None]
     async def sweep() -> None:
         await pool.backups.run(SWEEP_S)
 
-    return {"survey": survey, "backups": sweep}
+    follower = pool.follower
+    return {"survey": survey, "backups": sweep, **({"catalog": follower.run} if follower is not None else {})}
 
 
 def _sent_password(folders: EngineFolders, opened: EngineRecord) -> Declared:

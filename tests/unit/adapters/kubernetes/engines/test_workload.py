@@ -217,6 +217,45 @@ def test_at_most_one_pod_writes_the_volume() -> None:
     assert "volumeClaimTemplates" not in workload
 
 
+POOL = EngineRef("", "eu", "pool-0123456789ab", slug="server")
+ON_SERVER = EngineSpec(POOL, "eu", "Kubernetes", capacity=300, database_secret="pool-server", database_key="url", replicas=3)
+POOL_CREDENTIALS = EngineCredentials(
+    "", "", {}, "postgresql://tenantry_0123456789ab:geheim@db.example.com/tenantry_0123456789ab", "m"
+)
+
+
+def test_replicas_of_a_pool_on_a_server_start_at_once_and_have_no_volume() -> None:
+    objects = made(ON_SERVER, credentials=POOL_CREDENTIALS)
+    workload = objects["StatefulSet"]["spec"]
+    assert (workload["replicas"], workload["podManagementPolicy"]) == (3, "Parallel")
+    assert "PersistentVolumeClaim" not in objects
+    (data,) = (volume for volume in pod_of(objects)["volumes"] if volume["name"] == "data")
+    assert data == {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}}
+    (spread,) = pod_of(objects)["topologySpreadConstraints"]
+    assert spread["labelSelector"] == {"matchLabels": workload["selector"]["matchLabels"]}
+    assert int(objects["ResourceQuota"]["spec"]["hard"]["pods"]) > 3
+
+
+def test_a_pool_on_a_server_is_given_its_own_url_in_a_secret_and_nowhere_else() -> None:
+    objects = made(ON_SERVER, credentials=POOL_CREDENTIALS)
+    data = {key: base64.b64decode(value).decode() for key, value in objects.pop("Secret")["data"].items()}
+    assert data == {"url": POOL_CREDENTIALS.database_url}
+    assert "geheim" not in str(objects)
+    variables = {each["name"]: each["value"] for each in container_of(objects)["env"]}
+    mounted = {each["name"]: each["mountPath"] for each in container_of(objects)["volumeMounts"]}
+    assert variables["TENANTRY_MANAGED__DATABASE_URL"] == f"{mounted['database']}/url"
+    assert "admin" not in mounted
+
+
+def test_a_pool_on_a_volume_is_as_it_was_before_there_were_replicas() -> None:
+    objects = made(EngineSpec(POOL, "eu", "Kubernetes", capacity=300), credentials=EngineCredentials("", "", {}))
+    assert "Secret" not in objects
+    assert "PersistentVolumeClaim" in objects
+    assert (objects["StatefulSet"]["spec"]["replicas"], objects["ResourceQuota"]["spec"]["hard"]["pods"]) == (1, "3")
+    assert "topologySpreadConstraints" not in pod_of(objects)
+    assert "replicas" not in objects["StatefulSet"]["metadata"]["annotations"]["tenantry.dev/engine-spec"]
+
+
 @pytest.mark.parametrize("size", ["", *SIZES])
 def test_requests_and_limits_follow_from_the_size(size: str) -> None:
     resources = container_of(made(replace(SPEC, size=size)))["resources"]

@@ -1,0 +1,182 @@
+"""The archives of removed engines of a pool on a server, in the pool's own database; and backups that come into such a pool."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from tenantry.adapters.local.archives import POSTGRESQL
+from tenantry.adapters.local.backups import ARCHIVE, DECLARED, Backups, facts_of
+from tenantry.adapters.local.folders import EngineRecord, decode
+from tenantry.adapters.local.reading import Checked, holds_rows, members, read, unpack
+from tenantry.adapters.local.server_copies import load
+from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
+from tenantry.adapters.local.staging import Staging
+from tenantry.adapters.pools.databases import PoolDatabases
+from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob
+from tenantry.adapters.pools.shared.folders import SharedFolders, write_whole
+from tenantry.adapters.pools.shared.packages import CatalogPackages
+from tenantry.engine.package_files import SUFFIX, PackageFolder
+from tenantry.engine.sealing import OWN_KEYS, Sealing
+from tenantry.model.facts import BackupFacts, EngineRef
+from tenantry.model.resource import Document, format_time
+from tenantry.model.verdicts import NotFound
+
+
+class SharedBackups(Backups):
+    """As Backups. The file of an archive is here only while it is written."""
+
+    def share(self, catalog: Catalog, folders: SharedFolders) -> None:
+        """Take the archives of that database. Blocks. Raises Halt, OSError."""
+        self._catalog = catalog
+        self._shared = folders
+        self.staging = SharedStaging(self.folder.parent, folders)
+        share_key(catalog, self.key)
+
+    async def kept(self) -> tuple[BackupFacts, ...]:
+        """Return the archives of removed engines, the newest first. Raises Halt."""
+        return await asyncio.to_thread(listed, self._catalog, self._keep)
+
+    def sweep(self) -> None:
+        """Removes what is older than is kept. Blocks. Raises Halt, OSError."""
+        super().sweep()
+        with self._catalog.apart() as connection:
+            for table, prefix in (("archives", "archive/"), ("declared", "")):
+                old = "since < now() - make_interval(secs => %s)"
+                query = f"DELETE FROM {table} WHERE {old} RETURNING name"  # noqa: S608 - constants
+                for (name,) in connection.execute(query.encode(), (self._keep.total_seconds(),)).fetchall():
+                    connection.execute("DELETE FROM blobs WHERE name = %s", (f"{prefix}{name}",))
+
+    def _remember(self, record: EngineRecord, documents: Sequence[Document]) -> None:
+        super()._remember(record, documents)
+        path = self._path(record, DECLARED)
+        query = """
+            INSERT INTO declared (name, documents) VALUES (%s, %s)
+            ON CONFLICT (name) DO UPDATE SET documents = excluded.documents
+        """
+        with self._catalog.transaction() as connection:
+            connection.execute(query, (path.name, path.read_bytes()))
+        path.unlink()
+
+    def _archive(self, record: EngineRecord, documents: Sequence[Document], url: str | None) -> None:
+        target, remembered = self._path(record, ARCHIVE), self._path(record, DECLARED)
+        with self._catalog.transaction() as connection:
+            there = connection.execute("SELECT 1 FROM archives WHERE name = %s", (target.name,)).fetchone()
+            row = connection.execute("SELECT documents FROM declared WHERE name = %s", (remembered.name,)).fetchone()
+        if there is None and record.database_mark:
+            if row is not None:
+                remembered.write_bytes(row[0])
+            bring_packages(self._catalog, record.ref.id, self._shared.make(record.ref.id))
+            super()._archive(record, documents, url)
+            self._keep_archive(target)
+        with self._catalog.transaction() as connection:
+            connection.execute("DELETE FROM declared WHERE name = %s", (remembered.name,))
+
+    def _keep_archive(self, archive: Path) -> None:
+        facts = orjson.dumps(asdict(facts_of(read(archive), archive)))
+        with self._catalog.apart() as connection:
+            with archive.open("rb") as source:
+                put_blob(connection, f"archive/{archive.name}", source)
+            connection.execute("INSERT INTO archives (name, facts) VALUES (%s, %s) ON CONFLICT DO NOTHING", (archive.name, facts))
+        archive.unlink()
+
+
+class SharedStaging(Staging):
+    """As Staging. A backup may have come to another replica, whose command put all of it into databases."""
+
+    def __init__(self, state: Path, folders: SharedFolders) -> None:
+        super().__init__(state)
+        self._folders = folders
+
+    def holds(self, id_: str) -> bool:
+        """Return True if the backup of the environment with that id is there."""
+        return id_ in self._folders.brought
+
+    def take(self, ref: EngineRef, target: Path) -> None:
+        """Make the folder, which is filled when the engine is opened."""
+        target.mkdir(mode=0o700, exist_ok=True)
+
+
+def share_key(catalog: Catalog, key: ArchiveKey) -> None:
+    """Let all replicas sign by one key. Blocks. Raises Halt, OSError."""
+    key.sign(b"")
+    kept = catalog.keys("", {KEY_FILE: key.path.read_bytes()})
+    key.path.write_bytes(kept[KEY_FILE])
+
+
+class SharedPlace:
+    """archives.ArchivePlace of a pool on a server. url: of the pool's own database; pool: its id; data: a replica's folder."""
+
+    database = POSTGRESQL
+
+    def __init__(self, url: str, pool: str, data: Path, keep: timedelta) -> None:
+        self._catalog = Catalog(url)
+        self._databases = PoolDatabases(url, pool)
+        self._data = data
+        self._keep = keep
+        self.key = ArchiveKey(data / KEY_FILE)
+
+    def kept(self) -> Sequence[BackupFacts]:
+        return listed(self._catalog, self._keep)
+
+    def send(self, archive: BackupFacts, out: BinaryIO) -> None:
+        with self._catalog.apart() as connection:
+            if not read_blob(connection, f"archive/{archive.path}", out):
+                raise NotFound(f"the database of the pool has no archive {archive.path}")
+
+    def engine(self, id_: str) -> tuple[Path, str | None]:
+        folder = self._data / "engines" / id_
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, content in self._catalog.keys(id_, {}).items():
+            write_whole(folder / name, content)
+        bring_packages(self._catalog, id_, folder)
+        return folder, self._databases.of(id_)
+
+    def awaiting(self, id_: str) -> EngineRef | None:
+        with self._catalog.transaction() as connection:
+            row = connection.execute("SELECT body FROM engines WHERE id = %s", (id_,)).fetchone()
+        record = decode(row[0]) if row is not None and row[0] is not None else None
+        return record.ref if record is not None and record.awaits else None
+
+    def put(self, archive: Checked, ref: EngineRef, scratch: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            files = Path(folder) / "engine"
+            unpack(archive, files, database=POSTGRESQL)
+            if holds_rows(archive):
+                with members(archive) as member:
+                    # The mark says whose restore it was: interrupted and run again, the rows are there already.
+                    load(self._databases.of(ref.id), member, ref.id)
+            Sealing(files).make_key()  # unless the archive brought it
+            origin = CatalogPackages(self._catalog, ref.id)
+            for package in (files / "packages").glob(f"*{SUFFIX}"):
+                origin.put(package.stem, package)
+            own = {name: (files / name).read_bytes() for name in OWN_KEYS if (files / name).exists()}
+            self._catalog.replace_keys(ref.id, own)
+        self._catalog.bring(ref.id)
+
+
+def bring_packages(catalog: Catalog, id_: str, folder: Path) -> None:
+    """Bring all packages of an engine to its folder: those that no request needed there are not in it. Blocks. Raises Halt."""
+    files = PackageFolder(folder, CatalogPackages(catalog, id_))
+    with catalog.transaction() as connection:
+        packages = connection.execute("SELECT sha256 FROM packages WHERE engine = %s", (id_,)).fetchall()
+    for (sha256,) in packages:
+        files.path(sha256)
+
+
+def listed(catalog: Catalog, keep: timedelta) -> tuple[BackupFacts, ...]:
+    """Return the archives in the database of a pool, the newest first. Blocks. Raises Halt."""
+    with catalog.transaction() as connection:
+        rows = connection.execute("SELECT name, facts, since FROM archives").fetchall()
+    found = [
+        replace(BackupFacts(**orjson.loads(facts)), kept_until=format_time((since + keep).replace(microsecond=0)), path=name)
+        for name, facts, since in rows
+    ]
+    return tuple(sorted(found, key=lambda each: each.taken, reverse=True))

@@ -1,0 +1,217 @@
+"""The database of a pool on a server, which its replicas share: the records of its engines, their keys, packages and archives.
+
+What a replica has in its folder is a copy. It may vanish at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection = psycopg.Connection[tuple[Any, ...]]
+
+CONNECT_S = 5
+PART = 1 << 20
+"""Bytes of a part of a package or an archive."""
+_MAKING, _WRITING = 7_301_001, 7_301_002
+"""Advisory locks of this database: of its tables, and of what changes the records. With the second, a change that has the higher
+number is committed later: who has read it has read all before it."""
+_TABLES = """
+CREATE SEQUENCE IF NOT EXISTS changes;
+CREATE TABLE IF NOT EXISTS engines (
+    id text PRIMARY KEY, body bytea, changed bigint NOT NULL, brought boolean NOT NULL DEFAULT false
+);
+CREATE TABLE IF NOT EXISTS closed (until timestamptz NOT NULL);
+CREATE INDEX IF NOT EXISTS engines_changed ON engines (changed);
+CREATE TABLE IF NOT EXISTS keys (engine text, name text, content bytea NOT NULL, PRIMARY KEY (engine, name));
+CREATE TABLE IF NOT EXISTS packages (
+    engine text, sha256 text, since timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (engine, sha256)
+);
+CREATE TABLE IF NOT EXISTS archives (name text PRIMARY KEY, facts bytea NOT NULL, since timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS declared (name text PRIMARY KEY, documents bytea NOT NULL, since timestamptz NOT NULL DEFAULT now());
+CREATE TABLE IF NOT EXISTS blobs (name text, part int, content bytea NOT NULL, PRIMARY KEY (name, part));
+ALTER TABLE blobs ALTER COLUMN content SET STORAGE EXTERNAL;
+"""
+
+
+class RecordChange(NamedTuple):
+    """A record as it is now. body: None for one that was removed; brought: the backup that it waits for is there."""
+
+    id: str
+    body: bytes | None
+    changed: int
+    brought: bool
+
+
+class CatalogRecord(NamedTuple):
+    """A record that is to be kept. awaits: the engine waits for a backup."""
+
+    id: str
+    body: bytes
+    awaits: bool
+
+
+class Catalog:
+    """Blocks; safe between threads. Its calls raise a Transient Halt (PoolServerUnreachable)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._kept: Connection | None = None
+
+    def prepare(self) -> None:
+        """Make the tables, where they are missing."""
+        with self.transaction() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+            connection.execute(_TABLES)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        with self._lock:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
+
+    def changes(self, after: int) -> tuple[RecordChange, ...]:
+        """Return the records that changed after that number, the oldest change first."""
+        query = "SELECT id, body, changed, brought FROM engines WHERE changed > %s ORDER BY changed"
+        with self.transaction() as connection:
+            return tuple(RecordChange(*row) for row in connection.execute(query, (after,)))
+
+    def put(self, records: Sequence[CatalogRecord]) -> None:
+        """Keep records. Raises a Waiting Halt (PoolClosing) for a new one while the pool is being removed."""
+        query = """
+            INSERT INTO engines (id, body, changed) VALUES (%s, %s, nextval('changes'))
+            ON CONFLICT (id) DO UPDATE SET body = excluded.body, changed = excluded.changed, brought = engines.brought AND %s
+        """
+        with self.writing() as connection, connection.cursor() as cursor:
+            ids = [record.id for record in records]
+            there = cursor.execute("SELECT count(*) FROM engines WHERE id = ANY(%s) AND body IS NOT NULL", (ids,)).fetchone()
+            closed = cursor.execute("SELECT max(until) FROM closed WHERE until > now()").fetchone()
+            if there != (len(ids),) and closed is not None and closed[0] is not None:
+                raise Halt(Waiting("PoolClosing", "the pool is being removed", closed[0]))
+            cursor.executemany(query, records)
+
+    def bring(self, id_: str) -> None:
+        """Note that the backup of an engine is there."""
+        with self.writing() as connection:
+            query = "UPDATE engines SET brought = true, changed = nextval('changes') WHERE id = %s AND body IS NOT NULL"
+            connection.execute(query, (id_,))
+
+    def shut(self, seconds: float) -> int:
+        """Take no new record for that time, if there is none. Return the number of records that there are."""
+        with self.writing() as connection:
+            row = connection.execute("SELECT count(*) FROM engines WHERE body IS NOT NULL").fetchone()
+            assert row is not None
+            if not row[0]:
+                connection.execute("DELETE FROM closed")
+                connection.execute("INSERT INTO closed VALUES (now() + make_interval(secs => %s))", (seconds,))
+            return int(row[0])
+
+    def remove(self, id_: str) -> None:
+        """Forget an engine with its keys and packages. Idempotent."""
+        with self.writing() as connection:
+            # The row stays: another replica would not notice that it is gone.
+            gone = "UPDATE engines SET body = NULL, brought = false, changed = nextval('changes') WHERE id = %s"
+            connection.execute(gone, (id_,))
+            connection.execute("DELETE FROM keys WHERE engine = %s", (id_,))
+            connection.execute("DELETE FROM packages WHERE engine = %s", (id_,))
+            connection.execute("DELETE FROM engines WHERE body IS NULL AND changed < (SELECT last_value FROM changes) - 100000")
+            remove_unused(connection)
+
+    def keys(self, id_: str, made: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Return the keys of an engine by the names of their files; those of the pool for the id `""`.
+
+        made: those to keep where there are none; of two at once the first count. Raises NotFound for an engine that is gone.
+        """
+        query = "INSERT INTO keys (engine, name, content) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+        with self.transaction() as connection:
+            there = connection.execute("SELECT 1 FROM engines WHERE id = %s AND body IS NOT NULL FOR SHARE", (id_,)).fetchone()
+            if id_ and there is None:
+                raise NotFound(f"no engine with the id {id_} is in this pool")
+            for name, content in made.items():
+                connection.execute(query, (id_, name, content))
+            found = connection.execute("SELECT name, content FROM keys WHERE engine = %s", (id_,)).fetchall()
+            return {row[0]: row[1] for row in found}
+
+    def replace_keys(self, id_: str, brought: Mapping[str, bytes]) -> None:
+        """Keep the keys of an engine that came from a backup, and no others."""
+        with self.transaction() as connection, connection.cursor() as cursor:
+            cursor.execute("DELETE FROM keys WHERE engine = %s", (id_,))
+            rows = [(id_, name, content) for name, content in brought.items()]
+            cursor.executemany("INSERT INTO keys (engine, name, content) VALUES (%s, %s, %s)", rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A short transaction on the connection that is kept, one at a time."""
+        with self._lock, self._understood():
+            if self._kept is None or self._kept.closed:
+                self._kept = self._connected()
+            try:
+                with self._kept.transaction():
+                    yield self._kept
+            except BaseException:
+                self._kept.close()  # whatever it was: the next one begins with a connection in a known state
+                self._kept = None
+                raise
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that changes records."""
+        with self.transaction() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
+            yield connection
+
+    @contextmanager
+    def apart(self) -> Iterator[Connection]:
+        """A transaction that takes longer, on a connection of its own."""
+        with self._understood(), self._connected() as connection:
+            yield connection
+
+    def _connected(self) -> Connection:
+        import psycopg
+
+        return psycopg.connect(self._url, connect_timeout=CONNECT_S, client_encoding="UTF8")
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            told = " ".join(str(error).split())
+            raise Halt(Transient("PoolServerUnreachable", f"the database of the pool is not available: {told}")) from error
+
+
+def put_blob(connection: Connection, name: str, source: BinaryIO) -> None:
+    """Keep bytes by a name, in parts. Idempotent: another copy replaces them."""
+    connection.execute("DELETE FROM blobs WHERE name = %s", (name,))
+    part = 0
+    while content := source.read(PART):
+        connection.execute("INSERT INTO blobs (name, part, content) VALUES (%s, %s, %s)", (name, part, content))
+        part += 1
+
+
+def read_blob(connection: Connection, name: str, target: BinaryIO) -> bool:
+    """Write bytes of that name. Return False if there are none."""
+    part = 0
+    while row := connection.execute("SELECT content FROM blobs WHERE name = %s AND part = %s", (name, part)).fetchone():
+        target.write(row[0])
+        part += 1
+    return part > 0
+
+
+def remove_unused(connection: Connection) -> None:
+    """Remove the packages that no engine has any more."""
+    connection.execute(
+        "DELETE FROM blobs WHERE name LIKE 'package/%' AND NOT EXISTS"
+        " (SELECT 1 FROM packages WHERE blobs.name = 'package/' || packages.sha256)"
+    )
