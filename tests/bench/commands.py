@@ -30,9 +30,8 @@ def measure(scale: Scale) -> Sequence[Row]:
     """`get` and `tree` by the clock and in CPU time, and the first answer."""
     state, log, port = scale.folder / "start", scale.folder / "log", free_port()
     with _up(state, log, port, lambda: b"Ready: " in log.read_bytes()):
-        token = subprocess.run(
-            (*_TENANTRY, "token", "--state", str(state)), capture_output=True, text=True, check=True
-        ).stdout.strip()
+        asked = (*_TENANTRY, "token", "--state", str(state))
+        token = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
         rows = [
             row("start", f"`tenantry {' '.join(command)}` of a running `up`", "python -c pass", times, "lower", GATE)
             for command in (("get", "environments"), ("tree",))

@@ -1,6 +1,6 @@
 """An API server of its own with the chart installed, and the platform's processes with their release's rights.
 
-There are no controllers: namespaces, claims and workloads are records that nobody works off. A StatefulSet is played by one
+Without controllers namespaces, claims and workloads are records that nobody works off. A StatefulSet is then played by one
 write of its status, so that an engine looks ready as soon as it is declared; no pod and no engine runs.
 """
 
@@ -54,10 +54,10 @@ class Place:
 
 
 @contextmanager
-def place(folder: Path) -> Iterator[Place]:
+def place(folder: Path, *, controllers: bool = False) -> Iterator[Place]:
     """Until the end of the block."""
     folder.mkdir(parents=True)
-    with control_plane(find(), folder / "plane", bare=True) as own:
+    with control_plane(find(), folder / "plane", bare=not controllers) as own:
         assert own.control_plane is not None
 
         def kubectl(*arguments: str | Path, given: Any = None) -> subprocess.CompletedProcess[str]:
