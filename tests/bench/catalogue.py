@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.bench import (
     browser,
     commands,
+    crowded,
     dedicated,
     fairness,
     fleet,
@@ -53,6 +54,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
     "fleet": fleet.measure,
     "start": commands.measure,
     "h0": dedicated.measure,
+    "h2": crowded.measure,
     "p24": pages.measure,
     "p24-chromium": browser.measure,
     "p24-live": live.measure,

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec
 from tenantry.packages.check import inspect
+from tenantry.ports import EngineAdmin
 from tests.bench.dedicated import IDLE_S, PACKAGE
 from tests.bench.handles import ADMIN
 from tests.bench.rows.server import Server, started
@@ -75,9 +76,9 @@ def weigh(folder: Path, count: int, server: PoolServerKit | None = None) -> Pool
         time.sleep(IDLE_S)
         empty = float(pool.memory)
         before = pool.cpu_s()
-        asyncio.run(_deploy(site, pool.base, count))
+        asyncio.run(deploy(site, pool.base, count))
         made = pool.cpu_s() - before
-        asyncio.run(_publish(site, pool.base, count))
+        asyncio.run(publish(site, pool.base, count))
     with site.running() as pool:
         time.sleep(IDLE_S)
         at_rest, before = float(pool.memory), pool.cpu_s()
@@ -93,7 +94,8 @@ def _ref(number: int) -> EngineRef:
     return EngineRef("tenant-acme", f"env{number}", f"id-{number}", "acme", f"env{number}", "uid-acme")
 
 
-async def _deploy(site: PoolSite, url: str, count: int) -> None:
+async def deploy(site: PoolSite, url: str, count: int) -> None:
+    """Make so many engines in the pool at that URL."""
     pools = Pools(site.keys, lambda pool: url)
     for number in range(count):
         if site.server is not None:
@@ -102,10 +104,14 @@ async def _deploy(site: PoolSite, url: str, count: int) -> None:
     await pools.aclose()
 
 
-async def _publish(site: PoolSite, url: str, count: int) -> None:
+async def publish(site: PoolSite, url: str, count: int, user: Callable[[EngineAdmin], Awaitable[object]] | None = None) -> None:
+    """Install the app in each of them. user: lets one in, if it is given."""
     scratch = site.folder / "scratch"
     scratch.mkdir()
     engines = HttpEngines(site.keys, AdminSecret(), inspect, scratch)
     for number in range(count):
-        await engines.at(EngineEndpoint(f"id-{number}", f"{url}/e/id-{number}")).publish(PACKAGE)
+        admin = engines.at(EngineEndpoint(f"id-{number}", f"{url}/e/id-{number}"))
+        await admin.publish(PACKAGE)
+        if user is not None:
+            await user(admin)
     await engines.aclose()

@@ -10,6 +10,8 @@ from tests.bench import cost, pooled
 from tests.bench.cluster.pooled import Added, told
 from tests.bench.row import Scale
 
+ROOT = Path(__file__).parents[3]
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows_at", ["volume", "server"])
@@ -48,3 +50,24 @@ def test_writes_are_the_sum_of_their_parts_and_the_largest_come_first() -> None:
     added = Added({"POST environments": 1.0, "PUT environments/status": 2.0, "POST secrets": 0.02}, {"Secret": 1.0})
     assert (added.all_writes, added.all_objects) == (3.02, 1.0)
     assert told(added.writes) == "PUT environments/status 2.0, POST environments 1.0"
+
+
+def table_of_the_page() -> dict[str, list[str]]:
+    """The cells of the table in docs/benchmarks.md, by placement."""
+    _, _, after = (ROOT / "docs" / "benchmarks.md").read_text().partition(f"| {' | '.join(cost.TITLES)} |\n")
+    lines = after.partition("\n\n")[0].splitlines()[1:]
+    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)}
+
+
+def test_the_page_has_the_placements_that_the_target_prints() -> None:
+    printed = Path(cost.__file__).read_text()
+    assert {placement for placement in table_of_the_page() if f'"{placement}"' not in printed} == set()
+    assert "\ncost:" in (ROOT / "Makefile").read_text()
+
+
+def test_the_readme_says_what_the_table_says() -> None:
+    table, readme = table_of_the_page(), " ".join((ROOT / "README.md").read_text().split())
+    own, shared = table["in a pod of its own"], table["in a pool on a volume, open"]
+    assert f"{own[0]} and {float(own[2]):.0f} API writes in a pod of its own" in readme
+    kib = int(shared[0].removesuffix(" KiB"))
+    assert f"in a pool {kib / 1024:.1f} MiB while it is open and {float(shared[2]):.0f} writes" in readme
