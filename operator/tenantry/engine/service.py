@@ -13,7 +13,6 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.data.exposure import Exposures
 from tenantry.engine.data.live.log import forget
 from tenantry.engine.data.live.streaming import Live
 from tenantry.engine.data.row_access import RowAccess
@@ -89,8 +88,8 @@ class Engine:
         self._transactions = Transactions(self._database, lane, Ownership(data, owner, self._package_files))
         self._installs = Installs(database, self._package_files, self._transactions, quota)
         self.live = Live(self._transactions, lane)
-        dialect, exposures = "postgresql" if database.on_server else "sqlite", Exposures(self._stored_manifest)
-        self.rows: EngineRows = RowAccess(self._transactions, dialect, exposures, quota, self.live)
+        dialect = "postgresql" if database.on_server else "sqlite"
+        self.rows: EngineRows = RowAccess(self._transactions, dialect, self._stored_manifest, quota, self.live)
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 

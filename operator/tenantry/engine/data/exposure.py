@@ -17,8 +17,8 @@ from tenantry.packages.manifest import Column, Grant, Manifest, Table
 
 READS_ALL: Mapping[str, str] = MappingProxyType({})
 """The roles of a viewer of the console, who may read every table. They count by identity: nobody can be granted them."""
-KEPT = 8
-"""Versions at hand."""
+KEPT = 16
+"""Versions at hand, of an engine and of those that a process shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +88,30 @@ class Exposure:
         return granted.get(self.manifest.id, self.manifest.default_role or "")
 
 
+_SHARED: OrderedDict[tuple[int, str], Exposure] = OrderedDict()
+_SHARING = Lock()
+
+
+def exposure_of(manifest: Manifest, dialect: str) -> Exposure:
+    """Return the tables and roles of a version, which all engines of a process share that have the same manifest.
+
+    They are made once, with the statements that were asked for: the first request to an engine that sleeps needs both.
+    """
+    key = id(manifest), dialect  # it is not another manifest's as long as the exposure keeps this one
+    with _SHARING:
+        found = _SHARED.pop(key, None) or Exposure(manifest)
+        _SHARED[key] = found
+        if len(_SHARED) > KEPT:
+            _SHARED.popitem(last=False)
+        return found
+
+
 class Exposures:
     """Installed versions that were asked for of late, by the sha256 of their package. Safe between threads."""
 
-    def __init__(self, manifest_of: Callable[[str], Manifest]) -> None:
+    def __init__(self, manifest_of: Callable[[str], Manifest], dialect: str) -> None:
         self._manifest_of = manifest_of
+        self._dialect = dialect
         self._kept: OrderedDict[str, Exposure] = OrderedDict()
         self._lock = Lock()
 
@@ -103,7 +122,7 @@ class Exposures:
     def of(self, sha256: str) -> Exposure:
         """Blocks while it reads the package."""
         with self._lock:
-            found = self._kept.pop(sha256, None) or Exposure(self._manifest_of(sha256))
+            found = self._kept.pop(sha256, None) or exposure_of(self._manifest_of(sha256), self._dialect)
             self._kept[sha256] = found
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from tenantry.engine.quota import EngineQuota
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.transactions import Transactions
+from tenantry.packages.manifest import Manifest
 
 T = TypeVar("T")
 QUERY_S = 10.0
@@ -26,18 +28,20 @@ LARGE_S = 30.0
 
 
 class RowAccess:
-    """EngineRows. dialect: the database's."""
+    """EngineRows. dialect: the database's; manifest_of: reads that of an installed version by the sha256 of its package."""
 
-    def __init__(self, transactions: Transactions, dialect: str, exposures: Exposures, quota: EngineQuota, live: Live) -> None:
+    def __init__(
+        self, transactions: Transactions, dialect: str, manifest_of: Callable[[str], Manifest], quota: EngineQuota, live: Live
+    ) -> None:
         self._transactions = transactions
         self._name = transactions.lane.name
         self._dialect = dialect
-        self._exposures = exposures
+        self._exposures = Exposures(manifest_of, dialect)
         self._quota = quota
         self.live = live
         self._known = KnownRights()
         """Those of reads in the event loop."""
-        self._quick = QuickRows(transactions.quick_work(), exposures) if dialect == "postgresql" else None
+        self._quick = QuickRows(transactions.quick_work(), self._exposures) if dialect == "postgresql" else None
 
     @property
     def reads_now(self) -> bool:
