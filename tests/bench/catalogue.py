@@ -55,6 +55,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
     "start": commands.measure,
     "h0": dedicated.measure,
     "h2": crowded.measure,
+    "h2-postgresql": crowded.measure_on_server,
     "p24": pages.measure,
     "p24-chromium": browser.measure,
     "p24-live": live.measure,

@@ -15,8 +15,10 @@ import httpx
 from tenantry.adapters.keys import KeyRing
 from tenantry.model.facts import Password
 from tenantry.ports import EngineAdmin
-from tests.bench.pooled import PoolSite, deploy, publish
+from tests.bench.pooled import PoolSite, deploy, prepare, publish
 from tests.bench.row import Row, Scale, stopwatch, told
+from tests.support.pool_server_fixtures import running_server_of_pools
+from tests.support.pool_servers import PoolServerKit
 
 ENGINES, ACTIVE = 300, 30
 ROUNDS = 20
@@ -36,22 +38,33 @@ class Found(NamedTuple):
 
 def measure(scale: Scale) -> Sequence[Row]:
     """Each repetition is a start of the pool: its engines sleep until they are asked."""
+    return _rows(scale, None, "a pool")
+
+
+def measure_on_server(scale: Scale) -> Sequence[Row]:
+    """The same for one pod of a pool whose engines have databases on a server of this machine."""
+    with running_server_of_pools() as server:
+        return _rows(scale, server, "a pod of a pool on PostgreSQL")
+
+
+def _rows(scale: Scale, server: PoolServerKit | None, where: str) -> Sequence[Row]:
     count, active = max(4, scale.of(ENGINES)), scale.of(ACTIVE)
-    folder = scale.folder / "h2"
+    folder = scale.folder / f"h2-{'server' if server is not None else 'volume'}"
     folder.mkdir()
-    site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"))
+    site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"), server)
+    prepare(site)
     tokens = _made(site, count)
-    return rows_of(count, active, [_measured(site, tokens, active) for _ in range(scale.repetitions)])
+    return rows_of(count, active, [_measured(site, tokens, active) for _ in range(scale.repetitions)], where)
 
 
-def rows_of(count: int, active: int, found: Sequence[Found]) -> Sequence[Row]:
+def rows_of(count: int, active: int, found: Sequence[Found], where: str = "a pool") -> Sequence[Row]:
     """Return the row of the memory, and that of the first requests."""
     sizes = sorted(each.in_use for each in found)
     p99 = sorted(quantiles(each.first, n=100, method="inclusive")[98] for each in found)
     memory, slow = median(sizes), median(p99)
     beside = {"all asleep": _mib(median(each.at_rest for each in found))}
     times = {"p50": told(median(median(each.first) for each in found)), "longest": told(max(max(each.first) for each in found))}
-    work = f"memory of a pool of {count} engines with the music store, {active} of them in use"
+    work = f"memory of {where} of {count} engines with the music store, {active} of them in use"
     asleep = f"p99 of the first request for rows to an engine of it that sleeps, of {count - active}"
     return (
         Row("H2", work, _mib(BYTES), memory / BYTES, (sizes[0] / BYTES, sizes[-1] / BYTES), "lower", 1.0,

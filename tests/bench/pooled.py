@@ -70,8 +70,7 @@ def weigh(folder: Path, count: int, server: PoolServerKit | None = None) -> Pool
     """Of a pool with so many engines; at most as many as a pool keeps open. server: where their databases are."""
     folder.mkdir(parents=True)
     site = PoolSite(folder, KeyRing(folder / "keys", "tenantry"), server)
-    if server is not None:
-        asyncio.run(server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="server")))
+    prepare(site)
     with site.running() as pool:
         time.sleep(IDLE_S)
         empty = float(pool.memory)
@@ -88,6 +87,12 @@ def weigh(folder: Path, count: int, server: PoolServerKit | None = None) -> Pool
         opened = pool.cpu_s() - before
         time.sleep(IDLE_S)
         return PoolCost(empty, (at_rest - empty) / count, (pool.memory - at_rest) / count, made / count, opened / count)
+
+
+def prepare(site: PoolSite) -> None:
+    """Make the database of the pool itself, if it is on a server."""
+    if site.server is not None:
+        asyncio.run(site.server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="server")))
 
 
 def _ref(number: int) -> EngineRef:

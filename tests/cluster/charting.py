@@ -62,6 +62,12 @@ def _rendered(values: str, namespace: str) -> str:
     return done.stdout
 
 
+def forget_rendered() -> None:
+    """Render the chart anew, with other random passwords."""
+    _rendered.cache_clear()
+    _objects.cache_clear()
+
+
 def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
     """The chart's objects under these values, which the caller may change. Raises Refused, MissingProgram."""
     found: list[Object] = pickle.loads(_objects(json.dumps(values or {})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,9 @@ def pool_server(running_pool_server: PoolServerKit) -> Iterator[PoolServerKit]:
     """The same with the database of the pool POOL, and without an engine, before and after the test."""
     from tests.support.pools import POOL
 
-    asyncio.run(running_pool_server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="small")))
+    making = running_pool_server.databases.ensure_pool(EngineRef("", "eu", POOL, slug="small"))
+    with ThreadPoolExecutor(1) as beside:  # an asynchronous fixture may have asked for this one
+        beside.submit(asyncio.run, making).result()
     yield running_pool_server
     for name in sorted(running_pool_server.names() | running_pool_server.pools()):
         with psycopg.connect(running_pool_server.root, autocommit=True) as connection:

@@ -41,10 +41,19 @@ class PoolServerKit:
         with psycopg.connect(self.root, autocommit=True) as connection:
             return [row[0] for row in connection.execute(query.encode(), values).fetchall()]
 
+    def run(self, statement: str) -> None:
+        """Run a statement in the database of the pool itself."""
+        with psycopg.connect(self._own, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    @property
+    def _own(self) -> str:
+        (name,) = self.pools()
+        return self.root.replace("/postgres", f"/{name}")
+
     def rows(self, *queries: str) -> list[Any]:
         """The first value of each query in the database of the pool itself."""
-        (name,) = self.pools()
-        with psycopg.connect(self.root.replace("/postgres", f"/{name}"), autocommit=True) as connection:
+        with psycopg.connect(self._own, autocommit=True) as connection:
             found = [connection.execute(query.encode()).fetchone() for query in queries]
         return [row[0] for row in found if row is not None]
 

@@ -46,6 +46,7 @@ FOR_OPERATORS = frozenset(
         "KubeconfigRefused",
         "NotConverging",
         "PackageDamaged",
+        "PoolServerRefuses",
         "ProtocolUnknown",
         "RepositoryRefused",
         "RestoreUnfinished",

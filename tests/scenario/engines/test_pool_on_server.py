@@ -71,7 +71,7 @@ async def test_databases_are_made_and_dropped_again_without_harm(pool_server: Po
     assert pool_server.names() == set()
 
 
-@pytest.mark.parametrize("made", [0, 1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("made", range(9))
 async def test_what_a_killed_operator_left_is_completed(
     pool_server: PoolServerKit, made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

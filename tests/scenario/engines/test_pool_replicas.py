@@ -1,4 +1,4 @@
-"""Two replicas of a pool on a server: each serves all engines, and nothing that one was told is unknown to the other."""
+"""Two replicas of a pool on a server: each serves all engines, and knows what the operator said to the other."""
 
 from __future__ import annotations
 
@@ -213,6 +213,18 @@ async def test_a_pool_with_archives_alone_closes_and_says_that_it_has_them(repli
     await replicas.server.databases.drop(POOL, REF)
     await replicas.one.pools.undeploy(POOL, REF)
     assert await replicas.two.pools.close(POOL) is True
+
+
+async def test_an_archive_goes_when_its_time_is_over(replicas: Replicas) -> None:
+    await replicas.deployed()
+    await replicas.one.pools.snapshot(POOL, REF, [DECLARED])
+    backups = replicas.two.opened.backups
+    backups.sweep()
+    assert [facts.id for facts in await backups.kept()] == [REF.id]
+    replicas.server.run("UPDATE archives SET since = now() - interval '31 days'")
+    backups.sweep()
+    assert await backups.kept() == ()
+    assert replicas.server.rows("SELECT count(*) FROM blobs WHERE name LIKE 'archive/%'") == [0]
 
 
 async def test_a_replica_keeps_nothing_that_is_not_a_copy(replicas: Replicas, tmp_path: Path) -> None:

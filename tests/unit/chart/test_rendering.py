@@ -18,7 +18,7 @@ from tenantry.kinds import crds
 from tenantry.kinds.registry import KINDS, OF_TENANTS
 from tenantry.rest.release import VERSION
 from tenantry.settings import Settings
-from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, objects, program, rendered, run
+from tests.cluster.charting import CHART, NAMESPACE, Object, Refused, forget_rendered, objects, program, rendered, run
 from tests.cluster.fixtures import POLICIES
 from tests.docs import dashboards
 from tests.scenario.tools import lacking
@@ -238,7 +238,9 @@ def test_only_the_operator_knows_of_shards_and_only_of_more_than_one(operator: d
 
 
 def test_the_first_password_is_random_and_readable_as_a_credential() -> None:
-    first, second = (named("Secret", "tenantry-admin") for _ in range(2))
+    first = named("Secret", "tenantry-admin")
+    forget_rendered()
+    second = named("Secret", "tenantry-admin")
     assert first["data"]["password"] != second["data"]["password"]
     assert first["metadata"]["labels"]["tenantry.dev/credential"] == "user"
     assert ("Secret", "tenantry-admin") not in kinds({"admin": {"existingSecret": "mine"}})

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from tenantry.engine.database import Database, Locked
 from tenantry.engine.ownership import Ownership
+from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.sql.group_commit import MOST_WRITERS
 from tenantry.engine.transactions import Transactions
 from tenantry.rest.fairness.lanes import Lanes, Overloaded, Sharing
@@ -21,7 +22,8 @@ SHARING = Sharing(threads=4, of_tenant=4, of_lane=4, of_bulk=3, waiting=1000)
 
 @pytest.fixture
 async def transactions(tmp_path: Path) -> Transactions:
-    made = Transactions(Database(tmp_path / "a.db"), Lanes(SHARING, "t").lane("a", "1"), Ownership(tmp_path, ""))
+    owned = Ownership(tmp_path, "", PackageFolder(tmp_path))
+    made = Transactions(Database(tmp_path / "a.db"), Lanes(SHARING, "t").lane("a", "1"), owned)
     await made.write(lambda connection: None)
     return made
 

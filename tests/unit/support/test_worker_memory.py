@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tenantry.cli.processes.serving import COLLECTOR
 from tests.support import worker_memory
 from tests.support.parsed_code import tree_of
 
@@ -50,7 +49,3 @@ def test_it_comes_after_the_last_test_of_a_module(modules: Sequence[str], times:
             run.send(True)
         assert ended.value.value is True
     assert len(given) == times
-
-
-def test_garbage_is_looked_for_as_seldom_as_in_the_product() -> None:
-    assert gc.get_threshold() == COLLECTOR

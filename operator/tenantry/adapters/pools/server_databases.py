@@ -151,6 +151,7 @@ def _ensure(connection: Connection, database: ServerDatabase, told: str, connect
     from psycopg.sql import SQL, Identifier, Literal
 
     name = Identifier(database.name)
+    _one_at_a_time(connection, database.name)
     verifier = connection.pgconn.encrypt_password(database.password.encode(), database.name.encode(), b"scram-sha-256")
     rights = SQL("LOGIN CONNECTION LIMIT {} PASSWORD {}").format(Literal(connections), Literal(verifier.decode()))
     if not _is_there(connection, *ROLES, database.name):
@@ -169,11 +170,17 @@ def _ensure(connection: Connection, database: ServerDatabase, told: str, connect
 def _drop(connection: Connection, name: str) -> None:
     from psycopg.sql import SQL, Identifier
 
+    _one_at_a_time(connection, name)
     if _is_there(connection, *ROLES, name):
         # A pool that has the engine open would connect again.
         connection.execute(SQL("ALTER ROLE {} WITH NOLOGIN").format(Identifier(name)))
     connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
     connection.execute(SQL("DROP ROLE IF EXISTS {}").format(Identifier(name)))
+
+
+def _one_at_a_time(connection: Connection, name: str) -> None:
+    """Until this connection ends. Of two that change one role at once, the server refuses one with an internal error."""
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
 
 
 def _is_there(connection: Connection, catalog: str, column: str, name: str) -> bool:

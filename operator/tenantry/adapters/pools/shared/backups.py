@@ -27,7 +27,7 @@ from tenantry.engine.package_files import SUFFIX, PackageFolder
 from tenantry.engine.sealing import OWN_KEYS, Sealing
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, format_time
-from tenantry.model.verdicts import NotFound
+from tenantry.model.verdicts import Halt, NotFound
 
 
 class SharedBackups(Backups):
@@ -45,14 +45,20 @@ class SharedBackups(Backups):
         return await asyncio.to_thread(listed, self._catalog, self._keep)
 
     def sweep(self) -> None:
-        """Removes what is older than is kept. Blocks. Raises Halt, OSError."""
+        """Removes what is older than is kept. Blocks. Raises OSError, also where the server does not answer."""
         super().sweep()
+        try:
+            self._sweep_shared()
+        except Halt as halt:
+            raise OSError(halt.told) from halt
+
+    def _sweep_shared(self) -> None:
+        old = (self._keep.total_seconds(),)
         with self._catalog.apart() as connection:
-            for table, prefix in (("archives", "archive/"), ("declared", "")):
-                old = "since < now() - make_interval(secs => %s)"
-                query = f"DELETE FROM {table} WHERE {old} RETURNING name"  # noqa: S608 - constants
-                for (name,) in connection.execute(query.encode(), (self._keep.total_seconds(),)).fetchall():
-                    connection.execute("DELETE FROM blobs WHERE name = %s", (f"{prefix}{name}",))
+            gone = connection.execute("DELETE FROM archives WHERE since < now() - make_interval(secs => %s) RETURNING name", old)
+            for (name,) in gone.fetchall():
+                connection.execute("DELETE FROM blobs WHERE name = %s", (f"archive/{name}",))
+            connection.execute("DELETE FROM declared WHERE since < now() - make_interval(secs => %s)", old)
 
     def _remember(self, record: EngineRecord, documents: Sequence[Document]) -> None:
         super()._remember(record, documents)

@@ -60,7 +60,7 @@ class SharedFolders(EngineFolders):
             return self._removed(ref)
 
     def take_over(self, record: EngineRecord, brought: bool) -> None:
-        """Have a record as another replica wrote it. brought: its backup is there."""
+        """Take a record as another replica wrote it. brought: its backup is there."""
         with self._sharing:
             super().save([record])
             (self.brought.add if brought and record.awaits else self.brought.discard)(record.ref.id)
@@ -88,7 +88,7 @@ class SharedFolders(EngineFolders):
         files = dict(self._catalog.keys(id_, new))
         record = self.held(id_)
         if record is not None and record.database_mark:
-            # It was on its database before: one that is empty by now has lost its rows.
+            # It was on its database before: one that is empty has lost its rows since.
             files[ID_FILE] = orjson.dumps({"id": id_, "claimed": True})
         for name, content in files.items():
             write_whole(folder / name, content)
