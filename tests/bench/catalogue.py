@@ -21,6 +21,8 @@ from tests.bench import (
     p15,
     p16,
     p17,
+    p33,
+    p34,
     pages,
     reads,
     scrapes,
@@ -67,5 +69,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale], Sequence[Row]]] = {
     "p30": bulk.p30,
     "p31": rows.p31,
     "p32": listening.p32,
+    "p33": p33.measure,
+    "p34": p34.measure,
     "o7-traces": tracing.measure,
 }

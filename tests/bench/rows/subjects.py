@@ -81,30 +81,33 @@ def _declared(database: str) -> list[Object]:
     namespace = {"namespace": "tenant-acme"}
     engine = {"engine": {"database": {"secretRef": {"name": "database", "key": "url"}}}} if database else {}
     app = {"environment": "dev", "app": "notes", "version": "1.0.0"}
+    package = {"app": "notes", "version": "1.0.0", "source": {"path": "notes.tapp"}}
     ann = {"environment": "dev", "username": USER, "roles": [{"app": "notes", "role": "editor"}]}
     objects = [
-        _object("Region", {}, name="here"),
-        _object("Tenant", {}, name="acme"),
-        _object("Environment", {"region": "here"} | engine, name="dev", **namespace),
-        _object("Package", {"app": "notes", "version": "1.0.0", "source": {"path": "notes.tapp"}}, name="notes", **namespace),
-        _object("App", app, name="dev.notes", **namespace),
-        _object("Identity", ann | {"passwordSecretRef": {"name": "ann"}}, name="ann", **namespace),
-        _secret("ann", "identity", "password", PASSWORD),
+        declared_object("Region", {}, name="here"),
+        declared_object("Tenant", {}, name="acme"),
+        declared_object("Environment", {"region": "here"} | engine, name="dev", **namespace),
+        declared_object("Package", package, name="notes", **namespace),
+        declared_object("App", app, name="dev.notes", **namespace),
+        declared_object("Identity", ann | {"passwordSecretRef": {"name": "ann"}}, name="ann", **namespace),
+        secret("ann", "identity", "password", PASSWORD),
         {
             "apiVersion": "v1",
             "kind": "Namespace",
             "metadata": {"name": "tenant-acme", "labels": {"tenantry.dev/tenant": "acme"}},
         },
     ]
-    return objects + ([_secret("database", "environment", "url", database)] if database else [])
+    return objects + ([secret("database", "environment", "url", database)] if database else [])
 
 
-def _object(kind: str, spec: Object, **metadata: str) -> Object:
+def declared_object(kind: str, spec: Object, **metadata: str) -> Object:
+    """An object as a person writes it."""
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def _secret(name: str, use: str, key: str, value: str) -> Object:
-    metadata = {"name": name, "namespace": "tenant-acme", "labels": {CREDENTIAL_LABEL: use}}
+def secret(name: str, use: str, key: str, value: str, namespace: str = "tenant-acme") -> Object:
+    """A Secret with one value. use: for which objects, such as `user`."""
+    metadata = {"name": name, "namespace": namespace, "labels": {CREDENTIAL_LABEL: use}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {key: value}}
 
 
