@@ -118,8 +118,13 @@ class Tenant:
         return {"Authorization": f"Bearer {self.token}"}
 
     @property
+    def engine(self) -> str:
+        """The path of its engine."""
+        return f"/e/{self.name}/dev"
+
+    @property
     def data(self) -> str:
-        return f"/e/{self.name}/dev/api/v1/data/crm/notes"
+        return f"{self.engine}/api/v1/data/crm/notes"
 
     @property
     def signed_in(self) -> dict[str, str]:
@@ -130,7 +135,7 @@ class Tenant:
         credentials = urlencode({"username": "ed", "password": PASSWORD})
         edit = json.dumps({"name": "Another name"})
         plan = f"/api/v1/environments/{self.environment}?dryRun=true"
-        sign_in = f"/e/{self.name}/dev/api/v1/auth/token"
+        sign_in = f"{self.engine}/api/v1/auth/token"
         return {
             "GET": {"method": "GET", "path": "/api/v1/environments", "headers": self.bearer, "rate": 25},
             "data GET": {"method": "GET", "path": f"{self.data}/1", "headers": self.signed_in, "rate": 25},
@@ -217,32 +222,41 @@ def measure_apart(scale: Scale) -> Sequence[Row]:
 
 def _measured(scale: Scale, attacked: Place, served: Place) -> Sequence[Row]:
     """The rows. attacked, served: the platforms of the attacker and of the users."""
-    quiet = Taken()
-    under: dict[str, UnderAttack] = {}
-    seconds = max(0.5, SECONDS * scale.share)
     attacker = furnished(attacked[1], "attacker", scale.of(ROWS))
     neighbour = furnished(served[1], "neighbour", scale.of(ROWS))
     every = attacks(attacker, scale.of(MOST_DOCUMENTS), scale.of(LISTENERS))
-    chosen = {name: each for name, each in every.items() if not scale.only or name in scale.only}
+    quiet, under = compared(scale, attacked[0].pid, (neighbour.port, neighbour.users()), (attacker.port, every))
+    return [row_of(name, quiet, taken) for name, taken in under.items()]
+
+
+def compared(
+    scale: Scale, pid: int, requests: tuple[int, Mapping[str, Request]], every: tuple[int, Mapping[str, Attack]]
+) -> tuple[Taken, dict[str, UnderAttack]]:
+    """Quiet phases and attacks by turns. pid: of the process that is attacked; requests, every: after their ports."""
+    quiet = Taken()
+    under: dict[str, UnderAttack] = {}
+    seconds = max(0.5, SECONDS * scale.share)
+    chosen = {name: each for name, each in every[1].items() if not scale.only or name in scale.only}
     rounds = scale.repetitions if scale.only else min(ROUNDS, scale.repetitions)
-    with _client("users", {"port": neighbour.port, "requests": neighbour.users()}) as users:
+    with _client("users", {"port": requests[0], "requests": requests[1]}) as users:
         _phase(users, seconds)
         for _ in range(rounds):
             for name, each in chosen.items():
                 quiet.add(_phase(users, seconds))
                 taken = under.setdefault(name, UnderAttack())
-                with _peak(attacked[0]) as peak, under_attack(attacker.port, name, each) as answered:
+                with _peak(pid) as peak, under_attack(every[0], name, each) as answered:
                     before = answered()
                     taken.add(_phase(users, seconds))
                     taken.attack_rates.append((answered() - before) / seconds)
                 taken.peak = max(taken.peak, peak())
-    return [_row(name, quiet, taken) for name, taken in under.items()]
+    return quiet, under
 
 
-def _row(attack: str, quiet: Taken, under: UnderAttack) -> Row:
+def row_of(attack: str, quiet: Taken, under: UnderAttack, id_: str = "P25", most: float = RATIO) -> Row:
+    """Return the row of an attack. most: the greatest ratio that is allowed."""
     ratios = {name: under.p99(name) / quiet.p99(name) for name in under.by_name}
     more = {name: under.p99(name) - quiet.p99(name) for name in under.by_name}
-    worst = max(ratios, key=lambda name: max(ratios[name] / RATIO, more[name] / DIFFERENCE_S))
+    worst = max(ratios, key=lambda name: max(ratios[name] / most, more[name] / DIFFERENCE_S))
     held = max(more.values()) <= DIFFERENCE_S and under.peak <= MEMORY
     beside = {name: _told(quiet.p99(name), under.p99(name)) for name in ratios}
     figures = (told(under.p99(worst)), told(quiet.p99(worst)))
@@ -251,7 +265,7 @@ def _row(attack: str, quiet: Taken, under: UnderAttack) -> Row:
     load = f"{os.getloadavg()[0]:.1f}"
     more_beside = {"attack": rate, "peak memory": f"{under.peak >> 20} MiB", "load": load}
     work = f"p99 of another tenant's {worst} under {attack}"
-    return Row("P25", work, "quiet", max(ratios.values()), spread, "lower", RATIO, figures, beside | more_beside, held)
+    return Row(id_, work, "quiet", max(ratios.values()), spread, "lower", most, figures, beside | more_beside, held)
 
 
 def _told(before_s: float, under_s: float) -> str:
@@ -355,9 +369,9 @@ def under_attack(port: int, name: str, attack: Attack) -> Iterator[Callable[[], 
 
 
 @contextmanager
-def _peak(server: subprocess.Popen[str]) -> Iterator[Any]:
+def _peak(pid: int) -> Iterator[Any]:
     """Gives the greatest memory (bytes) of a process since the block began."""
-    about = Path("/proc") / str(server.pid)
+    about = Path("/proc") / str(pid)
     about.joinpath("clear_refs").write_text("5")
 
     def peak() -> int:

@@ -21,6 +21,7 @@ COMPARED = {"p27", "p28", "p29", "p31"}
 PARTS = {
     "p25": frozenset({"nothing", "reads", "keep-alives", "slow exports", "listeners"}),
     "p25-apart": frozenset({"reads", "keep-alives"}),
+    "h3": frozenset({"nothing", "reads", "installs"}),
 }
 """Parts of a benchmark that are enough here. tests/scenario/data/test_short_steps.py runs the attacks, and nearly all of them."""
 
