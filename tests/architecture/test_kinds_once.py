@@ -6,11 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import CONTENTS, DECLARED, KINDS, TYPES
+from tenantry.model.resource import Resource
 from tests.docs import kind_lists
 from tests.support.parsed_code import parsed, text_of
 
@@ -72,5 +74,6 @@ def test_templates_name_no_kinds() -> None:
 
 def test_every_page_of_a_kind_names_its_short_name() -> None:
     """Short names are part of the contract with people who type them: a change must be seen on the kind's page."""
-    titles = {kind.KIND: kind_lists.page_of(kind).read_text("utf-8").split("\n")[0] for kind in (*kind_lists.DECLARED, Operation)}
-    assert titles == {kind.KIND: f"# {kind.KIND} (`{kind.SHORT}`)" for kind in (*kind_lists.DECLARED, Operation)}
+    kinds: list[type[Resource[Any, Any]]] = [*kind_lists.DECLARED, Operation]
+    titles = {kind.KIND: kind_lists.page_of(kind).read_text("utf-8").split("\n")[0] for kind in kinds}
+    assert titles == {kind.KIND: f"# {kind.KIND} (`{kind.SHORT}`)" for kind in kinds}

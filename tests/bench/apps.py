@@ -6,12 +6,14 @@ import asyncio
 import zipfile
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from tenantry.engine.service import Engine
 from tests.bench.row import Took, stopwatch
+
+T = TypeVar("T")
 
 Manifest = dict[str, Any]
 
@@ -56,7 +58,7 @@ async def stored(data: Path, *packages: Path) -> Engine:
     return engine
 
 
-def timed(work: Coroutine[Any, Any, Took]) -> Took:
+def timed(work: Coroutine[Any, Any, T]) -> T:
     """Runs it in an event loop of its own."""
     return asyncio.run(work)
 

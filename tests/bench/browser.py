@@ -57,11 +57,11 @@ def _measured(scale: Scale, folder: str, environments: int, children: int, visit
         stack = AsyncExitStack()
         try:
             entered = stack.enter_async_context(platform(scale.folder / folder, environments))
-            served: Served = runner.run(entered)  # type: ignore[arg-type]
+            served: Served = runner.run(entered)
             page = runner.run(_page(stack, served, environments, children))
             return [_row(scale, runner, served, page, visit) for visit in visits]
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
 
 
 async def _page(stack: AsyncExitStack, served: Served, environments: int, children: int) -> playwright.Page:
@@ -93,7 +93,7 @@ def _row(scale: Scale, runner: asyncio.Runner, served: Served, page: playwright.
 
     times = interleaved(lambda: took(path, visit.usable), lambda: took("sign-in", "#username"), scale.repetitions)
     drawn = runner.run(_count(page, f"http://localhost:{served.port}/console/{path}", visit.drawn)) if visit.drawn else 0
-    beside = {"drawn": f"{drawn:,} of at most {NODES:,}"} if visit.drawn else {}
+    beside: dict[str, Any] = {"drawn": f"{drawn:,} of at most {NODES:,}"} if visit.drawn else {}
     made = row(visit.id, visit.words, "sign-in page", times, "lower", GATE, bound=f"{USABLE_S:g} s", **beside)
     held = times.wall[0] <= USABLE_S and drawn <= NODES
     return replace(made, held=held)

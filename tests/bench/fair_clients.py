@@ -39,7 +39,8 @@ def http(request: Mapping[str, Any]) -> bytes:
     body = (request.get("before", "") + middle + request.get("after", "")).encode() or request.get("latin", "").encode("latin-1")
     headers = {"Host": "bench", "Content-Length": str(len(body)), **request.get("headers", {})}
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"{request['method']} {request['path']} HTTP/1.1\r\n{lines}\r\n".encode() + body
+    head = f"{request['method']} {request['path']} HTTP/1.1\r\n{lines}\r\n"
+    return head.encode() + bytes(body)
 
 
 async def answered(connection: Connection, request: bytes) -> int:

@@ -48,10 +48,7 @@ async def served(state: Path, databases: Mapping[str, str] = MappingProxyType({}
         await platform.converged()
         for tenant in TENANTS:
             tokens[tenant] = await issuer(platform)(f"{tenant}-admin", timedelta(hours=2))
-            environments[tenant] = next(
-                each.id
-                for each in platform.state.cache.resources("Environment", f"tenant-{tenant}")  # type: ignore[attr-defined]
-            )
+            environments[tenant] = next(each.id for each in platform.state.cache.resources("Environment", f"tenant-{tenant}"))
         async with serving(platform.http, bound):
             yield {"port": bound.getsockname()[1], "tokens": tokens, "environments": environments}
     finally:

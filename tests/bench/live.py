@@ -42,12 +42,12 @@ def measure(scale: Scale) -> Sequence[Row]:
         stack = AsyncExitStack()
         try:
             entered = stack.enter_async_context(platform(scale.folder / "C2", scale.of(ENVIRONMENTS)))
-            served: Served = runner.run(entered)  # type: ignore[arg-type]
+            served: Served = runner.run(entered)
             asked = runner.run(_asked(served, people)) | {"seconds": max(0.1, SECONDS * scale.share)}
             turns = range(max(1, scale.repetitions // 2) + 1)
             found = [runner.run(measured_apart({**asked, "mark": f"change-{turn}-"})) for turn in turns][1:]  # the first warms up
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
     ratios = sorted(each["p99"] / LIMIT_S for each in found)
     p99 = median(each["p99"] for each in found)
     lost = sum(int(each["expected"] - each["delivered"]) for each in found)

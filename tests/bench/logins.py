@@ -38,7 +38,7 @@ def measure(scale: Scale) -> Sequence[Row]:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         stack = AsyncExitStack()
         try:
-            served = runner.run(stack.enter_async_context(platform(scale.folder / "P11", 10)))  # type: ignore[arg-type]
+            served = runner.run(stack.enter_async_context(platform(scale.folder / "P11", 10)))
             runner.run(_users(served, logins))
 
             def subject() -> Took:
@@ -48,7 +48,7 @@ def measure(scale: Scale) -> Sequence[Row]:
 
             times = interleaved(subject, lambda: _bare(logins), scale.repetitions)
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
     reads.sort()
     p99 = reads[int(len(reads) * 0.99)]
     work = f"{logins} sign-ins at once, and {READS_PER_S} GET/s"

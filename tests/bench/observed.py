@@ -85,7 +85,7 @@ def _reads(scale: Scale) -> Row:
         return Response(body)
 
     class Uncounted(RequestMeasures):
-        def answered(self, *_: object) -> None:
+        def answered(self, *_: object, **__: object) -> None:
             return None
 
     def served(measures: RequestMeasures) -> Callable[[], Took]:

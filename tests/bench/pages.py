@@ -30,11 +30,11 @@ def measure(scale: Scale) -> Sequence[Row]:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         stack = AsyncExitStack()
         try:
-            served = runner.run(stack.enter_async_context(platform(scale.folder / "P24", count)))  # type: ignore[arg-type]
+            served = runner.run(stack.enter_async_context(platform(scale.folder / "P24", count)))
             token = runner.run(_superuser(served))
             return [_compared(scale, runner, served, token, page, count) for page in PAGES]
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
 
 
 async def _superuser(served: Served) -> str:

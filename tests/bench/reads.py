@@ -40,7 +40,7 @@ def p08(scale: Scale) -> Sequence[Row]:
         stack = AsyncExitStack()
 
         def entered(name: str, count: int) -> Served:
-            return runner.run(stack.enter_async_context(platform(scale.folder / name, count)))  # type: ignore[arg-type]
+            return runner.run(stack.enter_async_context(platform(scale.folder / name, count)))
 
         def paged(served: Served, path: str) -> Took:
             return runner.run(load(served.port, path, served.token, requests))
@@ -53,7 +53,7 @@ def p08(scale: Scale) -> Sequence[Row]:
                 for which, asked in (("first", path), ("middle", middle))
             ]
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
     return [
         row("P8", f"{which} page of {PAGE} out of {many:,}", f"first page of {PAGE} out of {FEW}", times, "lower", PAGE_GATE,
             page=told(times.wall[0] / requests), clients=str(CLIENTS))
@@ -86,17 +86,17 @@ def _compared(scale: Scale, id_: str, path: str, work: str, requests: int) -> Ro
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         stack = AsyncExitStack()
         try:
-            served = runner.run(stack.enter_async_context(platform(scale.folder / id_, count)))  # type: ignore[arg-type]
+            served = runner.run(stack.enter_async_context(platform(scale.folder / id_, count)))
             path = path.replace("{id}", served.environments[count // 2])
             answer = runner.run(answer_of(served, path))
-            bare = runner.run(stack.enter_async_context(port_of(_bare(answer))))  # type: ignore[arg-type]
+            bare = runner.run(stack.enter_async_context(port_of(_bare(answer))))
 
             def loaded(port: int) -> Took:
                 return runner.run(load(port, path, served.token, requests))
 
             times = interleaved(lambda: loaded(served.port), lambda: loaded(bare), scale.repetitions)
         finally:
-            runner.run(stack.aclose())  # type: ignore[arg-type]
+            runner.run(stack.aclose())
     size = f"{len(answer.content) / 1024:,.1f} KiB"
     reference = "a bare ASGI application that sends the same bytes"
     return row(id_, work, reference, times, "higher", GATE, unit="requests/s", amount=requests, answer=size, clients=str(CLIENTS))

@@ -80,7 +80,7 @@ class Times:
 
 
 def _median(taken: Sequence[Took], what: str) -> float:
-    return statistics.median(getattr(took, what) for took in taken)
+    return float(statistics.median(getattr(took, what) for took in taken))
 
 
 def interleaved(subject: Work, reference: Work, repetitions: int) -> Times:

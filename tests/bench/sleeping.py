@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import cycle
 from pathlib import Path
@@ -44,7 +44,7 @@ def measure(scale: Scale) -> Sequence[Row]:
     count = max(3, scale.of(ENGINES))
     with asyncio.Runner() as runner:
         world = _world(scale.folder / "P20", count)
-        hosting, tokens, files = runner.run(anext(world))  # type: ignore[arg-type]
+        hosting, tokens, files = runner.run(world.__anext__())
         engines = cycle(tokens.items())
         taken: list[float] = []
         try:
@@ -55,7 +55,7 @@ def measure(scale: Scale) -> Sequence[Row]:
                 scale.repetitions,
             )
         finally:
-            runner.run(world.aclose())  # type: ignore[attr-defined]
+            runner.run(world.aclose())
     p99 = quantiles(taken, n=100)[98]
     work, reference = "first request for a row of an engine that is not open", "a raw open of its database, and a row"
     return (row("P20", work, reference, times, "lower", GATE, each=told(times.wall[0] / requests), p99=told(p99)),)
@@ -89,7 +89,7 @@ async def _served(state: Path, count: int) -> AsyncIterator[tuple[LocalHosting, 
     await hosting.aclose()
 
 
-async def _world(state: Path, count: int) -> AsyncIterator[tuple[LocalHosting, dict[str, str], list[Path]]]:
+async def _world(state: Path, count: int) -> AsyncGenerator[tuple[LocalHosting, dict[str, str], list[Path]], None]:
     async with _served(state, count) as served:
         yield served
 

@@ -157,11 +157,11 @@ def _memory(what: str) -> int:
 def _running(runner: asyncio.Runner, folder: Path) -> Iterator[Served]:
     """A platform with one environment, served while the runner runs."""
     opened = platform(folder / "state", 1)
-    served = runner.run(opened.__aenter__())  # type: ignore[arg-type]
+    served = runner.run(opened.__aenter__())
     try:
         yield served
     finally:
-        runner.run(opened.__aexit__(None, None, None))  # type: ignore[arg-type]
+        runner.run(opened.__aexit__(None, None, None))
 
 
 @contextmanager

@@ -55,6 +55,6 @@ def _add(part: Part, counted: dict, report: pytest.TestReport) -> None:  # type:
         return
     counted["passed"] += report.passed
     if part.counted == "tries":
-        counted["count"] += sum(int(value) for name, value in report.user_properties if name == PROPERTY)
+        counted["count"] += sum(int(str(value)) for name, value in report.user_properties if name == PROPERTY)
     else:
         counted["count"] += report.passed

@@ -189,11 +189,12 @@ class Node(Beside):
     ) -> asyncio.subprocess.Process:
         """`tenantry` with those arguments, as it would be in that pod. settings: beside those of the pod."""
         with (self._folder / f"{namespace}.log").open("ab") as errors:
+            kept: dict[str, Any] = {"stderr": errors, "stdout": asyncio.subprocess.PIPE, **streams}
             return await asyncio.create_subprocess_exec(
                 *COMMAND,
                 *map(played.here, arguments),
-                env=environment() | played.variables | (settings or {}),
-                **{"stderr": errors, "stdout": asyncio.subprocess.PIPE, **streams},
+                env={**environment(), **played.variables, **(settings or {})},
+                **kept,
             )
 
     def pod(self, namespace: str) -> Pod | None:

@@ -146,7 +146,7 @@ def test_names_and_operation_ids_are_completed(cluster: Cluster, on: tuple[str, 
     }
     # On a busy machine a server may miss its second; the next try finds it.
     for line, words in expected.items():
-        until(lambda line=line, words=words: completed(tmp_path, line) == words)
+        until(lambda: completed(tmp_path, line) == words)  # noqa: B023
 
 
 def test_completion_is_silent_where_no_server_answers(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from tests.scenario.rest_world import PASSWORD
 from tests.support.published_packages import package
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
-Send = Callable[..., Awaitable[httpx.Response]]
 
 
 class Replicas:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.sources.read import read
@@ -140,7 +141,9 @@ def test_explain_describes_every_field_of_a_spec(kind: Kind, kubectl: Kubectl) -
     assert explained.returncode == 0, explained.stderr
     assert "<empty>" not in explained.stdout.split("FIELDS:")[0]
     fields = kubectl("explain", f"{kind.PLURAL}.spec", "--recursive").stdout
-    for name, field in kind.model_fields["spec"].annotation.model_fields.items():
+    declared = kind.model_fields["spec"].annotation
+    assert isinstance(declared, type) and issubclass(declared, BaseModel)
+    for name, field in declared.model_fields.items():
         assert (field.alias or name) in fields
 
 

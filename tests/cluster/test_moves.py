@@ -24,7 +24,7 @@ from tests.support.pushing import SHOP, push
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 POOLS = {"pools": [{"name": "small"}, {"name": "other"}]}
-PUBLISHED = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
+PUBLISHED: dict[str, Any] = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
 MANIFEST = f"{SHOP}      - {{name: name, type: string, length: 40}}\nroles: {{editor: {{items: [read, write]}}}}\n"
 ROWS = "/api/v1/data/shop/items"
 

@@ -16,7 +16,6 @@ from tests.cluster.running import Kube, condition, object_, until
 from tests.support.node import READY_S, TOOLS, VALUES, Node, engine_of, told
 
 pytestmark = [pytest.mark.slow, pytest.mark.node]
-PROBE_S = 0.3
 HOME = "tenant-waves"
 PLAIN, PROTECTED = tuple(f"e{number}" for number in range(5)), "vault"
 EVERY = (*PLAIN, PROTECTED)

@@ -25,8 +25,7 @@ RESTS_S = 20.0
 """The time in which a platform at rest must write nothing."""
 WAITS, MIGRATES, GOES = "e0", "e1", "e2"
 """Environments with an Operation that waits for a package, with a migration, and under deletion."""
-PACKAGES = ROOT / "examples" / "packages"
-OLD_VALUES = {"image": {**VALUES["image"], "tag": "old"}, "blobs": VALUES["blobs"]}
+OLD_VALUES: dict[str, Any] = {"image": {**VALUES["image"], "tag": "old"}, "blobs": VALUES["blobs"]}
 NEW_VALUES = {**OLD_VALUES, "image": {**VALUES["image"], "tag": "node"}}
 ROWS = """
 import json, sqlite3

@@ -38,7 +38,6 @@ FROZEN_S = 3.0
 SETTLES_S = 60.0
 RESYNC_S = 3600.0
 API, ETCD = "kube-apiserver", "etcd"
-KINDS = ("Tenant", "Environment", "Region")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +203,7 @@ async def test_what_was_acknowledged_comes_about_after_an_outage(
     for each in before:
         await until(lambda: one.ready(ref_of(each)), "Ready")  # noqa: B023
     after = [environment(name, f"a{number}") for number in range(3)]
-    outage = asyncio.create_task(how(one.plane, *what))
+    outage = asyncio.ensure_future(how(one.plane, *what))
     if moment == "deleting":
         for each in before[:2]:
             await one.delete(ref_of(each))

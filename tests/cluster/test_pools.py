@@ -17,7 +17,7 @@ from tests.support.pushing import push
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 POOLS = {"pools": [{"name": "small", "enginesPerReplica": 2}]}
-PUBLISHED = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
+PUBLISHED: dict[str, Any] = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
 CLAIMS = "persistentvolumeclaims"
 ALICE = {"environment": "dev", "username": "alice", "passwordSecretRef": {"name": "alice", "key": "password"}}
 

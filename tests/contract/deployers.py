@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.kubernetes.engines.kept_volumes import kept_volumes
@@ -114,9 +115,9 @@ class Controllers:
         space = f"/api/v1/namespaces/{namespace_of(ref.id)}"
         if "deletionTimestamp" in self.api.held.get(space, {}).get("metadata", {}):
             self.api.finish(namespace_of(ref.id))
-        for path, held in self.api.held.items():
+        for path, held in [*self.api.held.items()]:
             if held["kind"] == "StatefulSet" and f"/{namespace_of(ref.id)}/" in path:
-                held["status"] = {"readyReplicas": 1, "updatedReplicas": 1}
+                self.api.held[path] = {**held, "status": {"readyReplicas": 1, "updatedReplicas": 1}}
 
     async def bind(self, ref: EngineRef) -> None:
         """Its claim gets a volume."""
@@ -145,7 +146,8 @@ async def dedicated(folder: Path) -> AsyncIterator[Placed]:
     """Engines in pods of their own."""
     there = await cluster()
     kit = there.kit
-    yield Placed(kit.deployer, kit.spec, kit.admin_secret, there.bind, there.settle, there.kept)
+    deployer = cast(Deployer, kit.deployer)  # moves are the affair of the one that places engines
+    yield Placed(deployer, kit.spec, kit.admin_secret, there.bind, there.settle, there.kept)
 
 
 @dataclass

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tenantry.kinds import core, crds
-from tenantry.kinds.structural import Path, field_name
+from tenantry.kinds.cel.rule import Path
+from tenantry.kinds.structural import field_name
 
 Schema = Mapping[str, Any]
 WRONG: Mapping[str, Sequence[Any]] = {

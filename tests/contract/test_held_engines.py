@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,12 @@ Held = Callable[[], Awaitable[Sequence[HeldEngine]]]
 def on_a_cluster(_: Path) -> tuple[Held, str]:
     api = FakeApi()
     going, pool = "2026-11-27T10:00:00Z", {**labels_of(REF), POOL_LABEL: "main"}
-    for name, metadata in {
+    spaces: dict[str, dict[str, Any]] = {
         "env-id-1": {"labels": labels_of(REF)},
         "env-going": {"labels": labels_of(REF), "deletionTimestamp": going},
         "env-pool-1": {"labels": pool},
-    }.items():
+    }
+    for name, metadata in spaces.items():
         api.put(f"/api/v1/namespaces/{name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}})
     return lambda: held_engines(api.client), "namespace env-id-1"
 

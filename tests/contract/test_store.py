@@ -105,7 +105,7 @@ async def test_what_a_write_returns_is_what_is_stored(store: StoreAndFeed, names
 
 
 async def test_identity_is_the_stores_to_give(store: StoreAndFeed, namespace: str) -> None:
-    given = {"uid": "mine", "generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z"}
+    given: dict[str, Any] = {"uid": "mine", "generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z"}
     metadata = (await store.create(environment(namespace, **given)))["metadata"]
     assert metadata["uid"] != "mine"
     assert metadata["generation"] == 1

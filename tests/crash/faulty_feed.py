@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import cast
 
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.kinds.registry import FOLLOWED
@@ -46,7 +47,7 @@ class FaultyFeed:
 
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         """Return a stale list once, then the present one."""
-        documents, version = self.stale.pop(kind, None) or await self.store.list(kind)
+        documents, version = self.stale.pop(kind) if kind in self.stale else await self.store.list(kind)
         self._taken[kind] = int(version)
         return documents, version
 
@@ -73,10 +74,10 @@ class FaultyFeed:
                 if fault is WatchFault.CUT_AFTER:
                     return
 
-    async def _late(self, kind: str, version: str) -> AsyncIterator[Event]:
+    async def _late(self, kind: str, version: str) -> AsyncGenerator[Event, None]:
         """Every event at its own time plus the lag, so that one late event does not hold up the next."""
         if not self.lag_s:
-            async with aclosing(self.store.watch(kind, version)) as events:
+            async with aclosing(cast(AsyncGenerator[Event, None], self.store.watch(kind, version))) as events:
                 async for event in events:
                     yield event
             return

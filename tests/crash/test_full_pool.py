@@ -20,7 +20,6 @@ from tests.support.small_disk import disk, full
 __all__ = ["disk"]
 
 pytestmark = pytest.mark.slow
-THIRD = EngineRef("tenant-third", "dev", "e3", "third", "dev", "uid-third")
 DECLARED = {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Environment", "metadata": {"name": "dev"}, "spec": {"region": "eu"}}
 
 

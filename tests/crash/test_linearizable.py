@@ -68,7 +68,7 @@ def test_what_clients_of_a_store_that_is_killed_were_told_fits_one_order(tmp_pat
     assert tried.count >= OPERATIONS
 
 
-CREATED = [Called(1, "create", "a"), Answered(1, True)]
+CREATED: list[Moment] = [Called(1, "create", "a"), Answered(1, True)]
 FITTING: dict[str, Sequence[Moment]] = {
     "a write, then a read": [*CREATED, Called(2, "read"), Answered(2, True, "a")],
     "a read beside it sees the old": [Called(1, "create", "a"), Called(2, "read"), Answered(2, True, ""), Answered(1, True)],

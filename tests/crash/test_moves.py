@@ -37,7 +37,10 @@ class Doom:
         name = f"{self.mark}{len(self.seen)}"
         self.seen.append(told)
         answer = await self.world.post_row(self.token, name)
-        (self.kept if answer.status_code == 201 else self.refused).append(name if answer.status_code == 201 else answer)
+        if answer.status_code == 201:
+            self.kept.append(name)
+        else:
+            self.refused.append(answer)
         assert set(self.kept) <= set(await self.world.rows(self.token, self.mark)), f"reads go on, {told}"
         if self.at == len(self.seen) - 1:
             raise Killed(told)

@@ -91,10 +91,10 @@ class Platform:
 
     def control(self) -> None:
         """Play the controller of StatefulSets and the node."""
-        for held in self.api.held.values():
+        for path, held in [*self.api.held.items()]:
             if held["kind"] == "StatefulSet":
                 replicas = held["spec"]["replicas"]
-                held["status"] = {"readyReplicas": replicas, "updatedReplicas": replicas}
+                self.api.held[path] = {**held, "status": {"readyReplicas": replicas, "updatedReplicas": replicas}}
 
     async def process(self, point: FaultPoint | None = None, passes: int = 6) -> bool:
         """Run passes over the environment in a new process, until it is at rest. Return False if it died."""
@@ -120,7 +120,7 @@ class Platform:
             store=store,
             tenancy=lambda through: none,
             fingerprint_key=b"key",
-            deployer=KubernetesDeployer(Clusters(client), Declared(), secrets, lambda: JWKS, BASE, kept),
+            deployer=cast(Any, KubernetesDeployer(Clusters(client), Declared(), secrets, lambda: JWKS, BASE, kept)),
             engines=cast(Any, Played(self)),
             packages=none,
             logs=NoLogs(),

@@ -19,6 +19,7 @@ import pytest
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.packages.check import inspect
 from tenantry.rest import uploads
+from tenantry.rest.disk import writing_to_disk
 from tests.campaigns.tried import Tried
 from tests.scenario.cli import serving as process
 from tests.support.patience import DEADLINE_S
@@ -93,7 +94,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
     """The `at`-th call that needs the disk fails, and every one after it. Yields what was called."""
     called: list[str] = []
     doomed: list[tuple[Any, str]] = [
-        (uploads.tempfile, "mkstemp"), (uploads, "write_whole"), (shutil, "copyfile"),
+        (tempfile, "mkstemp"), (uploads, "write_whole"), (shutil, "copyfile"),
         (os, "fsync"), (Path, "rename"), (Path, "replace"), (Path, "hardlink_to"),
     ]  # fmt: skip
     kept = [(where, name, getattr(where, name)) for where, name in doomed]
@@ -105,7 +106,7 @@ def full_disk(at: int) -> Iterator[list[str]]:
                 return real(*args, **options)
             if name != "write_whole":
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            with uploads.writing_to_disk():
+            with writing_to_disk():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         return call

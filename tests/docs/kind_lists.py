@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from tenantry.kinds.registry import KINDS, OF_TENANTS, TYPES
 from tenantry.model.resource import Resource
@@ -17,10 +20,10 @@ CHART = ROOT / "charts/tenantry/templates/_kinds.tpl"
 INDEX = ROOT / "docs/README.md"
 FLUX = ROOT / "examples/gitops/flux/platform.yaml"
 ARGO_CD = ROOT / "examples/gitops/argo-cd/argocd-cm.yaml"
-DECLARED = [kind.type for kind in KINDS.values()]
+DECLARED: list[type[Resource[Any, Any]]] = [kind.type for kind in KINDS.values()]
 
 
-def page_of(kind: type[Resource]) -> Path:  # type: ignore[type-arg]
+def page_of(kind: type[Resource[Any, Any]]) -> Path:
     """The page of a kind."""
     return ROOT / "docs/kinds" / (re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.KIND).lower() + ".md")
 
@@ -62,10 +65,17 @@ def flux() -> str:
     return _with(FLUX.read_text("utf-8"), r"kind: {kind}\b", lines, after="    - {<<: *health, kind: ")
 
 
+def _fields_of_spec(kind: type[Resource[Any, Any]]) -> set[str]:
+    spec = kind.model_fields["spec"].annotation
+    assert isinstance(spec, type)
+    assert issubclass(spec, BaseModel)
+    return set(spec.model_fields)
+
+
 def argo_cd() -> str:
     """The kit for Argo CD, with the health and the actions of each kind."""
     health, actions = (f"  resource.customizations.{part}.tenantry.dev_" for part in ("health", "actions"))
-    suspendable = [kind.KIND for kind in DECLARED if "suspend" in kind.model_fields["spec"].annotation.model_fields]
+    suspendable = [kind.KIND for kind in DECLARED if "suspend" in _fields_of_spec(kind)]
     text = ARGO_CD.read_text("utf-8")
     for start, alias in ((health, dict.fromkeys(KINDS, "*health")), (actions, dict.fromkeys(KINDS, "*reconciled"))):
         if start == actions:

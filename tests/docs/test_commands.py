@@ -37,7 +37,9 @@ def parse(words: str) -> None:
     """Parse as the command line does, and do nothing. Raises TyperException."""
     plain = re.sub(r"\s\d?[<>]+&?\s*\S+|\s&$", "", words)  # without redirections
     given = shlex.split(plain, comments=True)[1:]
-    command, name, parent = GROUP, "tenantry", None
+    command: Any = GROUP
+    name: str | None = "tenantry"
+    parent: Any = None
     while True:
         if {"--help", "-h", "--version"} & set(given[:1]):
             return

@@ -62,9 +62,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Clien
         scraped = [{"job_name": "tenantry", "scrape_interval": "1s", "static_configs": [{"targets": [metrics, objects]}]}]
         (folder / "prometheus.yml").write_text(json.dumps({"scrape_configs": scraped}))
         address = f"127.0.0.1:{free_port()}"
-        command = ["prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
+        serve = ["prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
         with (folder / "log").open("w") as log:
-            process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+            process = subprocess.Popen([*serve, f"--web.listen-address={address}"], stdout=log, stderr=log)
             try:
                 with httpx.Client(base_url=f"http://{address}") as client:
                     until(lambda: _scraped(client))

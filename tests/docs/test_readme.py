@@ -33,7 +33,7 @@ def blocks() -> list[str]:
 def running(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A copy of the examples with `up` on them: its folder and its URL."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    command = [BIN / "tenantry", "up", "examples/02-music-company", "--listen", "127.0.0.1:0"]
+    command = [str(BIN / "tenantry"), "up", "examples/02-music-company", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as up:
         assert up.stdout is not None
         try:

@@ -60,9 +60,9 @@ def of_definitions(old: Mapping[str, Json], new: Mapping[str, Json]) -> Iterator
             if (now := served.get(version["name"])) is None:
                 yield f"{at}: version {version['name']} is gone"
                 continue
-            schemas = [each["schema"]["openAPIV3Schema"]["properties"] for each in (version, now)]
-            yield from narrowed(*(each.get("spec", {}) for each in schemas), at)
-            yield from lessened(*(each.get("status", {}) for each in schemas), f"{at}.status")
+            before, after = (each["schema"]["openAPIV3Schema"]["properties"] for each in (version, now))
+            yield from narrowed(before.get("spec", {}), after.get("spec", {}), at)
+            yield from lessened(before.get("status", {}), after.get("status", {}), f"{at}.status")
 
 
 def of_rest(old: Json, new: Json) -> Iterator[str]:

@@ -183,10 +183,10 @@ def test_helm_renders_the_packed_chart_as_it_does_its_folder(made: Path) -> None
         helm = program("helm")
     except MissingProgram as missing:
         lacking(str(missing))
-    command = [helm, "template", "tenantry", "--namespace", "tenantry-system", "--set", "admin.existingSecret=admin"]
+    command = [str(helm), "template", "tenantry", "--namespace", "tenantry-system", "--set", "admin.existingSecret=admin"]
+    charts: list[Path] = [made / f"{CHART}.tgz", ROOT / "charts/tenantry"]
     packed, folder = (
-        subprocess.run([*command, chart], capture_output=True, text=True, check=True).stdout
-        for chart in (made / f"{CHART}.tgz", ROOT / "charts/tenantry")
+        subprocess.run([*command, str(chart)], capture_output=True, text=True, check=True).stdout for chart in charts
     )
     assert "kind: Deployment" in packed
     assert packed == folder

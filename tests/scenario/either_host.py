@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,5 +47,6 @@ def _cluster(request: pytest.FixtureRequest, folder: Path, settings: dict[str, s
         processes = Processes(kube, kubeconfigs(cluster, run, folder), folder, played.proxy)
         with processes.api(**settings) as url, processes.leader(**settings):
             token = token_of(url, kube)
-            variables = {"TENANTRY_SERVER": url, "TENANTRY_TOKEN": token, "TENANTRY_KUBECONFIG": str(cluster.kubeconfig)}
+            variables: dict[str, Any] = {"TENANTRY_SERVER": url, "TENANTRY_TOKEN": token}
+            variables["TENANTRY_KUBECONFIG"] = str(cluster.kubeconfig)
             yield Host(lambda *words, stdin="": called(*words, cwd=folder, stdin=stdin, **variables), url, token)

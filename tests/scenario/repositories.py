@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 ADA = "Ada Lovelace <ada@example.com>"
 BEN = "Ben Kay <ben@example.com>"
@@ -82,7 +83,7 @@ class Remote:
 
     def commit_tree(self, tree: str, author: str = ADA, branch: str = "main", parent: str = "") -> str:
         name, _, address = author.partition(" <")
-        who = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address.rstrip(">")}
+        who: dict[str, Any] = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": address.rstrip(">")}
         who |= {"GIT_COMMITTER_NAME": "Merge Bot", "GIT_COMMITTER_EMAIL": "bot@example.com"}
         above = parent or self.git("for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
         parents = ["-p", above] if above and above != "none" else []

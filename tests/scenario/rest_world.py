@@ -110,4 +110,4 @@ def numbers(world: World) -> str:
     return generate_latest(world.platform.numbers()).decode()
 
 
-SHORT_WAIT = {"engine_wait": timedelta(seconds=3)}
+SHORT_WAIT: dict[str, Any] = {"engine_wait": timedelta(seconds=3)}

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from playwright import async_api as playwright
 
@@ -22,7 +23,7 @@ from tests.screens.pages import pages_of
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "02-music-company"
 WIDTHS = {390: 844, 1440: 900}
-THEMES = ("light", "dark")
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 DOCS = {
     "fleet": "light",
     "environments": "dark",

@@ -80,7 +80,9 @@ class Trusting(Protocol):
 
     issuer: Issuer
     other: Issuer
-    claims: Mapping[str, Any]
+
+    @property
+    def claims(self) -> Mapping[str, Any]: ...
 
 
 def published() -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.resolver import ThreadedResolver
 from joserfc import jwt
 
 from tenantry.cli.processes.http import slow_clients
@@ -121,7 +122,7 @@ ADDRESSES: dict[str, tuple[Off, int]] = {
     "which addresses are public": (replaced(outbound, "is_public", lambda _: True), 40),
     "the check of names and of sockets": (
         both(
-            replaced(session.CheckedResolver, "resolve", session.ThreadedResolver.resolve),
+            replaced(session.CheckedResolver, "resolve", ThreadedResolver.resolve),
             replaced(Outbound, "open_socket", _unchecked),
         ),
         1,

@@ -209,7 +209,7 @@ def test_webhooks_to_an_event(raw: bytes, header: str, event: str, signed: bool)
         own = Webhook(SECRET, "https://git.example/a/b.git", "", ask)
         add_webhook(app, Webhooks(own, DeclaredWebhooks(cache, none, None, lambda: NOW)))  # type: ignore[arg-type]
         signature = hmac.new(SECRET, raw, hashlib.sha256).hexdigest() if signed else "\xe9"
-        headers = {header: event.encode("latin-1"), "X-Hub-Signature-256": f"sha256={signature}".encode("latin-1")}
+        headers = {header.encode(): event.encode("latin-1"), b"X-Hub-Signature-256": f"sha256={signature}".encode("latin-1")}
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
             return (await http.post("/api/v1/webhooks/git", content=raw, headers=headers)).status_code

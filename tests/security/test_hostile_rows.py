@@ -82,7 +82,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield both
 
 
-def hostile(chance: random.Random) -> tuple[str, dict[str, bytes]]:
+def hostile(chance: random.Random) -> tuple[str, dict[bytes, bytes]]:
     """A path with a query, and headers."""
 
     def words(most: int) -> str:
@@ -93,10 +93,11 @@ def hostile(chance: random.Random) -> tuple[str, dict[str, bytes]]:
     names = chance.choices(("select", "order", "limit", "continue", "id", "and", "or", "email", words(1)), k=chance.randint(0, 3))
     query = "&".join(f"{quote(name, safe='')}={quote(words(8), safe='(),.!:*')}" for name in names)
     headers = {name: chance.choice(values) for name, values in HEADERS.items() if chance.random() < 0.4}
-    return f"{DATA}/{quote(table, safe='')}{tail}?{query}", {name: value.encode("latin-1") for name, value in headers.items()}
+    raw = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
+    return f"{DATA}/{quote(table, safe='')}{tail}?{query}", raw
 
 
-async def ask(client: httpx.AsyncClient, path: str, headers: dict[str, bytes]) -> tuple[int, str]:
+async def ask(client: httpx.AsyncClient, path: str, headers: dict[bytes, bytes]) -> tuple[int, str]:
     """The status, and the error that it comes with. A stream is left after its first bytes."""
     async with client.stream("GET", path, headers=headers) as answer:
         if answer.status_code < 400:

@@ -35,7 +35,7 @@ class World:
     claims: dict[str, Any] = field(default_factory=dict)
 
     async def get(self, path: str, token: str) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {token}".encode()}
+        headers = {b"Authorization": f"Bearer {token}".encode()}
         return await self.platform.http.get(f"/api/v1{path}", headers=headers)
 
     async def post(self, path: str, token: str, body: dict[str, Any]) -> httpx.Response:
@@ -71,7 +71,7 @@ async def test_a_user_of_a_trusted_issuer_is_who_the_claims_say(world: World) ->
     ):
         answer = await world.get("/auth/me", token_of(world, **claims))
         assert answer.json() == {"sub": f"{world.issuer.url}#ada", "role": role, "tenantId": tenant}
-    deep = {"iss": world.other.url, "realm": {"roles": "VIEWER"}, "org": world.tenant, "role": "SUPERUSER"}
+    deep: dict[str, Any] = {"iss": world.other.url, "realm": {"roles": "VIEWER"}, "org": world.tenant, "role": "SUPERUSER"}
     me = (await world.get("/auth/me", token_of(world, FOREIGN, **deep))).json()
     assert (me["sub"], me["role"]) == (f"{world.other.url}#ada", "VIEWER")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.scenario.postgres import database_url
 from tests.unit.engine.schemas import dump, portrait
 
 DATABASES = ["sqlite", "postgresql"]
-SEEDS = {
+SEEDS: dict[str, list[dict[str, Any]]] = {
     "accounts": [{"id": 1, "name": "A\\N\tb\n"}, {"id": 7, "name": "ß\u2028"}],
     "contacts": [{"id": 3, "email": "a@x", "account_id": 7, "created": "2024-02-29T23:59:59.123456"}],
     "kinds": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +47,8 @@ class Remotes:
         self.begun.put_nowait(None)
         try:
             answer = read()
-            return await answer if asyncio.iscoroutine(answer) else answer
+            tree: Tree = await answer if inspect.isawaitable(answer) else answer
+            return tree
         finally:
             self.under_way -= 1
 
@@ -77,5 +79,5 @@ class Kit:
 
 
 def order(name: str = "platform", **other: Any) -> SyncOrder:
-    plain = {"uid": "u1", "url": "https://h.example/r", "revision": "", "path": "", "interval_s": 60.0}
+    plain: dict[str, Any] = {"uid": "u1", "url": "https://h.example/r", "revision": "", "path": "", "interval_s": 60.0}
     return SyncOrder(SOURCE._replace(name=name), **(plain | other))

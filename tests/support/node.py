@@ -21,7 +21,7 @@ TOOLS = ROOT.parent / "shared" / "tools" / "cluster"
 """Starts a node without docker; its README says what it needs."""
 READY_S = 180.0
 """For what several pods must do on two cores."""
-VALUES = {
+VALUES: dict[str, Any] = {
     "image": {"repository": "knode.local/tenantry", "tag": "node", "pullPolicy": "Never"},
     "blobs": {"volume": {"size": "1Gi"}},
     "defaultPool": False,

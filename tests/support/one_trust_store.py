@@ -15,7 +15,7 @@ def one_trust_store() -> Iterator[None]:
     """Share what httpx makes for clients that name no trust of their own, as long as the environment names the same."""
     from httpx._transports import default
 
-    make = default.create_ssl_context
+    make = default.create_ssl_context  # type: ignore[attr-defined]
     made: dict[tuple[str | None, ...], ssl.SSLContext] = {}
 
     def shared(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:

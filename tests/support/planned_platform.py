@@ -103,7 +103,7 @@ BASE: dict[str, str] = {
 
 
 def edited(edits: Mapping[str, str | None]) -> Documents:
-    return {name: text for name, text in (BASE | edits).items() if text is not None}
+    return {name: text for name, text in {**BASE, **edits}.items() if text is not None}
 
 
 def write(folder: Path, documents: Documents) -> Path:

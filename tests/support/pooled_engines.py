@@ -38,7 +38,9 @@ class PooledTenants:
         """The open engine itself."""
         async with httpx.AsyncClient(base_url=self.base(ref)) as client:
             await client.get("/api/v1/auth/providers")
-        return self.kit.opened.hosting._leases[ref.id].engine.served.engine
+        found = self.kit.opened.hosting._leases[ref.id].engine.served.engine
+        assert isinstance(found, Engine)
+        return found
 
 
 @asynccontextmanager

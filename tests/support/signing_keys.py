@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +27,10 @@ class Signer:
     def sign(self, remote: Remote) -> str:
         """The tip of the branch, signed."""
         tree, parent = remote.git("rev-parse", "main^{tree}"), remote.git("log", "-1", "--format=%P", "main")
-        who = {"GIT_AUTHOR_NAME": "Ben Kay", "GIT_AUTHOR_EMAIL": "ben@example.com"}
+        who: dict[str, Any] = {"GIT_AUTHOR_NAME": "Ben Kay", "GIT_AUTHOR_EMAIL": "ben@example.com"}
         who |= {"GIT_COMMITTER_NAME": "Ben Kay", "GIT_COMMITTER_EMAIL": "ben@example.com"}
         above = ("-p", parent) if parent else ()
-        signed = remote.git(*self.options, "commit-tree", "-S", tree, *above, "-m", "signed", **who, **self.variables)
+        signed = remote.git(*self.options, "commit-tree", "-S", tree, *above, "-m", "signed", **who | self.variables)
         remote.git("update-ref", "refs/heads/main", signed)
         return signed
 

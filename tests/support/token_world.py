@@ -43,7 +43,7 @@ class World:
     claims: dict[str, Any] = field(default_factory=dict)
 
     async def status(self, token: str) -> int:
-        return (await self.client.get(f"{DATA}/contacts", headers={"Authorization": f"Bearer {token}".encode()})).status_code
+        return (await self.client.get(f"{DATA}/contacts", headers={b"Authorization": f"Bearer {token}".encode()})).status_code
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import TypeVar, cast, overload
 
 from tests.support.patience import DEADLINE_S
 
@@ -31,6 +31,16 @@ def until(holds: Callable[[], T], *, within: float = DEADLINE_S, shows: Callable
         time.sleep(_pause(now - begun, now - looked))
         looked = time.monotonic()
     return answer
+
+
+@overload
+async def eventually(
+    holds: Callable[[], Awaitable[T]], *, within: float = DEADLINE_S, shows: Callable[[], object] | None = None
+) -> T: ...
+
+
+@overload
+async def eventually(holds: Callable[[], T], *, within: float = DEADLINE_S, shows: Callable[[], object] | None = None) -> T: ...
 
 
 async def eventually(

@@ -68,5 +68,5 @@ def test_this_environment_is_the_lock_of_development() -> None:
     here = {
         canonicalize_name(each.name): each.version for each in distributions(path=[p for p in sys.path if "site-packages" in p])
     }
-    assert here.pop("tenantry") == PROJECT["project"]["version"]
+    assert here.pop(canonicalize_name("tenantry")) == PROJECT["project"]["version"]
     assert here == versions(DEVELOPMENT)

@@ -49,7 +49,7 @@ class Records:
         made = await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": namespace})
         regions = regions_object(f"tenant-{name}", name, (RegionFacts(REGION, REGION),))
         for each in (*tenant_objects(f"tenant-{name}", name, TenantAccess(), SYSTEM_NAMESPACE), regions):
-            await self.create(each)
+            await self.create(dict(each))
         steps = [f"namespace tenant-{name}: create"]
         told = await self._operation(declared, "CREATE_TENANT", name, steps)
         bound = {"name": f"tenant-{name}", "uid": made["metadata"]["uid"]}
@@ -63,7 +63,7 @@ class Records:
         await self.create(_secret(secret, ref.namespace))
         given = EngineCredentials(PASSWORD, secret, self._jwks)
         wanted = engine_objects(EngineSpec(ref, REGION, "Kubernetes"), self._placement, given)
-        made = [await self.create(each) for each in wanted]
+        made = [await self.create(dict(each)) for each in wanted]
         return made[0], made[-1]
 
     async def ready(self, declared: Object, namespace: Object) -> Object:

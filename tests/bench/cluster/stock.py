@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import kubernetes
@@ -59,14 +60,14 @@ class Official(Ours):
 
     def __init__(self, client: Client, api_url: str) -> None:
         super().__init__(client, api_url)
-        kubernetes.config.load_kube_config()
+        kubernetes.config.load_kube_config()  # type: ignore[no-untyped-call]
         self._api = kubernetes.client.ApiClient()
 
     async def create(self, document: Object) -> Object:
         try:
             return await asyncio.to_thread(self._create, document)
         except (kubernetes.client.ApiException, kubernetes.utils.FailToCreateError) as error:
-            refusals = getattr(error, "api_exceptions", (error,))
+            refusals: Sequence[Any] = getattr(error, "api_exceptions", (error,))
             if any(each.status != HTTPStatus.CONFLICT for each in refusals):
                 raise
             return await self._client.request("GET", reference(document))
@@ -75,9 +76,9 @@ class Official(Ours):
         if document["apiVersion"] == API_VERSION:
             group, version = API_VERSION.split("/")
             custom, namespace = kubernetes.client.CustomObjectsApi(self._api), document["metadata"]["namespace"]
-            made: Object = custom.create_namespaced_custom_object(group, version, namespace, "operations", document)
-            return made
-        (created,) = kubernetes.utils.create_from_dict(self._api, document)
+            made = custom.create_namespaced_custom_object(group, version, namespace, "operations", document)
+            return cast(Object, made)
+        (created,) = kubernetes.utils.create_from_dict(self._api, document)  # type: ignore[no-untyped-call]
         return self._plain(created)
 
     async def namespace(self, name: str) -> Object | None:
@@ -100,7 +101,7 @@ class Official(Ours):
             raise
 
     def _plain(self, read: Any) -> Object:
-        plain: Object = self._api.sanitize_for_serialization(read)
+        plain: Object = self._api.sanitize_for_serialization(read)  # type: ignore[no-untyped-call]
         return plain
 
 

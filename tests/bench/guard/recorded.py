@@ -52,7 +52,7 @@ def save(records: Mapping[str, Record], file: Path | None = None) -> None:
 
 
 def _entry(record: Record) -> dict[str, object]:
-    entry = {
+    entry: dict[str, object] = {
         "ratio": round(record.ratio, 3),
         "better": record.better,
         "ratios": record.ratios,

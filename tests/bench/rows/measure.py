@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from tests.bench.row import Row, Scale, Times, Took, row
 from tests.bench.rows.programs import pocketbase as pocketbase_program
@@ -97,7 +98,7 @@ def compared(scale: Scale, id_: str, request: str, work: str, subject: Server, r
 def row_of(id_: str, work: str, request: str, subject: Server, against: Against, taken: dict[str, list[Took]]) -> Row:
     """The row of the times that both servers took."""
     other = against.server
-    beside = {
+    beside: dict[str, Any] = {
         "p99": f"{median(subject.p99_ms[request]):.1f} ms of {median(other.p99_ms[request]):.1f} ms",
         "memory": f"{subject.memory >> 20} MiB of {other.memory >> 20} MiB",
         "connections": str(CONNECTIONS),

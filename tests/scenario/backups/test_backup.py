@@ -238,7 +238,7 @@ class Died(Exception):  # noqa: N818 - it is an event
 class Dying:
     """Calls of a restore, of which the one with that number is not made, or made and not returned from."""
 
-    def __init__(self, undelete: Undelete, number: int, after: bool) -> None:
+    def __init__(self, undelete: Undelete[Any], number: int, after: bool) -> None:
         self._left = number
         self._after = after
         self.undelete = replace(undelete, create=self._of(undelete.create), patch=self._of(undelete.patch))

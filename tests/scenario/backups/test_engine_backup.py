@@ -22,7 +22,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tenantry.adapters.local import engine_backups, half_restored
+from tenantry.adapters.local import engine_backups, half_restored, server_copies
 from tenantry.adapters.local.archives import write
 from tenantry.adapters.local.engine_backups import is_restored
 from tenantry.adapters.local.members import MANIFEST, SIGNATURE, MemberWriter
@@ -90,8 +90,8 @@ async def test_what_is_restored_is_the_engine_that_was(new_url: Callable[[], str
     assert files(tmp_path / "again") == files(tmp_path / "data")
     back = await Engine.open(tmp_path / "again", database_url=again)
     assert await back.steps("crm", "1.0.0") == ()
-    ed, _ = await back.authenticate("ed", PASSWORD)
-    assert ed.roles == {"crm": "editor"}
+    found, _ = await back.authenticate("ed", PASSWORD)
+    assert found.roles == {"crm": "editor"}
     with pytest.raises(Halt, match="set it again"):
         await back.client_secret(provider.id)
     assert [one.fingerprint for one in await back.identity_providers()] == ["lost"], "so it is delivered anew"
@@ -205,7 +205,7 @@ async def test_a_backup_under_transactions_of_two_tables_has_both_rows_or_none(
         with writing_pairs(engine) as added:
             for number in range(3):
                 before = added()
-                await eventually(lambda least=before + 5: added() >= least)
+                await eventually(lambda: added() >= before + 5)  # noqa: B023
                 await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / f"{number}.tar")
     for number in range(3):
         again = new_url()
@@ -531,7 +531,7 @@ def test_another_archive_does_not_finish_an_interrupted_restore(archives: dict[s
 
 @contextmanager
 def dying_behind_commit() -> Iterator[None]:
-    real = engine_backups.load
+    real = server_copies.load
 
     def load(*arguments: Any) -> None:
         real(*arguments)

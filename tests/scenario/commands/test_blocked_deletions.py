@@ -8,13 +8,12 @@ import shlex
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import FINALIZER, Held, Ref, held_of
+from tenantry.model.resource import FINALIZER, Document, Held, Ref, held_of
 from tenantry.model.verdicts import Forbidden, NotFound
 from tests.scenario.cli import called
 from tests.support.planned_platform import BASE, platform_on, write
@@ -80,7 +79,7 @@ ROWS: dict[str, tuple[Ref, Step, str]] = {
 }
 
 
-def commands_of(document: dict[str, Any]) -> list[str]:
+def commands_of(document: Document) -> list[str]:
     """The commands that the object's blockers name; those of its condition, if it has no blockers."""
     status = document["status"]
     told = [each["resolve"] for each in (status.get("deletion") or {}).get("blockers", ())]

@@ -294,8 +294,8 @@ def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folde
         (("--tenant", "nobody", *there), f"there is no tenant nobody at {running.url}/api/v1\n"),
         (("--server", running.url), "--server needs --token (or TENANTRY_TOKEN)\n"),
         (
-            ("--server", "http://127.0.0.1:1", "--token", "x"),
-            "http://127.0.0.1:1 cannot be reached: [Errno 111] Connection refused\n",
+            ("--server", NOBODY, "--token", "x"),
+            f"{NOBODY} cannot be reached: [Errno 111] Connection refused\n",
         ),
         (("--server", running.url, "--token", "x"), f"{running.url} refused the package: the token is malformed\n"),
     ):

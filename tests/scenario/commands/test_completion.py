@@ -49,7 +49,7 @@ def test_objects_come_from_the_running_platform(running: Running, folder: Path) 
     }
     # On a busy machine a platform may miss its second; the next try finds it.
     for line, words in expected.items():
-        until(lambda line=line, words=words: completed(folder, line) == words)
+        until(lambda: completed(folder, line) == words)  # noqa: B023
     until(lambda: operation in completed(folder, "tenantry logs op-"))
     until(lambda: completed(folder, f"tenantry logs {operation}") == [operation])
 

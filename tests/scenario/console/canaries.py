@@ -51,8 +51,8 @@ def texts_of(schema: Mapping[str, Any], at: Path_ = ()) -> Iterator[Path_]:
         case {"type": "object", "properties": properties}:
             for name, inner in properties.items():
                 yield from texts_of(inner, (*at, name))
-        case {"type": "object", "additionalProperties": {**inner}}:
-            yield from texts_of(inner, (*at, "key"))
+        case {"type": "object", "additionalProperties": dict(more)}:
+            yield from texts_of(more, (*at, "key"))
         case {"type": "array", "items": inner}:
             yield from texts_of(inner, (*at, 0))
         case {"type": "string"}:

@@ -82,7 +82,11 @@ async def test_the_script_of_a_package_cannot_act_as_who_is_signed_in(tmp_path: 
             given = json.dumps({"console": place.base, "object": object_path})
             opened = await page.context.new_page()
             popups: list[Page] = []
-            opened.on("popup", lambda popup, found=popups: found.append(popup))
+
+            def note(popup: Page, found: list[Page] = popups) -> None:
+                found.append(popup)
+
+            opened.on("popup", note)
             answer = await opened.goto(f"{address}/apps/evil/#{given}")
             assert answer is not None and answer.status == 200
             if name == "localhost":  # the console's own name: the page is sandboxed, and cannot even load its script

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tenantry.api.platform.reconcile_controls import APPROVE, RECONCILE, RESUME, SUSPEND
 from tenantry.console.reading.rights import TYPES
-from tenantry.console.views.actions import APPROVE, BACK_UP, CANCEL, DELETE, EDIT, PUBLISH, RECONCILE, RESUME, SUSPEND, WAKE
+from tenantry.console.views.actions import BACK_UP, CANCEL, DELETE, EDIT, PUBLISH, WAKE
 from tests.scenario.console.console_world import FORM, ConsoleWorld, console_world, csrf_of, sign_in
 from tests.scenario.rest_world import declare
 from tests.support.published_packages import package
@@ -71,9 +72,9 @@ async def tried(browser: httpx.AsyncClient, path: str) -> tuple[bool, bool]:
         sent = (form_of(shown) or form) | {"act": "do"}
     if path.endswith("/publish"):
         chosen = await browser.post(path, data=sent, headers=FORM, **package("1.0.0"))
-        shown = re.findall(r'name="(plan|package)" value="([^"]*)"', chosen.text)
-        sent |= {**dict(shown), "act": "do"}
-        answer = await browser.post(path, files={name: (None, value) for name, value in sent.items()}, headers=FORM)  # type: ignore[arg-type]
+        kept = re.findall(r'name="(plan|package)" value="([^"]*)"', chosen.text)
+        sent |= {**dict(kept), "act": "do"}
+        answer = await browser.post(path, files={name: (None, value) for name, value in sent.items()}, headers=FORM)
     else:
         answer = await browser.post(path, data=sent, headers=FORM)
     assert answer.status_code in (200, 303, 400, 403, 404, 412), (path, answer.text)

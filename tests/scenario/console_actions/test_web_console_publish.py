@@ -48,7 +48,7 @@ async def published(world: ConsoleWorld, user: str) -> list[str]:
 
 async def confirm(world: ConsoleWorld, user: str, page: httpx.Response) -> httpx.Response:
     files = {name: (None, value) for name, value in {**fields(page), "act": "do"}.items()}
-    return await (await world(user)).post(page_of(world, "publish"), files=files, headers=FORM)  # type: ignore[arg-type]
+    return await (await world(user)).post(page_of(world, "publish"), files=files, headers=FORM)
 
 
 async def test_a_package_is_published_after_its_plan(world: ConsoleWorld) -> None:

@@ -137,10 +137,10 @@ class World:
     async def same(self, asked: str, user: str = "ed", **headers: str) -> tuple[int, bool]:
         """Ask both ways and compare the answers. Return the status, and whether the fast way was gone."""
         with self.endpoints():
-            slow = await self.ask(asked, user, **headers)
+            slow = await self.ask(asked, user, None, **headers)
         before = len(self.fast)
         with self.watched():
-            fast = await self.ask(asked, user, **headers)
+            fast = await self.ask(asked, user, None, **headers)
         assert fast == slow
         return fast[0], len(self.fast) > before
 

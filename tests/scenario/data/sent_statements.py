@@ -25,6 +25,7 @@ END = "the end of the block"
 async def statements_of(engine: Engine) -> AsyncIterator[list[str]]:
     """Yield a list that has the statements of the block after its end."""
     database = engine._transactions._database._engine
+    assert database is not None
     found: list[str] = []
     if database.dialect.name == "sqlite":
         async with _traced(database, found):

@@ -220,6 +220,7 @@ async def test_listeners_hear_of_the_row(world: World) -> None:
 
 async def test_few_plans_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_plans, "MOST_PLANS", 2)
+    columns: list[dict[str, Any]] = [{}, {"age": 1}, {"active": True}, {"age": None}]
     for turn in range(2):
-        for number, more in enumerate(({}, {"age": 1}, {"active": True}, {"age": None})):
+        for number, more in enumerate(columns):
             assert (await sent(world, CONTACTS, {"email": f"{turn}-{number}@x"} | more))[0] == 201

@@ -206,8 +206,8 @@ async def test_single_rows_on_a_server_are_answered_alike_before_the_framework(o
     assert not [asked for asked, fast in found.items() if fast]
     for headers, _, one in HEADERS:
         assert (await on_server.same(f"GET {DATA}/plain/003", **headers))[1] == one, headers
-    _, headers, _ = await on_server.ask(f"GET {DATA}/plain/003")
-    tag = dict(headers)[b"etag"].decode()
+    _, sent, _ = await on_server.ask(f"GET {DATA}/plain/003")
+    tag = dict(sent)[b"etag"].decode()
     assert await on_server.same(f"GET {DATA}/plain/003", if_none_match=tag) == (304, True)
 
 

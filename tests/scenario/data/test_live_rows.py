@@ -14,9 +14,10 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from tenantry.engine.data.live import feed, log, rights, streaming
+from tenantry.engine.data.live import log, rendering, rights, streaming
+from tenantry.engine.data.live.feed import AT_ONCE
 from tenantry.engine.data.live.listeners import EventBatch, Listener
-from tenantry.engine.data.live.triggers import NAMES, remove_log
+from tenantry.engine.data.live.triggers import CHANGES, KEPT, NAMES, has_table, remove_log
 from tenantry.engine.logical.dump import dump, rows_of
 from tenantry.engine.service import Engine
 from tenantry.model.facts import Password
@@ -159,7 +160,7 @@ async def test_a_client_goes_on_where_it_was_also_after_a_restart(url: str | Non
 async def test_an_id_of_elsewhere_is_answered_by_a_reset(editor: httpx.AsyncClient, last: str) -> None:
     async with following(editor, "contacts") as live:
         epoch = live.last.partition("-")[0]
-    headers = {"Last-Event-ID": last.replace("EPOCH", epoch).encode("utf-8")}
+    headers = {b"Last-Event-ID": last.replace("EPOCH", epoch).encode("utf-8")}
     async with editor.stream("GET", f"{DATA}/contacts/changes", headers=headers) as answer:
         assert answer.status_code == 200
         lines = answer.aiter_lines()
@@ -173,16 +174,16 @@ async def test_what_the_log_has_lost_is_answered_by_a_reset(world: tuple[Engine,
         last = live.last
 
         def many(connection: sa.Connection) -> None:
-            numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {log.KEPT + 500})"
+            numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEPT + 500})"
             connection.exec_driver_sql(f"INSERT INTO crm__contacts (email, active) {numbers} SELECT i || '@y', true FROM n")
 
         await engine._transactions.write(many)
         assert (await live.end())[-1][0] == "end"
 
         def count(connection: sa.Connection) -> int:
-            return int(connection.exec_driver_sql(f"SELECT count(*) FROM {log.CHANGES}").scalar_one())
+            return int(connection.exec_driver_sql(f"SELECT count(*) FROM {CHANGES}").scalar_one())
 
-        assert log.KEPT <= await engine._transactions.read(count, int) <= log.KEPT + 128
+        assert KEPT <= await engine._transactions.read(count, int) <= KEPT + 128
     async with following(editor, "contacts", last) as live:
         assert (await live.until(1))[0][0] == "reset"
         await put(editor, "a")
@@ -368,7 +369,7 @@ async def test_nothing_is_read_when_nobody_listens(world: tuple[Engine, str], ed
 async def test_a_table_that_nobody_listens_to_is_not_logged(world: tuple[Engine, str], editor: httpx.AsyncClient) -> None:
     engine, _ = world
     await put(editor, "a")
-    assert not await engine._transactions.read(lambda c: log.triggers.has_table(c, log.CHANGES), bool)
+    assert not await engine._transactions.read(lambda c: has_table(c, CHANGES), bool)
     async with following(editor, "accounts"):
         await put(editor, "b")
         assert await engine._transactions.read(lambda c: log.read(c, 0, 10), list) == []
@@ -378,10 +379,19 @@ async def test_a_table_that_nobody_listens_to_is_not_logged(world: tuple[Engine,
 async def test_many_listeners_cost_one_read(editor: httpx.AsyncClient, monkeypatch: Any) -> None:
     reads: list[int] = []
     real = log.read
-    monkeypatch.setattr(log, "read", lambda connection, after, *rest: reads.append(after) or real(connection, after, *rest))
     rendered: list[int] = []
-    whole = feed.rendering.events
-    monkeypatch.setattr(feed.rendering, "events", lambda c, e, changes: rendered.append(len(changes)) or whole(c, e, changes))
+    whole = rendering.events
+
+    def reading(connection: sa.Connection, after: int, *rest: Any) -> Any:
+        reads.append(after)
+        return real(connection, after, *rest)
+
+    def rendered_once(connection: sa.Connection, epoch: log.Epoch, changes: Any) -> Any:
+        rendered.append(len(changes))
+        return whole(connection, epoch, changes)
+
+    monkeypatch.setattr(log, "read", reading)
+    monkeypatch.setattr(rendering, "events", rendered_once)
     async with AsyncExitStack() as stack:
         lives = [await stack.enter_async_context(following(editor, "contacts")) for _ in range(20)]
         reads.clear()
@@ -397,8 +407,13 @@ async def test_a_thousand_listeners_leave_turns_of_the_loop_to_other_tenants(
 ) -> None:
     """Requests of others get a turn after AT_ONCE listeners, however many there are."""
     epochs: list[log.Epoch] = []
-    whole, hand_over = feed.rendering.events, Listener.put
-    monkeypatch.setattr(feed.rendering, "events", lambda c, epoch, changes: epochs.append(epoch) or whole(c, epoch, changes))
+    whole, hand_over = rendering.events, Listener.put
+
+    def rendered(connection: sa.Connection, epoch: log.Epoch, changes: Any) -> Any:
+        epochs.append(epoch)
+        return whole(connection, epoch, changes)
+
+    monkeypatch.setattr(rendering, "events", rendered)
     handed: list[int] = [0]
 
     def counted(listener: Listener, chunk: EventBatch) -> None:
@@ -422,7 +437,7 @@ async def test_a_thousand_listeners_leave_turns_of_the_loop_to_other_tenants(
         heard = [await asyncio.wait_for(each.next(), DEADLINE_S) for each in crowd]
         turning.cancel()
     assert all(data is not None and b"b@x" in data for data in heard)
-    assert sum(handed) >= len(crowd) and max(handed) <= feed.AT_ONCE
+    assert sum(handed) >= len(crowd) and max(handed) <= AT_ONCE
 
 
 async def test_the_first_listeners_of_a_table_may_come_at_once(editor: httpx.AsyncClient, reader: httpx.AsyncClient) -> None:

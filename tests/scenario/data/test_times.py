@@ -88,7 +88,7 @@ async def test_the_next_column_orders_equal_times(editor: httpx.AsyncClient) -> 
 
 @pytest.mark.slow
 async def test_sqlite_keeps_every_time_in_one_form(tmp_path: Path) -> None:
-    seeds = {"marks": [{"i": 1, "made": "2026-01-31T12:00:00Z"}, {"i": 2}]}
+    seeds: dict[str, list[dict[str, Any]]] = {"marks": [{"i": 1, "made": "2026-01-31T12:00:00Z"}, {"i": 2}]}
     async with engine_with_app(tmp_path, None, APP, seeds) as (engine, served), signed_in(served, "ed") as editor:
         await _made(editor, "marks", {"i": 3})
         await _made(editor, "marks", {"i": 4, "made": "2026-01-31T13:00:00+01:00"})

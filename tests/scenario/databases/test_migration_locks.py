@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,9 +55,14 @@ def waits(url: str, table_: str = "crm__people") -> bool:
 async def test_an_install_that_waits_lets_readers_and_writers_go_on(
     engine: Engine, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries = []
+    tries: list[Any] = []
     real = locks.keep_others_out
-    monkeypatch.setattr("tenantry.engine.migration.run.keep_others_out", lambda *given: (tries.append(given), real(*given)))
+
+    def tried(*given: Any) -> None:
+        tries.append(given)
+        real(*given)
+
+    monkeypatch.setattr("tenantry.engine.migration.run.keep_others_out", tried)
     with session(url) as reader:
         reader.execute(READ)
         async with at_work(url, WRITE, READ) as took:

@@ -25,7 +25,7 @@ NAME = "crm.example"
 ISSUER = "issuer.example"
 CONNECT_PROXY = Path(__file__).parent / "connect_proxy.py"
 LOOPBACK = {"TENANTRY_OUTBOUND__HTTP": "true", "TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"}
-TRUSTED = {"TENANTRY_HTTP__PROXIES": "127.0.0.1/32"}
+TRUSTED: dict[str, Any] = {"TENANTRY_HTTP__PROXIES": "127.0.0.1/32"}
 """The address from which the proxy connects. Clients are at others of this machine."""
 FREE = 5
 """Failures of one username from one address before it must wait."""
@@ -152,7 +152,7 @@ async def test_behind_a_proxy_that_is_named_a_sign_in_and_the_throttle_see_the_b
         await completes(one)
         assert 429 in await one.guesses("127.0.0.2", 3 * FREE)
         assert await one.guesses("127.0.0.3") == [401] * FREE
-        spoofed = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "http"}
+        spoofed: dict[str, Any] = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "http"}
         assert 429 in await one.guesses("127.0.0.2", **spoofed), "the proxy says who asks, not the client"
 
 

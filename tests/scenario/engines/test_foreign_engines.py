@@ -238,7 +238,8 @@ async def test_a_deleted_environment_lets_go_of_its_engine(
         await platform.state.writing.delete(old.held)
         await until(lambda: platform.state.cache.resource(old.ref) is None, platform)
     assert holds(engine) == left
-    assert engine.apps["crm"].columns == {"contacts.id", "contacts.email"}  # its data stays, as that of any deleted app
+    # Its data stays, as that of any deleted app.
+    assert engine.apps["crm"].columns == frozenset({"contacts.id", "contacts.email"})
 
 
 @pytest.mark.slow

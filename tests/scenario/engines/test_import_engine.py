@@ -14,11 +14,11 @@ from tenantry.bootstrap.embedded import Platform
 from tenantry.model.resource import Ref
 from tenantry.packages.build import build
 from tests.crash.campaign import URL
-from tests.crash.story import object_
+from tests.crash.story import object_, secret
 from tests.scenario.cli import called
 from tests.scenario.foreign_engine import ForeignEngine, StoredApp
 from tests.scenario.serving import serving
-from tests.support.foreign_engines import LOOPBACK, package_source, secret
+from tests.support.foreign_engines import LOOPBACK, package_source
 
 ACME = "tenant-acme"
 CORP = {

@@ -133,7 +133,7 @@ async def test_an_engine_has_the_limits_of_its_tenant_whatever_its_drift_policy(
 
 async def test_requests_of_an_engine_are_limited_and_its_probes_and_its_operator_are_not(tmp_path: Path) -> None:
     async with with_environment(tmp_path, requestsPerSecond=3) as (world, _):
-        transport = httpx.ASGITransport(world.platform.http)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(world.platform.http)
         async with httpx.AsyncClient(transport=transport, base_url="http://platform/e/acme/dev") as engine:
             answers = [await engine.get("/api/v1/auth/me") for _ in range(12)]
             refused = [answer for answer in answers if answer.status_code == 429]

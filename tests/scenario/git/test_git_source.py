@@ -12,13 +12,12 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tenantry.adapters.sources.git.url import parse_git_url
 from tenantry.api.writing.writes import refuse_declared
-from tenantry.model.resource import Ref
+from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Forbidden, Invalid, NotFound
 from tests.scenario.cli import COMMAND, called, serving, tenantry, until
 from tests.scenario.cli import environment as environment_of_tests
@@ -39,11 +38,11 @@ def remote(tmp_path: Path) -> Remote:
     return Remote.at(tmp_path / "remote")
 
 
-def annotation(document: dict[str, Any], name: str) -> str:
+def annotation(document: Document, name: str) -> str:
     return str(document["metadata"]["annotations"].get(f"tenantry.dev/{name}", ""))
 
 
-def place(document: dict[str, Any]) -> tuple[str, str, str]:
+def place(document: Document) -> tuple[str, str, str]:
     return (
         annotation(document, "source-file"),
         annotation(document, "source-commit"),
@@ -388,7 +387,7 @@ async def test_a_sync_of_2000_documents_without_change_costs_at_most_half_more_t
 ) -> None:
     remote.commit({f"{number % 50}/{number}.yaml": tenant(f"t{number}") for number in range(2000)})
     remote.git("clone", "-q", "--depth=1", f"file://{remote.folder}", str(tmp_path / "clone"))
-    ours, floor = [], []
+    ours, floor = list[float](), list[float]()
     async with following(tmp_path / "state", remote.url()) as world:
         # In turn, and again while the load of the machine hides the ratio: a sync that costs more does so each time.
         while len(ours) < 9 or (len(ours) < 45 and min(ours) > 1.5 * min(floor)):

@@ -195,7 +195,7 @@ def test_an_operation_is_in_progress_until_it_has_ended(
 ) -> None:
     operation = next(each for each in life[1] if each["kind"] == "Operation")
     document = {**operation, "status": {**status, "conditions": conditions_of(status)}}
-    assert kstatus(ADMISSION.admit(document, None)) == expected  # type: ignore[arg-type]
+    assert kstatus(ADMISSION.admit(document, None)) == expected
 
 
 def agreed(document: Json) -> bool:

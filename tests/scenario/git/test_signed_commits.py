@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ async def test_what_is_written_back_is_signed_where_commits_are_verified(keys: P
     with pytest.raises(Invalid, match="TENANTRY_GIT__SIGNING_KEY: is required"):
         async with git_world(tmp_path / "state", remote, verify=tmp_path / "signers"):
             pass
-    settings = {"verify": tmp_path / "signers", "signing_key": own.key}
+    settings: dict[str, Any] = {"verify": tmp_path / "signers", "signing_key": own.key}
     async with git_world(tmp_path / "state", remote, **settings) as world:
         answer = await world("PUT", f"/environments/{await world.id_of('/environments', 'dev')}", json={"name": "Signed"})
         assert answer.status_code == 200, answer.text

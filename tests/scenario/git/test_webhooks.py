@@ -73,7 +73,7 @@ async def test_a_push_is_applied_at_once_and_a_burst_of_them_by_one_sync(remote:
             raw = pushed(remote, part, field)
             answer = await world("POST", PATH, content=raw, headers=headers_of(forge, raw))
             assert answer.status_code == 202, answer.text
-            await eventually(lambda number=number: len(reads) > number)
+            await eventually(lambda: len(reads) > number)  # noqa: B023
             async with world.feed.turn():
                 assert await world.get("Tenant", f"by-{forge}")
         reads.clear()

@@ -152,7 +152,7 @@ def _read_log(world: World) -> Path:
         operation = client.get("/operations").json()[0]["id"]
         before = client.get(f"/operations/{operation}/logs")
         assert before.status_code == 200, before.text
-    file = world.folder / ".tenantry" / "packages" / "_texts" / operation
+    file: Path = world.folder / ".tenantry" / "packages" / "_texts" / operation
     file.parent.mkdir(exist_ok=True)
     file.write_text(before.text)
     world.read_on(f"/operations/{operation}/logs")

@@ -191,8 +191,9 @@ def test_the_command_pushes_a_signature_with_its_package(tmp_path: Path, package
         if not over_rest:
             assert push("--signature", "good.minisig").startswith("tenant acme declares no Package of these bytes")
         assert called("apply", "-f", "dev.yaml", cwd=tmp_path).stderr == ""
-        for signature in ((), ("--signature", "bad.minisig")):
-            assert push(*signature) == ""
+        unsigned: list[tuple[str, ...]] = [(), ("--signature", "bad.minisig")]
+        for given in unsigned:
+            assert push(*given) == ""
             until(lambda: told(tmp_path) == ("", "PackageNotSigned"))
         assert "2048" in push("--signature", "long.minisig")
         assert push("--signature", "nothing.minisig") == "nothing.minisig: no such file\n"

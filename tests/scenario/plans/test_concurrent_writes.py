@@ -150,7 +150,7 @@ async def test_an_install_keeps_its_turn_while_its_package_is_looked_at(tmp_path
             await asyncio.sleep(0.3)  # the pass of the App comes first
             return await package_kind.observe(resource, seen)
 
-        monkeypatch.setitem(kinds, "Package", dataclasses.replace(package_kind, observe=late))  # type: ignore[arg-type]
+        monkeypatch.setitem(kinds, "Package", dataclasses.replace(package_kind, observe=late))
         at = f"/engines/{id_}/api/v1/admin/apps/publish"
         answers = await asyncio.gather(*(send("POST", at, **package(each)) for each in ("1.0.0", "1.1.0", "1.2.0")))
         assert [(each.status_code, each.text) for each in answers if each.status_code != 200] == []

@@ -15,7 +15,7 @@ from tenantry.kinds.operation.spec import Operation
 from tenantry.model.declared import PARTS, for_people
 from tenantry.model.resource import SOURCE, Document, Ref
 from tenantry.runtime.cache import Cache
-from tenantry.runtime.planning import planner
+from tenantry.runtime.planning import plan, planner
 from tenantry.runtime.planning.planned import Planned
 from tests.crash.campaign import copy_of
 from tests.crash.story import object_
@@ -40,9 +40,9 @@ __all__ = ["base"]
 
 async def planned(platform: Platform, folder: Path) -> tuple[Planned, Cache]:
     """The plan, and the objects as they would be."""
-    with mock.patch.object(planner, "plan", wraps=planner.plan) as made:
-        plan = await platform.plan_source(folder, SOURCE_NAME)
-    return plan, made.call_args.args[1].cache
+    with mock.patch.object(planner, "plan", wraps=plan.plan) as made:
+        planned = await platform.plan_source(folder, SOURCE_NAME)
+    return planned, made.call_args.args[1].cache
 
 
 def declared(documents: Mapping[Ref, Document]) -> dict[Ref, Any]:

@@ -96,7 +96,7 @@ def test_the_command_line_asks_the_server_that_it_is_told(tmp_path: Path) -> Non
     (tmp_path / "elsewhere").mkdir()
     with serving("up", "empty", "--listen", "127.0.0.1:0", cwd=tmp_path) as up:
         token = tenantry("token", cwd=tmp_path).stdout.strip()
-        there = {"TENANTRY_SERVER": up.url, "TENANTRY_TOKEN": token}
+        there: dict[str, Any] = {"TENANTRY_SERVER": up.url, "TENANTRY_TOKEN": token}
         on_the_spot = called("plan", "src", "-o", "plan", cwd=tmp_path)
         asked = called("plan", "../src", "-o", "plan", cwd=tmp_path / "elsewhere", **there)
         assert (asked.returncode, asked.stderr) == (1, on_the_spot.stderr)

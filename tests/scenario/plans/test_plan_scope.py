@@ -80,8 +80,8 @@ def doors(ids: dict[str, str], bundle: bytes) -> Iterator[Door]:
     yield Door(ROOT, "POST", "/api/v1/tenants", {}, {"json": {"name": "New", "slug": "brand-new"}})
     yield Door(ROOT, "PUT", "/api/v1/tenants/{id}", {"id": ids["tenant"]}, {"json": {"slug": "renamed"}})
     yield Door(ROOT, "DELETE", "/api/v1/tenants/{id}", {"id": ids["tenant"]})
-    user = {"username": "fresh", "password": PASSWORD, "type": "VIEWER", **tenant}
-    yield Door(ROOT, "POST", "/api/v1/users", {}, {"json": user})
+    fresh = {"username": "fresh", "password": PASSWORD, "type": "VIEWER", **tenant}
+    yield Door(ROOT, "POST", "/api/v1/users", {}, {"json": fresh})
     yield Door(ROOT, "PUT", "/api/v1/users/{id}", {"id": ids["user"]}, {"json": {"type": "ADMIN"}})
     yield Door(ROOT, "DELETE", "/api/v1/users/{id}", {"id": ids["user"]})
 
@@ -221,7 +221,8 @@ class Unfollowed:
                 for _, document in (one for one in secrets if namespaces is None or one[0].namespace in namespaces):
                     cache.absorb(document)
 
-            return replace(whole.__get__(platform), cache=cache, read_unfollowed=read)
+            planner: Planner = whole.__get__(platform)
+            return replace(planner, cache=cache, read_unfollowed=read)
 
         patch.setattr(Platform, "_planner", property(planner_of))
 

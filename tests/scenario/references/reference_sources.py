@@ -10,9 +10,9 @@ from tests.scenario.references.reference_story import HERE, NAMESPACE, READY_S, 
 from tests.scenario.repositories import Remote
 
 API = "apiVersion: tenantry.dev/v1alpha1\n"
-ENTERED = {"credentials": {"secretRef": {"name": "enters"}}}
-FOLLOWED = {"branch": "main", "interval": "1s"}
-WRITTEN = {**FOLLOWED, **ENTERED, "writeBack": {"mode": "Branch"}}
+ENTERED: dict[str, Any] = {"credentials": {"secretRef": {"name": "enters"}}}
+FOLLOWED: dict[str, Any] = {"branch": "main", "interval": "1s"}
+WRITTEN: dict[str, Any] = {**FOLLOWED, **ENTERED, "writeBack": {"mode": "Branch"}}
 
 
 class Repository(NamedTuple):

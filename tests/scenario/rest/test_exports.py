@@ -132,7 +132,7 @@ ACCEPTED = {
 @pytest.mark.slow
 async def test_accept_chooses_the_form(editor: httpx.AsyncClient) -> None:
     for accept, expected in ACCEPTED.items():
-        answer = await editor.get(f"{DATA}/contacts", headers={"Accept": accept.encode()})
+        answer = await editor.get(f"{DATA}/contacts", headers={b"Accept": accept.encode()})
         assert answer.status_code == 200 and answer.headers["content-type"].partition(";")[0] == expected, accept
 
 

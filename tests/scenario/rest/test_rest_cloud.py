@@ -62,7 +62,7 @@ async def test_an_environment_is_created_at_once_and_becomes_ready(tmp_path: Pat
         assert (ended["actionType"], ended["result"], ended["createdBy"]) == ("CREATE_ENVIRONMENT", "SUCCESS", "acme-admin")
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"name": None}, "name"),
     "an empty name": ({"name": ""}, "name"),
     "a name that is a number": ({"name": 7}, "name"),
@@ -415,7 +415,7 @@ def environment_ref(name: str) -> Any:
     return Ref("Environment", "tenant-acme", name)
 
 
-BAD_USERS = {
+BAD_USERS: dict[str, tuple[dict[str, Any], str]] = {
     "a short password": ({"password": "short"}, "password"),
     "a username with a space": ({"username": "a b"}, "username"),
     "a username with a final newline": ({"username": "ab\n"}, "username"),

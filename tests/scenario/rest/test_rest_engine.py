@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tenantry.adapters.store.memory import MemoryStore
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import SOURCE, SOURCE_FILE, Ref
 from tests.scenario.rest_world import PASSWORD, SHORT_WAIT, World, declare, world_in
@@ -282,7 +283,9 @@ async def test_a_password_is_nowhere_in_clear(tmp_path: Path) -> None:
         canary = "canary-of-a-password"
         await engine("POST", "/identities", json={"username": "bob", "password": canary}, headers={"Idempotency-Key": "k"})
         await world("root", "POST", "/users", json={"username": "eve", "password": canary, "type": "SUPERUSER"})
-        rows = world.platform.state.store._rows.kinds
+        store = world.platform.state.store
+        assert isinstance(store, MemoryStore)
+        rows = store._rows.kinds
         assert not any(canary.encode() in body for kind in rows.values() for body in kind.values())
         assert not any(canary in str(document.get("data")) for document in await secrets_of(world))
 

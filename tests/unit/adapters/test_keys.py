@@ -87,7 +87,10 @@ def test_the_published_keys_hold_nothing_private_and_verify(ring: KeyRing) -> No
 def forged(ring: KeyRing, kind: str) -> str:
     kid = ring.jwks()["keys"][0]["kid"]
     whole = {**CLAIMS, "iss": "tenantry", "nbf": 0, "exp": 10**11}
-    text = lambda value: base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")  # noqa: E731
+
+    def text(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
     match kind:
         case "none":
             return f"{text({'alg': 'none', 'kid': kid})}.{text(whole)}."

@@ -362,7 +362,7 @@ def test_dashboards_are_whole_with_the_labels_that_a_sidecar_seeks_and_only_wher
     assert ("ConfigMap", "tenantry-dashboards") not in kinds()
 
 
-TOGGLES = {
+TOGGLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ServiceMonitor": ({"metrics": {"serviceMonitor": {"enabled": True}}}, {}),
     "PodMonitor": (
         {"metrics": {"serviceMonitor": {"enabled": True}, "engines": {"enabled": True}}},
@@ -543,7 +543,8 @@ def test_engines_that_sleep_lead_to_a_port_of_its_own_which_those_reach_that_rea
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert {"name": "activator", "containerPort": 8083} in container["ports"]
     assert environment(deployment)["TENANTRY_CLUSTER__ACTIVATOR"] == "0.0.0.0:8083"
-    for values in ({}, {"networkPolicy": {"apiFrom": [{"podSelector": {}}]}}):
+    restricted: dict[str, Any] = {"networkPolicy": {"apiFrom": [{"podSelector": {}}]}}
+    for values in ({}, restricted):
         rules = named("NetworkPolicy", "tenantry-api", values)["spec"]["ingress"]
         (allowed,) = [rule["from"] for rule in rules if {"port": "activator", "protocol": "TCP"} in rule["ports"]]
         assert [each["namespaceSelector"]["matchLabels"] for each in allowed] == [
@@ -553,7 +554,8 @@ def test_engines_that_sleep_lead_to_a_port_of_its_own_which_those_reach_that_rea
 
 
 def test_who_may_call_the_api_and_who_may_read_its_metrics_are_chosen_apart() -> None:
-    users, scraper = {"namespaceSelector": {}}, {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    users: dict[str, Any] = {"namespaceSelector": {}}
+    scraper = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
     policy = named("NetworkPolicy", "tenantry-api", {"networkPolicy": {"apiFrom": [users], "metricsFrom": [scraper]}})
     allowed = {rule["ports"][0]["port"]: rule["from"] for rule in policy["spec"]["ingress"]}
     assert allowed["metrics"] == [scraper]

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from tenantry.console.http import pages
 from tenantry.console.texts import TEXTS
@@ -16,7 +17,7 @@ TEMPLATES = Path(pages.__file__).parents[1] / "templates"
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_template_prints_the_text_of_that_name(name: str) -> None:
     printed = pages._TEMPLATES.from_string("{{ t." + name + " }}").render()
-    assert printed == str(pages.escape(TEXTS[name]))
+    assert printed == str(escape(TEXTS[name]))
 
 
 def test_templates_hold_no_words_of_their_own() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -240,7 +241,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
 async def test_a_failed_install_leaves_everything_as_it_was(
-    engine: Engine, data: Path, tmp_path: Path, fields: dict[str, object]
+    engine: Engine, data: Path, tmp_path: Path, fields: dict[str, Any]
 ) -> None:
     await engine.publish(package(tmp_path, "1.0.0", "other"))
     before = shape(engine)

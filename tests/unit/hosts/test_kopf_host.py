@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import kopf
 import pytest
@@ -45,7 +45,7 @@ def test_an_event_reaches_its_handler_and_nothing_copies_the_object(type_: str |
             registry=registry,
             settings=operator_settings([WIDGETS]),
             memories=inventory.ResourceMemories(),
-            memobase=object(),
+            memobase=cast(Any, object()),
             resource=Resource("example.com", "v1", "widgets", kind="Widget", namespaced=True, verbs=frozenset({"list", "watch"})),
             raw_event={"type": type_, "object": body},  # type: ignore[typeddict-item]
             event_queue=asyncio.Queue(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import cast
 
 import pytest
@@ -51,7 +52,7 @@ class Noted:
             finally:
                 self.running.remove(name)
 
-        return {name: (lambda name=name: work(name)) for name in names}
+        return {name: partial(work, name) for name in names}
 
     def _note(self, what: str, covers: Owns) -> None:
         self.told.append((what, frozenset(shard_of(each, COUNT) for each in OBJECTS if covers(each))))
@@ -111,13 +112,13 @@ async def test_work_that_goes_by_the_shards_begins_anew_with_each_change_and_oth
 async def test_passes_and_fetches_are_given_and_passes_taken(story: Story) -> None:
     await story.take(1, 2)
     await story.give(2)
-    assert story.noted.told == [("take", {1, 2}), ("give", {2}), ("give", {2})]
+    assert story.noted.told == [("take", frozenset({1, 2})), ("give", frozenset({2})), ("give", frozenset({2}))]
     await story.work.stop()
 
 
 async def test_the_platform_is_prepared_before_its_objects_are_reconciled(story: Story) -> None:
     await story.take(PLATFORM, 3)
-    assert story.noted.told == [("prepare", set()), ("take", {0, 3})]
+    assert story.noted.told == [("prepare", frozenset()), ("take", frozenset({0, 3}))]
     await story.work.stop()
 
 

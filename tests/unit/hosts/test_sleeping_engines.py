@@ -71,7 +71,7 @@ def test_only_engines_that_requests_wake_are_looked_at() -> None:
 async def test_each_change_of_such_an_environment_is_told_and_its_end_too() -> None:
     objects, ref = declared(ASLEEP)
     changes = DeclaredObjects(objects.cache).sleep_changes()
-    told = asyncio.create_task(anext(changes))
+    told = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0)  # it listens
     put(objects, {"status": "RUNNING"})
     assert await told == ref

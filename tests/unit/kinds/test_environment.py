@@ -573,7 +573,8 @@ def test_a_status_without_a_host_shows_no_url_and_a_refusal_names_the_own_slug_o
 
 
 def test_an_environment_that_never_had_its_host_shows_no_url_of_the_holder() -> None:
-    for looks in ({"rivals": (rival(since=OLDER),)}, {"host_rivals": (rival(held=True, since=OLDER),)}):
+    held: list[dict[str, Any]] = [{"rivals": (rival(since=OLDER),)}, {"host_rivals": (rival(held=True, since=OLDER),)}]
+    for looks in held:
         decision = decide(seen(**looks), NOW)
         status = decision.status
         assert (status.slug, status.url, status.engine and status.engine.url, status.phase) == (None, None, "", "PENDING")

@@ -268,7 +268,7 @@ async def test_its_password_is_its_own_key_of_a_secret_for_identities() -> None:
 
 SELLER = {"roles": [{"app": "crm", "role": "seller"}]}
 READ = {"claimed": True, "roles": ["buyer", "seller"]}
-ROLES: dict[str, tuple[tuple[Any, ...], str]] = {
+ROLES_OF_PACKAGES: dict[str, tuple[tuple[Any, ...], str]] = {
     "declared by the installed version": ((app(), package(status=READ)), ""),
     "declared by a shared package": ((app(), package(namespace="tenantry-system", status=READ)), ""),
     "misspelt": (
@@ -288,7 +288,7 @@ ROLES: dict[str, tuple[tuple[Any, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize(("there", "message"), ROLES.values(), ids=ROLES)
+@pytest.mark.parametrize(("there", "message"), ROLES_OF_PACKAGES.values(), ids=ROLES_OF_PACKAGES)
 async def test_a_role_that_no_package_declares_is_a_warning_on_an_identity_that_is_ready(
     there: tuple[Any, ...], message: str
 ) -> None:

@@ -154,7 +154,7 @@ def _string(draw: st.DrawFn, schema: Schema, slips: st.SearchStrategy[bool]) -> 
     if schema.get("format") == "date-time":
         return draw(TIMES)
     text = draw(_matching(schema["pattern"]) if "pattern" in schema else st.text("abc-", max_size=10))
-    longest = schema.get("maxLength", 64)
+    longest: int = schema.get("maxLength", 64)
     if draw(slips):
         return text * (longest // max(1, len(text)) + 1)
     return text[:longest] + "\n" * draw(slips)

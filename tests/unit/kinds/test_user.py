@@ -33,7 +33,8 @@ from tests.unit.kinds.factories import (
 VIEWER = user("vera", spec={"role": "VIEWER", "tenant": "acme"})
 FIRST, SECOND, THIRD = "first-acme", "second-acme", "third-acme"
 BOUND = telling(VIEWER, tenant={"name": "acme", "uid": FIRST})
-REFUSED = telling(VIEWER, tenant={"name": "acme", "uid": FIRST, "replaced": {"uid": SECOND, "generation": 1}})
+TENANT_OF_REFUSED = {"name": "acme", "uid": FIRST, "replaced": {"uid": SECOND, "generation": 1}}
+REFUSED = telling(VIEWER, tenant=TENANT_OF_REFUSED)
 GIVEN = user("vera", spec={"role": "VIEWER", "tenant": "acme"}, annotations={OF_TENANT: f"acme/{FIRST}"})
 IN_SOURCE = user(
     "vera", spec={"role": "VIEWER", "tenant": "acme"}, annotations={OF_TENANT: f"acme/{FIRST}"}, labels={SOURCE: "x"}
@@ -43,7 +44,8 @@ KNOWN = user(status={"claimed": True, "updatedAt": "2026-01-01T00:00:00Z", "cred
 
 def seen(user_: User | None = None, **looks: Any) -> Observed:
     """A new user whose password is there."""
-    return Observed(user_ or user(), **({"rivals": (), "password": PRESENT, "tenant_uid": FIRST} | looks))
+    plain: dict[str, Any] = {"rivals": (), "password": PRESENT, "tenant_uid": FIRST}
+    return Observed(user_ or user(), **(plain | looks))
 
 
 @table(
@@ -155,7 +157,7 @@ async def test_its_tenant_is_known_by_uid() -> None:
         "is what REST gave it": (seen(GIVEN), ("Ready", FIRST)),
         "is never another than REST gave it": (seen(GIVEN, tenant_uid=SECOND), ("Stalled TenantReplaced", FIRST)),
         "is not moved by an edit of what REST made": (
-            seen(edited(telling(GIVEN, tenant=REFUSED.status.tenant.to_json()), role="ADMIN"), tenant_uid=SECOND),
+            seen(edited(telling(GIVEN, tenant=TENANT_OF_REFUSED), role="ADMIN"), tenant_uid=SECOND),
             ("Stalled TenantReplaced", FIRST),
         ),
         "is its declaration's where a source took it over": (seen(IN_SOURCE, tenant_uid=SECOND), ("Ready", SECOND)),

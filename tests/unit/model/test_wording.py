@@ -87,7 +87,7 @@ def _all_of(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from _all_of(each)
 
 
-MODELS = (Manifest, Settings, *_all_of(Body))
+MODELS: tuple[type[BaseModel], ...] = (Manifest, Settings, *_all_of(Body))
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

@@ -48,7 +48,7 @@ ONLY_APP_YAML = {"2026-11-23": "a date", "2026-11-23 08:00:00": "a time", "1:30"
 def problems_of_file(text: str) -> list[str]:
     problems: list[SourceProblem] = []
     admission = Admission()
-    declare([("a.yaml", text.encode())], lambda document: admission.admit(document, None), Sops(()), problems)
+    declare([("a.yaml", text.encode())], lambda document: admission.admit(document, None), Sops(), problems)
     return [str(problem) for problem in problems]
 
 

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 
-from tenantry.engine.access import Served
+from tenantry.engine.access import Served, ServedEngine
 from tenantry.engine.server import engine_app
 from tenantry.rest.uploads import Uploads
 from tests.unit.rest.engine_double import EngineDouble
@@ -23,7 +24,7 @@ def double(tmp_path: Path) -> EngineDouble:
 
 @pytest.fixture
 def served(double: EngineDouble, tmp_path: Path) -> Served:
-    return Served(double, tmp_path / "token.jwk")
+    return Served(cast(ServedEngine, double), tmp_path / "token.jwk")
 
 
 @pytest.fixture

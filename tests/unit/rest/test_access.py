@@ -6,12 +6,13 @@ import base64
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
 
 from tenantry.adapters.keys import KeyRing
-from tenantry.engine.access import Served
+from tenantry.engine.access import Served, ServedEngine
 from tenantry.engine.server import engine_app
 from tenantry.model.facts import Password
 from tenantry.rest.uploads import Uploads
@@ -30,14 +31,15 @@ def ring(tmp_path: Path) -> KeyRing:
 
 @pytest.fixture
 async def managed(double: EngineDouble, ring: KeyRing, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    served = Served(double, tmp_path / "token.jwk", "e1", FACADE, ring)
+    served = Served(cast(ServedEngine, double), tmp_path / "token.jwk", "e1", FACADE, ring)
     app = engine_app(lambda request: served, Uploads(tmp_path / "incoming"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://engine") as client:
         yield client
 
 
 async def token(client: httpx.AsyncClient, username: str, password: str) -> str:
-    answer = await client.post("/api/v1/auth/token", data={"username": username, "password": password}, auth=None)
+    form = {"username": username, "password": password}
+    answer = await client.request("POST", "/api/v1/auth/token", data=form, auth=None)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["access_token"])
 

@@ -12,7 +12,7 @@ import pytest
 
 from tenantry.model.tree import Declared, Place, Revision, Tree
 from tenantry.model.verdicts import Invalid
-from tenantry.rest.plan_bundle import MOST_DOCUMENTS, MOST_PACKAGES, read_bundle, take_package, write_bundle
+from tenantry.rest.plan_bundle import MOST_DOCUMENTS, MOST_PACKAGES, Bundle, read_bundle, take_package, write_bundle
 
 TENANT = {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "acme"}, "spec": {}}
 SHA256 = 64 * "a"
@@ -27,7 +27,8 @@ def test_a_bundle_is_read_as_it_was_written(tmp_path: Path) -> None:
 
     read = read_bundle(file)
 
-    assert read == ("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,), {40 * "1", 40 * "0"}, 3)
+    commits = frozenset({40 * "1", 40 * "0"})
+    assert read == Bundle("default", 40 * "1", ((Place("a.yaml", 7), TENANT),), (SHA256,), commits, 3)
     take_package(file, SHA256, tmp_path / "taken")
     assert (tmp_path / "taken").read_bytes() == b"bytes"
 

@@ -122,7 +122,8 @@ def test_the_time_to_ready_runs_from_the_sight_of_a_generation(world: Clocked) -
     world.seconds = 10
     world.cache.absorb(declared("Environment", "dev", conditions=READY))
     assert (settled.sum, dict(settled.buckets())["+Inf"]) == (7, 1)
-    world.cache.absorb(declared("Environment", "dev", generation=2, conditions=READY) | {"status": {"observedGeneration": 1}})
+    behind = declared("Environment", "dev", generation=2, conditions=READY)
+    world.cache.absorb({**behind, "status": {"observedGeneration": 1}})
     world.seconds = 12
     world.cache.absorb(declared("Environment", "dev", generation=2, conditions=READY))
     assert (settled.sum, dict(settled.buckets())["+Inf"]) == (9, 2)

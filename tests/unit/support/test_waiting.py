@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +16,7 @@ SHORT_S = 0.02
 async def test_the_answer_of_the_condition_is_returned() -> None:
     answers = iter([0, "", "found"])
     assert until(lambda: next(answers)) == "found"
-    later = iter([None, [], 7])
+    later: Iterator[int | list[int] | None] = iter([None, [], 7])
 
     async def asked() -> int | list[int] | None:
         return next(later)

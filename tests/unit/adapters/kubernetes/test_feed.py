@@ -27,7 +27,7 @@ def page(*items: dict[str, Any], following: str = "") -> Say:
 
 
 async def followed(feed: KubernetesFeed, count: int, version: str = "1") -> list[tuple[str, str]]:
-    seen = []
+    seen: list[tuple[str, str]] = []
     async with asyncio.timeout(DEADLINE_S):
         async for event in feed.watch("Tenant", version):
             seen.append((event.type, event.document["metadata"]["name"]))

@@ -133,7 +133,12 @@ BROKEN: dict[str, tuple[dict[str, bytes], str]] = {
 @pytest.mark.parametrize("row", BROKEN.values(), ids=BROKEN)
 def test_what_is_no_backup_is_refused(tmp_path: Path, row: tuple[dict[str, bytes], str]) -> None:
     members, reason = row
-    path = archive(tmp_path, lambda tar: [add(tar, name, content) for name, content in members.items()])
+
+    def all_of_them(tar: tarfile.TarFile) -> None:
+        for name, content in members.items():
+            add(tar, name, content)
+
+    path = archive(tmp_path, all_of_them)
     with pytest.raises(Invalid, match=reason):
         read(path)
 

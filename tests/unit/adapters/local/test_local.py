@@ -22,7 +22,7 @@ from tenantry.adapters.local.databases import Databases
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting, OpenEngine
-from tenantry.engine.access import Served
+from tenantry.engine.access import Served, ServedEngine
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt
@@ -69,7 +69,9 @@ class Local:
         async def close() -> None:
             self.closed.append(id_)
 
-        return OpenEngine(Served(EngineDouble(folder), folder / "token.jwk", id_), close, lambda: self.ended.append(id_))
+        return OpenEngine(
+            Served(cast(ServedEngine, EngineDouble(folder)), folder / "token.jwk", id_), close, lambda: self.ended.append(id_)
+        )
 
     async def status(self, path: str) -> int:
         return (await self.client.get(path)).status_code

@@ -160,7 +160,7 @@ def test_no_file_takes_long_to_edit(text: str) -> None:
 
 def test_many_documents_leave_a_file_at_once() -> None:
     text = "".join(f"---\nkind: A\nmetadata: {{name: a{n}}}\n" for n in range(3_000))
-    left = b""
+    left: bytes | None = b""
 
     def remove() -> None:
         nonlocal left

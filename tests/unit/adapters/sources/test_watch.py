@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 from tenantry.adapters.sources.watch import changes
 from tests.support.patience import DEADLINE_S
@@ -12,8 +14,8 @@ from tests.support.patience import DEADLINE_S
 
 async def test_an_edit_is_told(tmp_path: Path) -> None:
     stop = asyncio.Event()
-    watched = changes(tmp_path, stop, debounce_ms=50)
-    told = asyncio.create_task(anext(watched))
+    watched = cast(AsyncGenerator[None, None], changes(tmp_path, stop, debounce_ms=50))
+    told = asyncio.ensure_future(anext(watched))
     async with asyncio.timeout(DEADLINE_S):
         number = 0
         while not told.done():

@@ -35,6 +35,11 @@ def made_a_folder(path: Path) -> None:
     path.mkdir()
 
 
+def made_a_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nothing")
+
+
 HARMS: dict[str, Callable[[Path], object]] = {
     "removed": Path.unlink,
     "the whole folder removed": lambda path: shutil.rmtree(path.parent),
@@ -50,7 +55,7 @@ STOPPED: dict[str, Callable[[Path], object]] = {
     "cut within its header": lambda path: os.truncate(path, 50),
     "emptied": lambda path: os.truncate(path, 0),
     "a folder in its place": made_a_folder,
-    "a link to nothing in its place": lambda path: (path.unlink(), path.symlink_to("nothing")),
+    "a link to nothing in its place": made_a_link,
 }
 
 

@@ -55,7 +55,7 @@ async def test_what_cannot_be_used_is_told_by_its_state_and_waited_for(
     assert halt.value.verdict.reason == reason
 
 
-REMEDIES = {
+REMEDIES: dict[tuple[str, Remedy], str] = {
     ("Missing", by_tenantry): "run `tenantry secret set tenant-acme/ada password=- --for identity`",
     (
         "Missing",

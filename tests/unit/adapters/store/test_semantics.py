@@ -22,7 +22,11 @@ from tests.unit.adapters.store.documents import ADMISSION
 
 REF = Ref("Environment", "acme", "dev")
 STAMP = Stamp("2026-11-21T10:00:00Z", "new-uid", "9")
-NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme", "uid": "n", "resourceVersion": "1"}}
+NAMESPACE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "acme", "uid": "n", "resourceVersion": "1"},
+}
 CLOSING = {**NAMESPACE, "metadata": {**NAMESPACE["metadata"], "deletionTimestamp": STAMP.now}}
 
 

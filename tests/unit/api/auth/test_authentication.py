@@ -136,13 +136,23 @@ def _passes(stand: Stand) -> None:
     stand.now += HOUR + timedelta(seconds=31)
 
 
+def _binds_user(stand: Stand) -> None:
+    _replaces_tenant(stand)
+    stand.user()
+
+
+def _moves_user(stand: Stand) -> None:
+    stand.objects.tenant("globex")
+    stand.user(tenant="globex")
+
+
 ENDS: dict[str, Callable[[Stand], Any]] = {
     "its user is deleted": _deletes_user,
     "its tenant is deleted": _deletes_tenant,
     "its tenant is another of the same name": _replaces_tenant,
-    "its user is bound to another of the same name": lambda stand: (_replaces_tenant(stand), stand.user()),
+    "its user is bound to another of the same name": _binds_user,
     "its user's role changes": lambda stand: stand.user("VIEWER"),
-    "its user's tenant changes": lambda stand: (stand.objects.tenant("globex"), stand.user(tenant="globex")),
+    "its user's tenant changes": _moves_user,
     "its user's password changes": _changes_password,
     "its hour is over, and the leeway": _passes,
 }

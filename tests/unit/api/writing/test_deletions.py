@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from tenantry.model.facts import Caller
 from tenantry.model.resource import API_VERSION, Document, Ref, held_of
 from tenantry.model.verdicts import Invalid, NotFound
 from tenantry.rest.bodies import invalid
+from tenantry.runtime.reconcile.writing_store import WritingStore
 
 TENANT = {"apiVersion": API_VERSION, "kind": "Tenant", "metadata": {"name": "acme"}, "spec": {"displayName": "Acme"}}
 ACME = Ref("Tenant", "", "acme")
@@ -45,7 +46,7 @@ def test_what_is_protected_while_its_deletion_is_written_stays() -> None:
         store = EditedFirst(Admission())
         await store.create(TENANT)
         with pytest.raises(Invalid, match="it is protected"):
-            await remove(store, Request({"type": "http", "headers": []}), ACME, CALLER, refuse_protected)
+            await remove(cast(WritingStore, store), Request({"type": "http", "headers": []}), ACME, CALLER, refuse_protected)
         return await store.get(ACME)
 
     assert "deletionTimestamp" not in asyncio.run(attempt())["metadata"]
@@ -55,7 +56,7 @@ def test_what_is_not_protected_goes() -> None:
     async def attempt() -> None:
         store = MemoryStore(Admission())
         await store.create(TENANT)
-        await remove(store, Request({"type": "http", "headers": []}), ACME, CALLER, refuse_protected)
+        await remove(cast(WritingStore, store), Request({"type": "http", "headers": []}), ACME, CALLER, refuse_protected)
         with pytest.raises(NotFound):
             await store.get(ACME)
 

@@ -30,11 +30,11 @@ def searched() -> Iterator[list[str]]:
         def find_spec(name: str, *_: object) -> None:
             names.append(name)
 
-    sys.meta_path.insert(0, Finder)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder)
     try:
         yield names
     finally:
-        sys.meta_path.remove(Finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(Finder)
 
 
 @pytest.mark.parametrize("remembered", [True, False])

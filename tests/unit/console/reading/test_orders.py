@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -70,9 +72,12 @@ def test_a_page_of_many_rows_looks_at_its_own_rows_only(monkeypatch: pytest.Monk
     next(rows.ordered(AGE))
     next(rows.ranked())
     asked: list[Summary] = []
-    monkeypatch.setattr(
-        orders, "KEYS", {order: lambda row, key=key: (asked.append(row), key(row))[1] for order, key in KEYS.items()}
-    )
+
+    def noted(key: Callable[[Summary], Any], row: Summary) -> Any:
+        asked.append(row)
+        return key(row)
+
+    monkeypatch.setattr(orders, "KEYS", {order: partial(noted, key) for order, key in KEYS.items()})
     assert len(list(islice(rows.ordered(AGE, after=(0, "5000", "05000"), down=True), 50))) == 50
     assert len(list(islice(rows.ranked(URGENT), 20))) == 20
     assert asked == []

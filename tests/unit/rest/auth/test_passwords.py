@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher, Type, extract_parameters
@@ -17,7 +18,7 @@ from tests.support.patience import DEADLINE_S
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("costly_passwords")
-CHEAP = {"time_cost": 1, "memory_cost": 64, "parallelism": 1}
+CHEAP: dict[str, Any] = {"time_cost": 1, "memory_cost": 64, "parallelism": 1}
 
 
 async def test_a_password_is_stored_as_argon2id_with_the_parameters_of_owasp() -> None:
@@ -72,7 +73,12 @@ async def test_nobody_signs_in_where_there_is_no_password_yet_it_is_worked_for(
 ) -> None:
     worked: list[str] = []
     verify = passwords._matches
-    monkeypatch.setattr(passwords, "_matches", lambda kept, given: worked.append(kept) or verify(kept, given))
+
+    def noted(kept: str, given: str) -> bool:
+        worked.append(kept)
+        return verify(kept, given)
+
+    monkeypatch.setattr(passwords, "_matches", noted)
     assert not await verify_password(stored, clear)
     assert extract_parameters(worked[0]).memory_cost == 19456
 

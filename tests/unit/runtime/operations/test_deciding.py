@@ -46,7 +46,8 @@ def decided(known: Known, verdict: Verdict | None, *changes: Any, action: str = 
 
 RUNS, DONE, FAILED = operation(), operation("1", "COMPLETED", "SUCCESS"), operation("1", "COMPLETED", "FAILURE")
 CANCELLED, QUEUED = operation("1", "COMPLETED", "CANCELLED"), operation("1", "QUEUED")
-ALONE, LINES = None, {}
+ALONE: None = None
+LINES: dict[str, Any] = {}
 """The status of an Operation that is left alone, and of one that only gets new lines."""
 STARTS = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(NOW)}
 KEPT = {"status": "RUNNING", "startedOn": format_time(NOW)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -101,7 +101,7 @@ class Port:
 
 def hands(port: Port) -> Hands:
     """Hands whose every port is this one."""
-    return cast(Hands, Hands(*([port] * 9)))  # type: ignore[arg-type]
+    return Hands(*([port] * 9))  # type: ignore[arg-type]
 
 
 ORDER = SyncOrder(Ref("Source", "tenantry-system", "platform"), "uid", "https://here.example/platform", "", "", 60.0)

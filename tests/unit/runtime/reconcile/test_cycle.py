@@ -458,7 +458,7 @@ async def test_a_hot_object_is_logged_once_and_its_next_pass_says_so_until_it_is
 
 
 async def test_passes_that_do_something_or_fail_in_passing_make_nothing_hot() -> None:
-    for decision, halts in ((wants(Waiting("A", "m"), MAKE), {}), (wants(Ready(), MAKE), {MAKE: FLAKY})):
-        stage = Stage([decision], halts=halts)
+    waiting, failing = Stage([wants(Waiting("A", "m"), MAKE)]), Stage([wants(Ready(), MAKE)], halts={MAKE: FLAKY})
+    for stage in (waiting, failing):
         await stage.declare()
         assert {(await stage.again()).due for _ in range(3 * MOST)} == {()}

@@ -90,7 +90,7 @@ def test_an_object(case: str) -> None:
 
 
 def kept(name: str, approvable: bool = True) -> Kept:
-    return Kept(Held(Ref("Region", "", name), "uid", 1), "it left the source", approvable)
+    return Kept(Held(Ref("Region", "", name), "uid", "1"), "it left the source", approvable)
 
 
 BROKEN = Synced(problems=(SourceProblem("a.yaml", 3, Problem("spec.slug", "is taken")),))

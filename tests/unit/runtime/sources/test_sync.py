@@ -774,7 +774,7 @@ async def test_a_sync_that_was_cut_off_at_any_write_ends_the_same_when_run_again
                 return await self.store.create(document_)
 
         with pytest.raises(ConnectionError):
-            await Syncer(CutOff(broken), broken, "default", (), holding=no_data).sync(wanted)  # type: ignore[arg-type]
+            await Syncer(CutOff(broken), broken, "default", (), holding=no_data).sync(wanted)
         await Syncer(broken, broken, "default", (), holding=no_data).sync(wanted)
 
         assert await _declared(broken) == await _declared(reference)

@@ -96,7 +96,12 @@ async def test_a_token_that_stays_refused_is_told() -> None:
 
 async def test_credentials_that_are_refused_again_and_again_are_not_read_each_time() -> None:
     read: list[ServerAccess] = []
-    credentials = Credentials(lambda: read.append(ServerAccess("http://server")) or read[-1], pause=60.0)
+
+    def asked() -> ServerAccess:
+        read.append(ServerAccess("http://server"))
+        return read[-1]
+
+    credentials = Credentials(asked, pause=60.0)
     access = await credentials.access()
     assert await credentials.renew(access) is access
     assert len(read) == 1

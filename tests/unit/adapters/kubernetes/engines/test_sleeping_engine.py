@@ -67,7 +67,8 @@ async def test_a_backup_wakes_an_engine_that_may_sleep_before_it_looks_for_its_p
 
     def operator(method: str, asked: str) -> None:
         if (method, asked) == ("PATCH", path):
-            api.held[path]["status"] = {"lastHandledWakeAt": api.held[path]["metadata"]["annotations"][WAKE_REQUESTED]}
+            held = api.held[path]
+            api.held[path] = {**held, "status": {"lastHandledWakeAt": held["metadata"]["annotations"][WAKE_REQUESTED]}}
 
     async def declared(ref: EngineRef) -> tuple[()]:
         return ()

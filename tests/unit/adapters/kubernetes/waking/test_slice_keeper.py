@@ -190,7 +190,7 @@ async def test_engines_of_other_operators_are_left_to_them_and_those_that_are_ta
         running = asyncio.create_task(keeper.run())
         try:
             await eventually(lambda: keeper._api.port)
-            await eventually(lambda led=led: api.led == led)
+            await eventually(lambda: api.led == led)  # noqa: B023
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

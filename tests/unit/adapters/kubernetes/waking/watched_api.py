@@ -64,7 +64,7 @@ class Watched(FakeApi):
     async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, **rest: Any) -> Document:
         answer = await super().request(method, path, query=query, **rest)
         if "items" in answer and query is not None:
-            answer["items"] = [each for each in answer["items"] if _selected(each, query["labelSelector"])]
+            return {**answer, "items": [each for each in answer["items"] if _selected(each, query["labelSelector"])]}
         return answer
 
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Document]:

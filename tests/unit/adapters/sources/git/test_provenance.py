@@ -43,7 +43,7 @@ def merge(remote: Remote, files: dict[str, str], ours: str, theirs: str, author:
     """A merge commit of two commits, with those files."""
     tree = remote.tree({name: content.encode() for name, content in files.items()})
     name, _, address = author.partition(" <")
-    who = {f"GIT_{role}_NAME": name for role in ("AUTHOR", "COMMITTER")}
+    who: dict[str, Any] = {f"GIT_{role}_NAME": name for role in ("AUTHOR", "COMMITTER")}
     who |= {f"GIT_{role}_EMAIL": address.rstrip(">") for role in ("AUTHOR", "COMMITTER")}
     commit = remote.git("commit-tree", tree, "-p", ours, "-p", theirs, "-m", "merge", **who)
     remote.git("update-ref", "refs/heads/main", commit)

@@ -119,7 +119,7 @@ async def test_it_reads(remote: Remote, opened: Opened, tail: str, expected: lis
     first = remote.commit({"a.yaml": tenant("acme")})
     remote.git("tag", "v1", first)
     remote.git("tag", "both", first)
-    who = {"GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com"}
+    who: dict[str, Any] = {"GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.com"}
     remote.git("tag", "-a", "-m", "release", "v1-signed", first, **who)
     remote.git("branch", "feature/x", first)
     remote.commit({"next.yaml": tenant("next")}, branch="next", parent=first)
@@ -186,7 +186,8 @@ async def test_a_file_that_came_by_a_merge_is_its_authors(remote: Remote, opened
     side = remote.commit({"b.yaml": tenant("beta")}, BEN, branch="side", parent=base)
     merged = remote.git("rev-parse", f"{side}^{{tree}}")
     remote.commit({"b.yaml": None, "c.yaml": tenant("gamma")}, parent=base)
-    who = {f"GIT_{role}_{part}": "m@example.com" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    names = [f"GIT_{role}_{part}" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")]
+    who: dict[str, Any] = dict.fromkeys(names, "m@example.com")
     tip = remote.git("commit-tree", merged, "-p", "main", "-p", side, "-m", "merge", **who)
     remote.git("update-ref", "refs/heads/main", tip)
     tree = await opened().read()
@@ -197,7 +198,12 @@ async def test_a_file_that_came_by_a_merge_is_its_authors(remote: Remote, opened
 async def test_only_what_changed_is_read_again(remote: Remote, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     admit = ADMISSION.admit
-    monkeypatch.setattr(Admission, "admit", lambda self, new, old: read.append(new["metadata"]["name"]) or admit(new, old))
+
+    def noted(_: Admission, new: Document, old: Document | None) -> Document:
+        read.append(new["metadata"]["name"])
+        return admit(new, old)
+
+    monkeypatch.setattr(Admission, "admit", noted)
     remote.commit({f"{number}.yaml": tenant(f"t{number}") for number in range(9)})
     source = opened()
     await source.read()

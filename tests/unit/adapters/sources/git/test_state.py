@@ -16,7 +16,7 @@ from tenantry.model.tree import Revision, Tree
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 URL = "https://forge.example/repository"
-GOOD, ROOT = Tree(revision=Revision("c" * 40, "", {}, {})), Root("t" * 40, "", "")
+GOOD, ROOT = Tree(revision=Revision("c" * 40, "", lambda place: None, lambda commit, ref: None)), Root("t" * 40, "", "")
 BROKEN = Tree(problems=(whole("a.yaml", "is broken"),))
 UNREADABLE = whole(URL, "cannot be read")
 
