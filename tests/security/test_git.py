@@ -119,6 +119,10 @@ def many_files(remote: Remote) -> str:
     return remote.raw_tree(*((FILE, b"%06d.yaml" % number, blob) for number in range(50_001)))
 
 
+def large_file(remote: Remote) -> str:
+    return yaml(b"#" + b" " * (17 * 2**20))(remote)
+
+
 def large_files(remote: Remote) -> str:
     blob = remote.blob(b"#" + b" " * (15 * 2**20))
     return remote.raw_tree(*((FILE, b"%02d.yaml" % number, blob) for number in range(20)))
@@ -200,7 +204,7 @@ IN_TREE = {
     "a blob that is missing": Hostile(missing_blob, "unable to read 2222222222"),
     "50,001 files": Hostile(many_files, ".: holds more than 50,000 YAML files"),
     "more than 256 MiB of files": Hostile(large_files, "17.yaml: with it, the files hold more than 256 MiB"),
-    "one file larger than 16 MiB": Hostile(yaml(b"#" + b" " * (17 * 2**20)), "z.yaml: is larger than 16 MiB"),
+    "one file larger than 16 MiB": Hostile(large_file, "z.yaml: is larger than 16 MiB"),
     "a Git LFS pointer": Hostile(
         yaml("version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12\n"), "z.yaml: is a Git LFS pointer"
     ),

@@ -37,7 +37,8 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        # Tests do not pay for what was collected, either.
+        # Those of other tiers were collected in vain. Tests do not pay for what stays, either.
+        gc.collect()
         gc.freeze()
         if collects:
             gc.enable()

@@ -137,13 +137,14 @@ BAD_LINES = {
     "half of a pair": (b'{"name": "\\ud800"}', "line 1: is not JSON"),
     "a deep value": (b'{"name": ' + b"[" * 2000 + b"]" * 2000 + b"}", "line 1: is nested deeper than 1024 levels"),
     "a wide line": (b'{"name": [' + b"[]," * 60_000 + b"[]]}", "line 1: holds more than 50000 arrays"),
-    "a long line": (b'{"name": "' + b"x" * given.BODY_LIMIT + b'"}', f"line 1: is longer than {given.BODY_LIMIT} bytes"),
 }
+LONG_LINE = f"line 1: is longer than {given.BODY_LIMIT} bytes"
 
 
 @pytest.mark.slow
 async def test_a_line_that_is_no_row_is_named(editor: httpx.AsyncClient) -> None:
-    for name, (body, told) in BAD_LINES.items():
+    long = (b'{"name": "' + b"x" * given.BODY_LIMIT + b'"}', LONG_LINE)
+    for name, (body, told) in {**BAD_LINES, "a long line": long}.items():
         answer = await editor.post(f"{DATA}/accounts", content=body, headers=LINES)
         assert (answer.status_code, answer.json()["error"][: len(told)]) == (400, told), name
     assert await names(editor) == []

@@ -8,8 +8,15 @@ from tenantry.console.views.logs import SHOWN, LogWindow, log_window
 from tests.support.reference_work import cost
 
 LINES = 100_000
-EACH = [f"2026-11-23T08:00:00Z INFO line {number} {'x' * 60}\n" for number in range(1, LINES + 1)]
-LONG = "".join(EACH)
+
+
+def log_of(lines: int) -> str:
+    return "".join(f"2026-11-23T08:00:00Z INFO line {number} {'x' * 60}\n" for number in range(1, lines + 1))
+
+
+@pytest.fixture(scope="module")
+def long() -> str:
+    return log_of(LINES)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,7 @@ def test_a_short_log_is_one_page(log: str, lines: tuple[tuple[int, str], ...]) -
 
 def test_the_pages_back_from_the_end_hold_every_line() -> None:
     lines = LINES // 10
-    log, seen = "".join(EACH[:lines]), dict[int, str]()
+    log, seen = log_of(lines), dict[int, str]()
     window = log_window(log, {})
     assert window.lines[-1][0] == lines
     pages = 1
@@ -43,35 +50,35 @@ def test_the_pages_back_from_the_end_hold_every_line() -> None:
     assert pages == lines // SHOWN
 
 
-def test_a_line_keeps_its_number_and_its_page_while_the_log_grows() -> None:
-    before = log_window(LONG, {"from": "1000"})
-    after = log_window(LONG + "more\n", {"from": "1000"})
+def test_a_line_keeps_its_number_and_its_page_while_the_log_grows(long: str) -> None:
+    before = log_window(long, {"from": "1000"})
+    after = log_window(long + "more\n", {"from": "1000"})
     assert (before.lines, before.newer, before.older) == (after.lines, after.newer, after.older)
-    assert log_window(LONG + "more\n", {}).lines[-1] == (LINES + 1, "more")
+    assert log_window(long + "more\n", {}).lines[-1] == (LINES + 1, "more")
 
 
 @pytest.mark.parametrize("from_", ["0", "-1", "x", "9" * 40, "\u0661", ""])
-def test_an_odd_address_shows_the_newest_lines(from_: str) -> None:
-    assert log_window(LONG, {"from": from_}).lines[-1][0] == LINES
+def test_an_odd_address_shows_the_newest_lines(long: str, from_: str) -> None:
+    assert log_window(long, {"from": from_}).lines[-1][0] == LINES
 
 
 def test_a_line_beyond_the_end_is_the_last_one() -> None:
     assert [number for number, _ in log_window("a\nb\n", {"from": "77"}).lines] == [2]
 
 
-def test_a_search_finds_every_line_page_by_page() -> None:
+def test_a_search_finds_every_line_page_by_page(long: str) -> None:
     found, query = list[int](), {"q": "LINE 9999"}
     while True:
-        window = log_window(LONG, query)
+        window = log_window(long, query)
         found += [number for number, _ in window.lines]
         if window.newer is None:
             break
         query |= {"from": str(window.newer)}
     assert found == [number for number in range(1, LINES + 1) if str(number).startswith("9999")]
-    assert log_window(LONG, {"q": "nothing"}).lines == ()
-    many = log_window(LONG, {"q": "info"})
+    assert log_window(long, {"q": "nothing"}).lines == ()
+    many = log_window(long, {"q": "info"})
     assert (len(many.lines), many.newer) == (SHOWN, SHOWN + 1)
 
 
-def test_the_newest_page_of_a_long_log_costs_little() -> None:
-    assert cost(lambda: log_window(LONG, {})) < 6
+def test_the_newest_page_of_a_long_log_costs_little(long: str) -> None:
+    assert cost(lambda: log_window(long, {})) < 6
