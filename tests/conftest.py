@@ -11,6 +11,7 @@ from tests.scenario.postgres import server
 from tests.support.absent_libraries import absent_libraries
 from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
+from tests.support.compiled_ahead import pytest_sessionstart
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
 from tests.support.pool_server_fixtures import pool_server, running_pool_server
@@ -30,6 +31,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_ignore_collect",
     "pytest_runtest_protocol",
+    "pytest_sessionstart",
     "running_pool_server",
     "server",
     "tried",

@@ -1,0 +1,43 @@
+"""Modules are compiled before the workers of a run start."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from _pytest.assertion import rewrite
+
+from tests.support.compiled_ahead import code_of, compile_missing
+
+TEXT = "def test_one():\n    assert 1 == 1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deeper").mkdir()
+    for name in ("test_one.py", "one.py", "deeper/conftest.py"):
+        (tmp_path / name).write_text(TEXT)
+    return tmp_path
+
+
+def test_each_module_has_the_code_that_its_importer_looks_for(folder: Path, pytestconfig: pytest.Config) -> None:
+    assert compile_missing([folder], pytestconfig) == 3
+    assert Path(importlib.util.cache_from_source(str(folder / "one.py"))).exists()
+    for test in (folder / "test_one.py", folder / "deeper" / "conftest.py"):
+        code = rewrite._read_pyc(test, code_of(test))
+        assert code is not None
+        assert "@pytest_ar" in code.co_names, "its assertions are pytest's"
+
+
+def test_what_has_been_compiled_is_left_alone(folder: Path, pytestconfig: pytest.Config) -> None:
+    compile_missing([folder], pytestconfig)
+    assert compile_missing([folder], pytestconfig) == 0
+
+
+def test_who_imports_a_module_with_an_error_sees_it(folder: Path, pytestconfig: pytest.Config) -> None:
+    for name in ("test_one.py", "one.py"):
+        (folder / name).write_text("def")
+    assert compile_missing([folder], pytestconfig) == 3
+    assert not code_of(folder / "test_one.py").exists()
+    assert not code_of(folder / "one.py").exists()
