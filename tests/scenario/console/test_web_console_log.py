@@ -1,4 +1,4 @@
-"""C6: the log of an Operation of `tenantry up` with 100,000 lines, on its page, while the platform is killed ten times.
+"""C6: the log of an Operation of `tenantry up` with 100,000 lines, on its page, while the platform is killed again and again.
 
 tests/cluster/test_console_log.py does the same on a cluster.
 """
@@ -15,12 +15,13 @@ import pytest
 from playwright.async_api import Page
 
 from tenantry.adapters.store.state_folder import password_file
+from tests.campaigns.scale import at_full
 from tests.scenario.cli import serving
 from tests.scenario.console.browser_place import browsing, declare_in, sign_in
 from tests.support.patience import BUSY
 from tests.support.ports import free_port
 
-KILLS = 10
+KILLS = at_full(10, otherwise=4)
 LINES = 100_000
 LONGEST_MS = 200
 """The gate of the design for a task of the browser."""
@@ -45,7 +46,7 @@ class Log:
         self.lines = to
 
 
-async def test_a_log_of_100_000_lines_is_whole_although_the_platform_is_killed_ten_times(tmp_path: Path) -> None:
+async def test_a_log_of_100_000_lines_is_whole_although_the_platform_is_killed(tmp_path: Path) -> None:
     source, listen, tasks = declare_in(tmp_path / "source", "0"), f"127.0.0.1:{free_port()}", list[float]()
     with ExitStack() as stack:
         running = stack.enter_context(serving("up", source, "--listen", listen, cwd=tmp_path))
