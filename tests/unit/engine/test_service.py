@@ -404,6 +404,15 @@ async def test_admins_password_of_the_same_mark_is_not_set_again(engine: Engine)
     assert (await engine.identity(admin.id))[1] != stamp
 
 
+async def test_those_who_take_admins_password_over_at_once_end_no_token(engine: Engine) -> None:
+    async def signed_in() -> str:
+        await engine.set_admin_password(Password(clear="the admin's password", fingerprint="f1"))
+        return (await engine.authenticate("admin", "the admin's password"))[1]
+
+    stamps = await asyncio.gather(*[signed_in() for _ in range(3)])
+    assert len(set(stamps)) == 1
+
+
 @pytest.mark.usefixtures("costly_passwords")
 async def test_a_weaker_hash_is_replaced_at_sign_in_and_tokens_live_on(engine: Engine) -> None:
     weak = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash("ada's password")
