@@ -39,7 +39,8 @@ CREATED_S, MEMORY, DELETED_S, REST = 30.0, 100 << 10, 300.0, 1.2
 """Gates: environments a second, bytes of each, seconds to delete all, and the memory afterwards against that of the start."""
 USER, PASSWORD = "ann", "a long password"
 Session = aiohttp.ClientSession
-T, U = TypeVar("T"), TypeVar("U")
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True)

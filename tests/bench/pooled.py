@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -60,7 +60,7 @@ class PoolSite:
         if self.server is not None:
             (self.folder / "url").write_text(self.server.url)
             about["DATABASE_URL"] = str(self.folder / "url")
-        settings = {f"TENANTRY_MANAGED__{name}": value for name, value in about.items()}
+        settings: dict[str, Any] = {f"TENANTRY_MANAGED__{name}": value for name, value in about.items()}
         command += ["--listen", url.removeprefix("http://")]
         with started(command, f"{url}/readyz", self.folder / "log", **settings) as process:
             yield Server("pool", process, url, {}, {})

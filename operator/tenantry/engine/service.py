@@ -253,7 +253,7 @@ class Engine:
             present = records.find_identity(connection, username=ENGINE_ADMIN)
             if present is None:
                 records.put_identity(connection, replace(self._admin, fingerprint=password.fingerprint), hashed)
-            elif not password.fingerprint or present.facts.fingerprint != password.fingerprint:  # by another, meanwhile
+            elif not password.fingerprint or present.facts.fingerprint != password.fingerprint:  # another may have set it
                 records.set_password(connection, present.facts.id, hashed, password.fingerprint)
 
         await self._transactions.write(put)

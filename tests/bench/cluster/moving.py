@@ -86,7 +86,7 @@ def _cluster(folder: Path) -> Iterator[tuple[Place, str]]:
         at.platform.proxy = pods.proxy
         with at.platform.api(), at.platform.leader():
             kube = at.platform.kube
-            network = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
+            network: dict[str, Any] = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
             kube.apply(object_("Region", "moves", engine={"pools": [{"name": "small"}, {"name": "other"}]}, **network))
             kube.apply(object_("Tenant", "acme", displayName="Acme"))
             kube.ready("region/moves", within=300)

@@ -191,7 +191,7 @@ async def _pool(client: Client) -> str:
     return str(pools[0]["id"])
 
 
-async def _settings(client: Client, folder: Path, pool: str) -> dict[str, str]:
+async def _settings(client: Client, folder: Path, pool: str) -> dict[str, Any]:
     """The settings of the pool's pod, and the file that it mounts."""
 
     async def keys() -> dict[str, str]:

@@ -46,7 +46,7 @@ def tenantry(folder: Path, database: str = "") -> Iterator[Server]:
     base = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "tenantry.cli.main", "up", str(source), "--listen", f"127.0.0.1:{port}"]
     command += ["--state", str(folder / "state"), "--yes"]
-    settings = {"TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"} if database else {}
+    settings: dict[str, Any] = {"TENANTRY_OUTBOUND__NETWORKS": "127.0.0.0/8"} if database else {}
     with started(command, f"{base}/e/acme/dev/apps/notes/ready.txt", folder / "log", **settings) as process:
         engine = f"{base}/e/acme/dev/api/v1"
         form = {"username": USER, "password": PASSWORD}
