@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -39,6 +40,7 @@ from tenantry.rest.disk import make_durable
 from tenantry.rest.fairness.json_steps import decode_json, encode_json
 
 T = TypeVar("T")
+_log = structlog.get_logger(__name__)
 BUSY_MS = 50
 """The time that SQLite waits for a lock inside a thread. A caller that may wait longer comes again: see transactions.py."""
 EXACT_DIGITS = {"sqlite": 15}
@@ -63,6 +65,7 @@ _LOCK_STATES = ("55P03", "40P01")
 AHEAD = "_tenantry_ahead_"
 """Prefix of the names of indexes that are built ahead of a migration; it renames them."""
 MIGRATION = "migration"
+UNAVAILABLE = "DatabaseUnavailable"
 TURN_S = 0.5
 """Seconds that an install waits at a stretch for the end of another, or of a backup."""
 
@@ -77,8 +80,10 @@ class Locked(Halt):
 class Database:
     """Transactions on one database. Blocks; used from worker threads."""
 
-    def __init__(self, file: Path, url: str | None = None, reach: Reach | None = None) -> None:
-        """reach: asked for each connection to a server; whatever its name leads to where None."""
+    def __init__(self, file: Path, url: str | None = None, reach: Reach | None = None, *, named: bool = True) -> None:
+        """reach: asked for each connection to a server; whatever its name leads to where None. named: errors may name the server,
+        which is of those who read them."""
+        self._named = named
         self._file = None if url else file
         self._reach = reach
         self._url = url or f"sqlite:///{file}"
@@ -208,7 +213,11 @@ class Database:
 
     def meaning_of(self, error: DBAPIError) -> Halt:
         """Return the refusal that an error of this database means."""
-        return self._damaged(error) or halt_of(error, self._free())
+        halt = self._damaged(error) or halt_of(error, self._free())
+        if self._named or self._file is not None or halt.verdict.reason != UNAVAILABLE or getattr(error.orig, "sqlstate", None):
+            return halt
+        _log.error("the server of a database is not reached", error=message_of(error.orig))
+        return Halt(Transient(UNAVAILABLE, "the database is not available: its server is not reached"))
 
     def _damaged(self, error: DBAPIError) -> Halt | None:
         if self._file is None or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED_CODES:
@@ -369,5 +378,5 @@ def halt_of(error: DBAPIError, free: str = "") -> Halt:
         return Halt(Transient("DiskUnwritable", f"the disk of the database cannot be written: {told}{free}"))
     lost = error.connection_invalidated or (not state and is_operational(error.orig))
     if code in _PASSING_CODES or state.startswith(_PASSING_STATES) or lost:
-        return Halt(Transient("DatabaseUnavailable", f"the database is not available: {told}"))
+        return Halt(Transient(UNAVAILABLE, f"the database is not available: {told}"))
     return Invalid((Problem("database", told),))

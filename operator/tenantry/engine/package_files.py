@@ -41,6 +41,8 @@ class PackageFolder:
     def __init__(self, folder: Path, origin: PackageOrigin | None = None) -> None:
         self._folder = folder
         self._origin = origin
+        self._unpacking = threading.Lock()
+        """Of requests that want the same files at once."""
         self._packages = folder / "packages"
         self._content = folder / "content"
         self._symbols = folder / "symbols"
@@ -137,7 +139,7 @@ class PackageFolder:
         target = self._content / sha256
         if target.exists():
             return
-        scratch = self._content / f".{sha256}.{os.getpid()}.part"
+        scratch = self._content / f".{sha256}.{os.getpid()}-{threading.get_ident()}.part"
         shutil.rmtree(scratch, ignore_errors=True)
         with writing_to_disk(), open_checked(self.path(sha256)) as package:
             try:
@@ -163,7 +165,8 @@ class PackageFolder:
     def brought_content(self, sha256: str) -> Path | None:
         """The same for a package that another process has installed; None without an origin."""
         if self._origin is not None:
-            self._unpack(sha256)
+            with self._unpacking, self.unpacked(sha256):
+                pass
         return self.content(sha256)
 
     def download(self, sha256: str, filename: str) -> Download:

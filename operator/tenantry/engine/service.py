@@ -115,7 +115,7 @@ class Engine:
         Raises Halt: DatabaseTaken where the database is another engine's, DataMissing, and others.
         """
         lane = lane or _LANES.lane("", str(data))
-        database = Database(data / FILE, database_url, reach)
+        database = Database(data / FILE, database_url, reach, named=origin is None)
         engine = cls(data, database, limits or PackageLimits(), created_at or datetime.now(UTC), lane, owner, quota, origin)
         await engine._open(data)
         return engine

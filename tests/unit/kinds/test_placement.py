@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
+
 from tenantry.kinds.environment.decide import decide
 from tenantry.kinds.environment.placement import Placed, RegionPlacement, placed
 from tenantry.kinds.environment.seen import Observed, SeenRegion, SeenTenant
@@ -208,3 +210,15 @@ def test_data_that_a_pool_lost_is_not_covered_up_by_an_empty_engine() -> None:
 def test_a_declared_place_that_has_no_effect_is_a_warning(seen: Observed, expected: str) -> None:
     told = f"{expected}: the engines of this host run in one process; leave the field out"
     assert decide(seen, NOW).warning == (Warned("PlacementNotUsed", told) if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("pool", "policy", "expected"),
+    [("second", "Delete", ["UndeployEngine"]), ("first", "Delete", []), ("second", "Retain", [])],
+    ids=["on a server", "on a volume", "what is kept"],
+)
+def test_a_deletion_drops_the_database_of_an_engine_that_never_came(pool: str, policy: str, expected: list[str]) -> None:
+    gone = environment(spec={"engine": {"pool": pool}, "deletionPolicy": policy}, deleting=True)
+    region = SeenRegion("Kubernetes", allowed=True, placement=SECOND_ON_SERVER)
+    changes = decide(replace(observed(gone), region=region), NOW).changes
+    assert [type(each).__name__ for each in changes] == expected

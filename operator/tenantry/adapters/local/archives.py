@@ -165,13 +165,16 @@ def environment_of(backup: Backup) -> Environment:
         raise Invalid(tuple(Problem(*each) for each in zip(where, map(reason_of, found), strict=True))) from error
 
 
-def misfit(backup: Backup) -> str:
-    """Return the reason that no engine of its Environment can take that archive, `""` if one can. Raises Invalid."""
+def misfit(backup: Backup, *, pools: bool = False) -> str:
+    """Return the reason that no engine of its Environment can take that archive, `""` if one can. Raises Invalid.
+
+    pools: a pool may give engines databases on its server, which no Environment declares.
+    """
     engine = environment_of(backup).spec.engine
     if engine.external is not None:
         return "its Environment has an external engine, and nothing is restored into those"
     wanted = SQLITE if engine.database is None else POSTGRESQL
-    if wanted != backup.database:
+    if wanted != backup.database and not (pools and engine.database is None):
         return f"is of an engine on {backup.database}, and its Environment declares one on {wanted}"
     return ""
 

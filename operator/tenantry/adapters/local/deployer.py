@@ -88,7 +88,8 @@ class LocalDeployer:
         if takes and self._backups.staging.holds(spec.ref.id):
             await self._take_in(spec.ref)
         # As in a pod: who takes the mark off the environment gets an empty engine.
-        awaits = takes and bool(spec.pool) and awaits_archive(spec.restoring) and not self._folders.folder(spec.ref.id).exists()
+        awaits = takes and bool(spec.pool) and awaits_archive(spec.restoring) and not self._folders.was_brought(spec.ref.id)
+        mark = held if awaits else mark  # nothing opens its database before
         if current and _matter(current, held) == (spec, admin_secret, mark, spec.ref.route, sent, awaits):
             return
         created = current.created_at if current else datetime.now(UTC)
@@ -99,7 +100,7 @@ class LocalDeployer:
                 await self._save(record)
         else:
             await self._save(record)
-        if mark != held and not awaits:
+        if mark != held:
             await self._try_open(record)
             async with self._closed(spec.ref.id):  # an open engine would go on with the database of before
                 await self._save(replace(record, database_mark=mark))
@@ -169,9 +170,9 @@ class LocalDeployer:
         """spec is None until the engine has been on the database that is declared now and has the backup that was brought, and
         while its host is withdrawn: it is deployed again."""
         ref = record.ref
-        entered = record.database_mark == self._databases.mark(record.spec)
+        entered = record.awaits or record.database_mark == self._databases.mark(record.spec)
         altered = () if entered else ("the URL of its database has changed",)
-        brought = record.awaits and (self._backups.staging.holds(ref.id) or self._folders.folder(ref.id).exists())
+        brought = record.awaits and (self._backups.staging.holds(ref.id) or self._folders.was_brought(ref.id))
         coming = record.awaits and record.spec.restoring == MOVING_MARK
         if brought and not coming:
             altered = ("its backup was brought",)

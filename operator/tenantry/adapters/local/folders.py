@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -142,6 +142,10 @@ class EngineFolders:
         """The engine and what is gone of it, where its folder or its database has vanished; None where nothing has."""
         record, loss = self._records.get(ref.id), self.loss(ref.id)
         return (record, loss) if record is not None and loss is not None else None
+
+    def was_brought(self, id_: str) -> bool:
+        """Return True if an engine that waits for its backup has the files of it."""
+        return self.folder(id_).exists()
 
     def loss(self, id_: str) -> Loss | None:
         """Return what is gone of the engine with that id, None where all is there."""
@@ -346,11 +350,15 @@ def decode(raw: bytes) -> EngineRecord:
     """The record out of its JSON. Raises ValueError, KeyError, TypeError."""
     value = orjson.loads(raw)
     spec = value["spec"]
-    whole = EngineSpec(**{**spec, "ref": EngineRef(**spec["ref"])})
+    known = {name: value for name, value in spec.items() if name in _FIELDS}  # a later release may have written others
+    whole = EngineSpec(**{**known, "ref": EngineRef(**spec["ref"])})
     secret, created = Ref(**value["adminSecret"]), parse_time(value["createdAt"])
     sent = SentFacts(**value.get("sent", {}))
     mark, withdrawn = value.get("databaseMark", ""), value.get("withdrawn", False)
     return EngineRecord(whole, secret, created, mark, withdrawn, sent, value.get("awaits", False))
+
+
+_FIELDS = frozenset(each.name for each in fields(EngineSpec))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ import structlog
 
 from tenantry.adapters.database_url import checked
 from tenantry.adapters.pools.server_urls import ServerDatabase, engine_database, pool_database, pool_url
+from tenantry.engine.sql.alive import ALIVE
 from tenantry.kinds.region.pools import FIELD
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
@@ -38,6 +40,7 @@ _THERE_ALREADY = ("42710", "42P04", "23505")
 """SQLSTATEs of a role and a database that another made meanwhile."""
 _REFUSED = ("22023", "28", "42501", "42P17", "0A000", "0LP01")
 """SQLSTATEs, and a beginning of them: a role that may not do it, or a server whose locale has no UTF8."""
+_LIMITS = "SELECT set_config('statement_timeout', '120s', false), set_config('lock_timeout', '30s', false)"
 log = structlog.get_logger(__name__)
 
 
@@ -62,7 +65,8 @@ class ServerDatabases:
         self._pools = pools
         self._secrets = secrets
         self._secret = secret
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
+        """By the URL of a server: one that hangs keeps nobody from another."""
 
     async def ensure(self, pool: str, ref: EngineRef) -> None:
         """Make the role and the database of an engine, unless its pool is on a volume. Idempotent, also after a crash.
@@ -115,7 +119,7 @@ class ServerDatabases:
         return _PoolServer(admin, pool_url(admin, pool, self._secret))
 
     async def _done(self, admin: str, what: str, work: Callable[[Connection], None]) -> None:
-        async with self._turns:
+        async with self._turns[admin]:
             with span(f"{what} database", "client"):
                 await asyncio.to_thread(_connected, admin, work)
 
@@ -123,7 +127,8 @@ class ServerDatabases:
 def _connected(admin: str, work: Callable[[Connection], None]) -> None:
     import psycopg
 
-    with _understood(), psycopg.connect(admin, autocommit=True, connect_timeout=CONNECT_S) as connection:
+    with _understood(), psycopg.connect(admin, autocommit=True, connect_timeout=CONNECT_S, **ALIVE) as connection:
+        connection.execute(_LIMITS)
         work(connection)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from tenantry.engine.sql.alive import ALIVE
 from tenantry.model.verdicts import Invalid, Problem
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def pin_transaction(connection: Connection) -> None:
 
 def connect_options(reach: Reach | None, options: dict[str, Any]) -> None:
     """Complete the options of a new connection: it goes to the address that was checked, which is asked for anew each time."""
-    options.setdefault("connect_timeout", CONNECT_S)
+    for name, value in {"connect_timeout": CONNECT_S, **ALIVE}.items():
+        options.setdefault(name, value)
     # In SQL_ASCII, which a session takes from such a database, the driver reads bytes in place of texts.
     options["client_encoding"] = SESSION["client_encoding"]
     # Statements are prepared once it is known that no pooler stands between, or if the URL says that the pooler can.

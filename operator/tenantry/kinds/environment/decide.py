@@ -15,7 +15,7 @@ from tenantry.kinds.environment.host import HostClaim, without_host
 from tenantry.kinds.environment.missing import missing_archive, missing_data
 from tenantry.kinds.environment.moving import ACTION as MOVE
 from tenantry.kinds.environment.moving import Move, move_change, move_of, with_move
-from tenantry.kinds.environment.placement import placed, placement_warning
+from tenantry.kinds.environment.placement import may_have_database, placed, placement_warning
 from tenantry.kinds.environment.seen import Observed, SeenTenant
 from tenantry.kinds.environment.sleeping import (
     Sleep,
@@ -385,6 +385,8 @@ def _deletion(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
     if seen.engine is not None and policy != "Retain":
         # The engine goes last: while it is there, an interrupted deletion is done again from the start.
         changes = (*archive, DeleteSecret(admin_secret(environment)), UndeployEngine(ref))
+    elif seen.engine is None and policy != "Retain" and seen.region and may_have_database(environment, seen.region.placement):
+        changes = (UndeployEngine(ref),)
     elif seen.engine is not None and seen.engine.route is not None:
         changes = (WithdrawHost(ref),)  # the next environment of that host may be another customer's
     return Decision(status, Gone(), "DELETE_ENVIRONMENT", changes=changes)

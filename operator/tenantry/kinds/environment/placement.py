@@ -64,6 +64,11 @@ def placed(environment: Environment, engine: EngineFacts | None, region: RegionP
     return Placed(held, refusal, None if refusal is not None else wanted.pool)
 
 
+def may_have_database(environment: Environment, region: RegionPlacement) -> bool:
+    """Return True if a server may have a database for an engine that its pool never took, such as a full one."""
+    return placed(environment, None, region).pool in region.servers
+
+
 def placement_warning(environment: Environment, region: RegionPlacement) -> Warned | None:
     """Say that a declared place is for clusters, and without effect on the machine of the platform."""
     declared = environment.spec.engine

@@ -172,7 +172,7 @@ class ClusterBackups:
         if isinstance(archive, KeptVolume):
             return
         backup = await self.read(archive)
-        reason = misfit(backup) or await self._far(backup)
+        reason = misfit(backup, pools=True) or await self._far(backup)
         if reason:
             raise Invalid((Problem(str(archive.path), reason),))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -59,10 +59,12 @@ class SharedBackups(Backups):
             for (name,) in gone.fetchall():
                 connection.execute("DELETE FROM blobs WHERE name = %s", (f"archive/{name}",))
             connection.execute("DELETE FROM declared WHERE since < now() - make_interval(secs => %s)", old)
+        self._catalog.sweep()
 
     def _remember(self, record: EngineRecord, documents: Sequence[Document]) -> None:
-        super()._remember(record, documents)
         path = self._path(record, DECLARED)
+        self._bring_remembered(path)  # what an interrupted deletion has removed since
+        super()._remember(record, documents)
         query = """
             INSERT INTO declared (name, documents) VALUES (%s, %s)
             ON CONFLICT (name) DO UPDATE SET documents = excluded.documents
@@ -75,15 +77,19 @@ class SharedBackups(Backups):
         target, remembered = self._path(record, ARCHIVE), self._path(record, DECLARED)
         with self._catalog.transaction() as connection:
             there = connection.execute("SELECT 1 FROM archives WHERE name = %s", (target.name,)).fetchone()
-            row = connection.execute("SELECT documents FROM declared WHERE name = %s", (remembered.name,)).fetchone()
         if there is None and record.database_mark:
-            if row is not None:
-                remembered.write_bytes(row[0])
+            self._bring_remembered(remembered)
             bring_packages(self._catalog, record.ref.id, self._shared.make(record.ref.id))
             super()._archive(record, documents, url)
             self._keep_archive(target)
         with self._catalog.transaction() as connection:
             connection.execute("DELETE FROM declared WHERE name = %s", (remembered.name,))
+
+    def _bring_remembered(self, path: Path) -> None:
+        with self._catalog.transaction() as connection:
+            row = connection.execute("SELECT documents FROM declared WHERE name = %s", (path.name,)).fetchone()
+        if row is not None:
+            write_whole(path, row[0])
 
     def _keep_archive(self, archive: Path) -> None:
         facts = orjson.dumps(asdict(facts_of(read(archive), archive)))
@@ -106,8 +112,7 @@ class SharedStaging(Staging):
         return id_ in self._folders.brought
 
     def take(self, ref: EngineRef, target: Path) -> None:
-        """Make the folder, which is filled when the engine is opened."""
-        target.mkdir(mode=0o700, exist_ok=True)
+        """Nothing is here to take: the folder is filled when the engine is opened."""
 
 
 def share_key(catalog: Catalog, key: ArchiveKey) -> None:
@@ -177,12 +182,18 @@ def bring_packages(catalog: Catalog, id_: str, folder: Path) -> None:
         files.path(sha256)
 
 
+def _facts(raw: bytes) -> BackupFacts:
+    """The facts that this release knows."""
+    known = {each.name for each in fields(BackupFacts)}
+    return BackupFacts(**{key: value for key, value in orjson.loads(raw).items() if key in known})
+
+
 def listed(catalog: Catalog, keep: timedelta) -> tuple[BackupFacts, ...]:
     """Return the archives in the database of a pool, the newest first. Blocks. Raises Halt."""
     with catalog.transaction() as connection:
         rows = connection.execute("SELECT name, facts, since FROM archives").fetchall()
     found = [
-        replace(BackupFacts(**orjson.loads(facts)), kept_until=format_time((since + keep).replace(microsecond=0)), path=name)
+        replace(_facts(facts), kept_until=format_time((since + keep).replace(microsecond=0)), path=name)
         for name, facts, since in rows
     ]
     return tuple(sorted(found, key=lambda each: each.taken, reverse=True))

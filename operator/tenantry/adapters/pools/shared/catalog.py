@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+import structlog
+
+from tenantry.engine.sql.alive import ALIVE
 from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
 
 if TYPE_CHECKING:
@@ -20,6 +23,12 @@ if TYPE_CHECKING:
 CONNECT_S = 5
 PART = 1 << 20
 """Bytes of a part of a package or an archive."""
+_LIMITS = """
+SELECT set_config('statement_timeout', '60s', true), set_config('lock_timeout', '20s', true),
+    set_config('idle_in_transaction_session_timeout', '60s', true)
+"""
+PACKAGES = 7_301_003
+"""The advisory lock of packages: shared by those who bring them, and for one alone who removes them."""
 _MAKING, _WRITING = 7_301_001, 7_301_002
 """Advisory locks of this database: of its tables, and of what changes the records. With the second, a change that has the higher
 number is committed later: who has read it has read all before it."""
@@ -41,6 +50,9 @@ ALTER TABLE blobs ALTER COLUMN content SET STORAGE EXTERNAL;
 """
 
 
+log = structlog.get_logger(__name__)
+
+
 class RecordChange(NamedTuple):
     """A record as it is now. body: None for one that was removed; brought: the backup that it waits for is there."""
 
@@ -51,11 +63,13 @@ class RecordChange(NamedTuple):
 
 
 class CatalogRecord(NamedTuple):
-    """A record that is to be kept. awaits: the engine waits for a backup."""
+    """A record that is to be kept. awaits: the engine waits for a backup; known: it was on its database before, so it is no new
+    one, and a record that is gone does not come back by it."""
 
     id: str
     body: bytes
     awaits: bool
+    known: bool = False
 
 
 class Catalog:
@@ -70,7 +84,9 @@ class Catalog:
         """Make the tables, where they are missing."""
         with self.transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
-            connection.execute(_TABLES)
+            # Not again at each start: the statements wait for all who write, and keep others waiting.
+            if connection.execute("SELECT to_regclass('blobs')").fetchone() == (None,):
+                connection.execute(_TABLES)
 
     def close(self) -> None:
         """Let the connection go."""
@@ -86,18 +102,24 @@ class Catalog:
             return tuple(RecordChange(*row) for row in connection.execute(query, (after,)))
 
     def put(self, records: Sequence[CatalogRecord]) -> None:
-        """Keep records. Raises a Waiting Halt (PoolClosing) for a new one while the pool is being removed."""
+        """Keep records. Raises NotFound for one that is gone, a Waiting Halt (PoolClosing) for a new one while the pool is being
+        removed."""
         query = """
-            INSERT INTO engines (id, body, changed) VALUES (%s, %s, nextval('changes'))
-            ON CONFLICT (id) DO UPDATE SET body = excluded.body, changed = excluded.changed, brought = engines.brought AND %s
+            INSERT INTO engines (id, body, changed) VALUES (%(id)s, %(body)s, nextval('changes'))
+            ON CONFLICT (id) DO UPDATE
+            SET body = excluded.body, changed = excluded.changed, brought = engines.brought AND %(awaits)s
         """
         with self.writing() as connection, connection.cursor() as cursor:
             ids = [record.id for record in records]
-            there = cursor.execute("SELECT count(*) FROM engines WHERE id = ANY(%s) AND body IS NOT NULL", (ids,)).fetchone()
+            live = "SELECT id FROM engines WHERE id = ANY(%s) AND body IS NOT NULL"
+            there = {row[0] for row in cursor.execute(live, (ids,)).fetchall()}
             closed = cursor.execute("SELECT max(until) FROM closed WHERE until > now()").fetchone()
-            if there != (len(ids),) and closed is not None and closed[0] is not None:
+            if not there.issuperset(ids) and closed is not None and closed[0] is not None:
                 raise Halt(Waiting("PoolClosing", "the pool is being removed", closed[0]))
-            cursor.executemany(query, records)
+            gone = [record.id for record in records if record.known and record.id not in there]
+            if gone:
+                raise NotFound(f"the engine {gone[0]} is no longer in this pool")
+            cursor.executemany(query, [record._asdict() for record in records])
 
     def bring(self, id_: str) -> None:
         """Note that the backup of an engine is there."""
@@ -126,6 +148,11 @@ class Catalog:
             connection.execute("DELETE FROM engines WHERE body IS NULL AND changed < (SELECT last_value FROM changes) - 100000")
             remove_unused(connection)
 
+    def sweep(self) -> None:
+        """Remove the packages that no engine has, and that could not go with their engines."""
+        with self.transaction() as connection:
+            remove_unused(connection)
+
     def keys(self, id_: str, made: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return the keys of an engine by the names of their files; those of the pool for the id `""`.
 
@@ -133,9 +160,8 @@ class Catalog:
         """
         query = "INSERT INTO keys (engine, name, content) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
         with self.transaction() as connection:
-            there = connection.execute("SELECT 1 FROM engines WHERE id = %s AND body IS NOT NULL FOR SHARE", (id_,)).fetchone()
-            if id_ and there is None:
-                raise NotFound(f"no engine with the id {id_} is in this pool")
+            if id_:
+                require_engine(connection, id_)
             for name, content in made.items():
                 connection.execute(query, (id_, name, content))
             found = connection.execute("SELECT name, content FROM keys WHERE engine = %s", (id_,)).fetchall()
@@ -144,6 +170,7 @@ class Catalog:
     def replace_keys(self, id_: str, brought: Mapping[str, bytes]) -> None:
         """Keep the keys of an engine that came from a backup, and no others."""
         with self.transaction() as connection, connection.cursor() as cursor:
+            require_engine(connection, id_)
             cursor.execute("DELETE FROM keys WHERE engine = %s", (id_,))
             rows = [(id_, name, content) for name, content in brought.items()]
             cursor.executemany("INSERT INTO keys (engine, name, content) VALUES (%s, %s, %s)", rows)
@@ -156,6 +183,7 @@ class Catalog:
                 self._kept = self._connected()
             try:
                 with self._kept.transaction():
+                    self._kept.execute(_LIMITS)
                     yield self._kept
             except BaseException:
                 self._kept.close()  # whatever it was: the next one begins with a connection in a known state
@@ -173,12 +201,13 @@ class Catalog:
     def apart(self) -> Iterator[Connection]:
         """A transaction that takes longer, on a connection of its own."""
         with self._understood(), self._connected() as connection:
+            connection.execute(_LIMITS)
             yield connection
 
     def _connected(self) -> Connection:
         import psycopg
 
-        return psycopg.connect(self._url, connect_timeout=CONNECT_S, client_encoding="UTF8")
+        return psycopg.connect(self._url, connect_timeout=CONNECT_S, client_encoding="UTF8", **ALIVE)
 
     @contextmanager
     def _understood(self) -> Iterator[None]:
@@ -187,8 +216,10 @@ class Catalog:
         try:
             yield
         except psycopg.Error as error:
-            told = " ".join(str(error).split())
-            raise Halt(Transient("PoolServerUnreachable", f"the database of the pool is not available: {told}")) from error
+            # Tenants read the message: it names no server. The log does.
+            log.error("the database of the pool is not available", error=" ".join(str(error).split()))
+            told = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+            raise Halt(Transient("PoolServerUnreachable", f"the database of the pool is not available{told}")) from error
 
 
 def put_blob(connection: Connection, name: str, source: BinaryIO) -> None:
@@ -209,8 +240,17 @@ def read_blob(connection: Connection, name: str, target: BinaryIO) -> bool:
     return part > 0
 
 
+def require_engine(connection: Connection, id_: str) -> None:
+    """Until the end of the transaction, the engine with that id stays. Raises NotFound."""
+    query = "SELECT 1 FROM engines WHERE id = %s AND body IS NOT NULL FOR SHARE"
+    if connection.execute(query, (id_,)).fetchone() is None:
+        raise NotFound(f"no engine with the id {id_} is in this pool")
+
+
 def remove_unused(connection: Connection) -> None:
-    """Remove the packages that no engine has any more."""
+    """Remove the packages that no engine has any more; none while one is brought, which may be one of them."""
+    if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (PACKAGES,)).fetchone() != (True,):
+        return
     connection.execute(
         "DELETE FROM blobs WHERE name LIKE 'package/%' AND NOT EXISTS"
         " (SELECT 1 FROM packages WHERE blobs.name = 'package/' || packages.sha256)"

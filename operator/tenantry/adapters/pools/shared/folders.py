@@ -44,8 +44,11 @@ class SharedFolders(EngineFolders):
     def save(self, records: Sequence[EngineRecord]) -> None:
         """As EngineFolders. Raises Halt, too."""
         with self._sharing:
-            self._catalog.put([CatalogRecord(record.ref.id, encode(record), record.awaits) for record in records])
+            self._catalog.put(
+                [CatalogRecord(each.ref.id, encode(each), each.awaits, known=bool(each.database_mark)) for each in records]
+            )
             super().save(records)
+            self.brought.difference_update(record.ref.id for record in records if not record.awaits)
 
     def remove(self, ref: EngineRef) -> Path | None:
         """As EngineFolders. Raises Halt, too."""
@@ -69,6 +72,10 @@ class SharedFolders(EngineFolders):
         self._whole.discard(ref.id)
         self.brought.discard(ref.id)
         return super().remove(ref)
+
+    def was_brought(self, id_: str) -> bool:
+        """As EngineFolders. A folder that is here may be of any time."""
+        return id_ in self.brought
 
     def loss(self, id_: str) -> Loss | None:
         """None: what a folder lacks is brought there again, and rows are on the server."""
@@ -114,6 +121,8 @@ class CatalogFollower:
                 await self.refresh()
             except (Halt, OSError) as error:
                 log.warning("the records of the pool cannot be read", error=str(error))
+            except Exception:
+                log.exception("a record of the pool cannot be taken over")
 
     async def shut(self, time: timedelta) -> int:
         """Let no replica take a new engine for that time, if there is none. Return the number of engines. Raises Halt."""
@@ -139,6 +148,9 @@ class CatalogFollower:
         record = decode(change.body)
         if held == record and change.brought == (change.id in self._folders.brought):
             return
+        if held is not None and held.created_at != record.created_at:
+            await self._let_go(change.id)  # it was removed, and another has its id: no file of it is of any use
+            held = None
         if held is not None and _reopens(held, record):
             async with self._closed(change.id):
                 await asyncio.to_thread(self._folders.take_over, record, change.brought)

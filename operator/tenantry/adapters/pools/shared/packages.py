@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob, remove_unused
+from tenantry.adapters.pools.shared.catalog import PACKAGES, Catalog, put_blob, read_blob, remove_unused, require_engine
 from tenantry.model.verdicts import NotFound
 from tenantry.packages.check import sha256_of
-
-_PACKAGES = 7_301_003
-"""The advisory lock of what brings packages and removes them."""
 
 
 class CatalogPackages:
@@ -22,11 +19,13 @@ class CatalogPackages:
 
     def put(self, sha256: str, package: Path) -> None:
         with self._catalog.apart() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_PACKAGES,))
+            connection.execute("SELECT pg_advisory_xact_lock_shared(%s)", (PACKAGES,))
             name = f"package/{sha256}"
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (name,))
             if connection.execute("SELECT 1 FROM blobs WHERE name = %s LIMIT 1", (name,)).fetchone() is None:
                 with package.open("rb") as source:
                     put_blob(connection, name, source)
+            require_engine(connection, self._engine)  # at last, for it keeps the engine's record as it is
             query = """
                 INSERT INTO packages (engine, sha256) VALUES (%s, %s)
                 ON CONFLICT (engine, sha256) DO UPDATE SET since = now()
@@ -51,7 +50,5 @@ class CatalogPackages:
             DELETE FROM packages WHERE engine = %s AND NOT sha256 = ANY(%s) AND since < now() - interval '1 hour'
         """
         with self._catalog.transaction() as connection:
-            free = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_PACKAGES,)).fetchone()
-            # Else a package is brought now: what is left goes when the engine is opened the next time.
-            if free == (True,) and connection.execute(query, (self._engine, list(packages))).rowcount:
+            if connection.execute(query, (self._engine, list(packages))).rowcount:
                 remove_unused(connection)

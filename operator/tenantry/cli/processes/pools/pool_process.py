@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,8 +39,11 @@ from tenantry.cli.processes.tracing import traced
 from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.model.facts import Password
 from tenantry.model.measures import EngineHoldings
+from tenantry.model.verdicts import Halt, Transient
 from tenantry.settings import Settings
 
+WAITS_S, AGAIN_S = 90.0, 2.0
+"""Seconds that a pod waits for the server of its pool, and between two tries. Its probe takes 120 seconds for the start."""
 SWEEP_S = 3600.0
 """Seconds between two looks for archives that need not be kept."""
 
@@ -74,9 +78,7 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
     include_libraries(say, log_format, about)
     lock = await asyncio.to_thread(FolderLock, data)
     bound = listening(host, port)
-    pool = await asyncio.to_thread(open_pool, data, settings)
-    if pool.follower is not None:
-        await pool.follower.refresh()
+    pool = await _opened(data, settings)
     works = [asyncio.create_task(work(), name=name) for name, work in _works(pool).items()]
     try:
         with freed_memory_returned(), traced("tenantry-pool"):
@@ -92,6 +94,21 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
         await asyncio.gather(*works, return_exceptions=True)
         await pool.close()
         lock.release()
+
+
+async def _opened(data: Path, settings: Settings) -> OpenedPool:
+    """Open the pool; wait for its server for a while, if it has one. Raises ValueError, OSError, Halt."""
+    until = time.monotonic() + WAITS_S
+    while True:
+        try:
+            pool = await asyncio.to_thread(open_pool, data, settings)
+            if pool.follower is not None:
+                await pool.follower.refresh()
+            return pool
+        except Halt as halt:
+            if not isinstance(halt.verdict, Transient) or time.monotonic() > until:
+                raise
+        await asyncio.sleep(AGAIN_S)
 
 
 def open_pool(data: Path, settings: Settings) -> OpenedPool:
