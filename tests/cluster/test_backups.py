@@ -80,6 +80,12 @@ class World:
     def delete(self, name: str = "dev") -> None:
         self.kube("delete", "environment", name, "-n", SPACE, "--timeout=60s")
 
+    def delete_all(self) -> None:
+        """Delete each environment without keeping it."""
+        for name in self.kube.names("environments", SPACE):
+            self.kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
+            self.delete(name)
+
     def left(self) -> list[str]:
         """The files beside the archives."""
         return sorted(path.name for path in self.folder.iterdir() if path.name.startswith(".backup") or path.suffix == ".tar")
@@ -109,9 +115,7 @@ def dev(world: World) -> Iterator[World]:
     )
     world.ready()
     yield world
-    for name in world.kube.names("environments", SPACE):
-        world.kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
-        world.delete(name)
+    world.delete_all()
 
 
 def test_what_was_deleted_comes_back_from_its_kept_volume_with_its_id_its_rows_and_what_was_declared(dev: World) -> None:
@@ -197,9 +201,7 @@ def pooled(world: World) -> Iterator[Pooled]:
     pooled.declare()
     world.ready("shared")
     yield pooled
-    for name in kube.names("environments", SPACE):
-        kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
-        world.delete(name)
+    world.delete_all()
     for archive in (pooled.data() / "backups").glob("*"):
         archive.unlink()
     kube("delete", "region", "pooled", "--timeout=90s")
@@ -288,9 +290,7 @@ def served(world: World, pool_server: PoolServerKit) -> Iterator[Served]:
     served.declare()
     world.ready("shared")
     yield served
-    for name in kube.names("environments", SPACE):
-        kube("patch", "environment", name, "-n", SPACE, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Delete"}}')
-        world.delete(name)
+    world.delete_all()
     kube("delete", "region", "served", "--timeout=90s")
     for left in world.folder.glob("*.tar"):
         left.unlink()

@@ -9,8 +9,9 @@ import psycopg
 
 from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.pools.server_urls import engine_database, pool_url
-from tenantry.model.facts import Password, SecretFacts
-from tenantry.model.resource import Ref, SecretKeyRef
+from tenantry.model.facts import Password
+from tenantry.model.resource import SecretKeyRef
+from tests.contract.engine_admins import AdminSecret
 from tests.support.pools import POOL
 
 PLATFORM = "secret of the platform"
@@ -65,13 +66,15 @@ class PoolServerKit:
 
     def names(self) -> set[str]:
         """The names of all databases and roles of engines, without those of the pool itself."""
-        found = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
-        return {name for name in self.ask(found) if name.startswith("tenantry_") and name.count("_") > 1}
+        return {name for name in self._all() if name.count("_") > 1}
 
     def pools(self) -> set[str]:
         """The names of the databases and roles of pools."""
-        found = "SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles"
-        return {name for name in self.ask(found) if name.startswith("tenantry_") and name.count("_") == 1}
+        return {name for name in self._all() if name.count("_") == 1}
+
+    def _all(self) -> list[str]:
+        found = self.ask("SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles")
+        return [name for name in found if name.startswith("tenantry_")]
 
 
 class OnServer:
@@ -81,21 +84,12 @@ class OnServer:
         return SERVER
 
 
-class ServerSecret:
-    """ports.Secrets with the URL of the server."""
+class ServerSecret(AdminSecret):
+    """ports.Secrets with the URL of the server alone."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
-        return SecretFacts("Present", self.url)
-
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
         assert (namespace, name, key, for_kind) == ("tenantry-system", "pool-server", "url", "region")
         return Password(clear=self.url)
-
-    async def ensure(self, ref: Ref, for_kind: str) -> None:
-        raise NotImplementedError
-
-    async def remove(self, ref: Ref) -> None:
-        raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -27,6 +27,15 @@ URL = f"http://engine.env-{POOL}.svc:8080"
 HOST = "dev--acme.apps.example.com"
 REF = EngineRef("tenant-acme", "dev", "e1", "acme", "dev", "uid-acme")
 SPEC = EngineSpec(REF, "eu", "Kubernetes", pool=POOL)
+DECLARED = {
+    "apiVersion": "tenantry.dev/v1alpha1",
+    "kind": "Environment",
+    "metadata": {"name": REF.name, "namespace": REF.namespace},
+    "spec": {"region": "eu"},
+}
+MARK = f"{REF.id}@2026-01-01T00:00:00Z"
+COMING = replace(SPEC, restoring=MARK)
+"""Of an engine that waits for its backup."""
 OTHER = EngineRef("tenant-globex", "dev", "e2", "globex", "dev", "uid-globex")
 OTHER_SPEC = EngineSpec(OTHER, "eu", "Kubernetes", pool=POOL)
 

@@ -39,6 +39,21 @@ def make_durable(path: Path) -> None:
         os.close(fd)
 
 
+def write_anew(path: Path, content: bytes, *, durable: bool) -> None:
+    """Write a file for its owner alone, in place of what is there: readers see the one or the other. Blocks. Raises OSError."""
+    descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        Path(temporary).rename(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 def write_once(path: Path, content: bytes) -> None:
     """Write a file for its owner alone, durably, unless there is one: of two at once the first counts, for both.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -22,10 +21,9 @@ from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt, NotFound
 from tests.scenario.data_world import PASSWORD
 from tests.support.pool_servers import PoolServerKit
-from tests.support.pools import HOST, POOL, REF, SPEC, pool_of, sent
+from tests.support.pools import COMING, HOST, POOL, REF, SPEC, pool_of, sent
 
 pytestmark = pytest.mark.slow
-COMING = replace(SPEC, restoring=f"{REF.id}@2026-01-01T00:00:00Z")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,9 @@ from tenantry.adapters.pools.shared.backups import SharedPlace
 from tenantry.model.facts import EngineRef, Password, Trust
 from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
-from tests.support.pools import OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
+from tests.support.pools import COMING, DECLARED, OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
 
 pytestmark = pytest.mark.slow
-MARK = f"{REF.id}@2026-01-01T00:00:00Z"
-DECLARED = {
-    "apiVersion": "tenantry.dev/v1alpha1",
-    "kind": "Environment",
-    "metadata": {"name": REF.name, "namespace": REF.namespace},
-    "spec": {"region": "eu"},
-}
 
 
 def shared_place(server: PoolServerKit, folder: Path) -> SharedPlace:
@@ -133,13 +125,12 @@ async def test_an_archive_of_a_removed_engine_has_its_rows_and_brings_them_back(
         assert pool_server.names() == set()
         out = io.BytesIO()
         send(place, REF.id, out)
-        coming = replace(SPEC, restoring=MARK)
         await pool_server.databases.ensure(POOL, REF)
-        await kit.pools.deploy(coming, await sent())
+        await kit.pools.deploy(COMING, await sent())
         assert await kit.signs_in("correct horse") == 503
         for _ in range(2):  # interrupted, and run again
             receive(place, io.BytesIO(out.getvalue()), REF.id, tmp_path / "scratch", Trust())
-        await kit.pools.deploy(coming, await sent())
+        await kit.pools.deploy(COMING, await sent())
         assert await people(kit) == ["admin", "alice"]
 
 
@@ -154,7 +145,7 @@ async def test_an_archive_of_the_other_kind_of_pool_is_refused(pool_server: Pool
         send(VolumePlace(tmp_path / "volume" / "data", KEEP), REF.id, out)
     async with pool_of(tmp_path / "server", server=pool_server.url) as kit:
         await pool_server.databases.ensure(POOL, REF)
-        await kit.pools.deploy(replace(SPEC, restoring=MARK), await sent())
+        await kit.pools.deploy(COMING, await sent())
         place = shared_place(pool_server, tmp_path / "server")
         with pytest.raises(Invalid, match="is of an engine on sqlite, and the engines of this pool are on postgresql"):
             receive(place, io.BytesIO(out.getvalue()), REF.id, tmp_path / "server" / "scratch", Trust(unprotected=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,16 +20,9 @@ from tenantry.model.verdicts import Halt
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD
 from tests.support.pool_servers import PoolServerKit
-from tests.support.pools import HOST, OTHER, OTHER_SPEC, POOL, REF, SPEC, PoolKit, pool_of, sent
+from tests.support.pools import COMING, DECLARED, HOST, OTHER, OTHER_SPEC, POOL, REF, SPEC, PoolKit, pool_of, sent
 
 pytestmark = pytest.mark.slow
-MARK = f"{REF.id}@2026-01-01T00:00:00Z"
-DECLARED = {
-    "apiVersion": "tenantry.dev/v1alpha1",
-    "kind": "Environment",
-    "metadata": {"name": REF.name, "namespace": REF.namespace},
-    "spec": {"region": "eu"},
-}
 
 
 class Replicas(NamedTuple):
@@ -198,10 +190,9 @@ async def test_an_archive_of_one_is_listed_and_restored_by_the_other(replicas: R
     out = io.BytesIO()
     send(one, REF.id, out)
     await replicas.server.databases.ensure(POOL, REF)
-    coming = replace(SPEC, restoring=MARK)
-    await replicas.one.pools.deploy(coming, await sent(PASSWORD))
+    await replicas.one.pools.deploy(COMING, await sent(PASSWORD))
     receive(two, io.BytesIO(out.getvalue()), REF.id, replicas.two.folder / "scratch", Trust())
-    await replicas.one.pools.deploy(coming, await sent(PASSWORD))
+    await replicas.one.pools.deploy(COMING, await sent(PASSWORD))
     for kit in (replicas.one, replicas.two):
         assert sorted(each.username for each in await kit.admin().identities()) == ["admin", "alice"]
         assert [app.version for app in await kit.admin().apps()] == ["1.0.0"]

@@ -7,12 +7,13 @@ import secrets
 import shutil
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -350,15 +351,22 @@ def decode(raw: bytes) -> EngineRecord:
     """The record out of its JSON. Raises ValueError, KeyError, TypeError."""
     value = orjson.loads(raw)
     spec = value["spec"]
-    known = {name: value for name, value in spec.items() if name in _FIELDS}  # a later release may have written others
-    whole = EngineSpec(**{**known, "ref": EngineRef(**spec["ref"])})
+    whole = EngineSpec(**{**known_fields(EngineSpec, spec), "ref": EngineRef(**spec["ref"])})
     secret, created = Ref(**value["adminSecret"]), parse_time(value["createdAt"])
     sent = SentFacts(**value.get("sent", {}))
     mark, withdrawn = value.get("databaseMark", ""), value.get("withdrawn", False)
     return EngineRecord(whole, secret, created, mark, withdrawn, sent, value.get("awaits", False))
 
 
-_FIELDS = frozenset(each.name for each in fields(EngineSpec))
+def known_fields(type_: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the fields that this release knows of a dataclass: a later one may have written others."""
+    names = _names(type_)
+    return {key: value for key, value in body.items() if key in names}
+
+
+@cache
+def _names(type_: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(type_))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -53,6 +53,8 @@ LEAVING = ("freeze", "give", "thaw")
 """The commands about an engine that leaves the pool."""
 STREAMING = ("pack", "receive", "blocks")
 """The commands with an archive in the answer, and in the request; `blocks` answers the digests of what it may leave out."""
+MOVING = frozenset({"reserve", "take", *LEAVING, *STREAMING})
+"""The commands of moves into the pool and out of it."""
 NO_SECRET = Ref("Secret", "", "")
 REFRESHED_S = 0.05
 """Seconds between two looks at the catalog for hosts and ids that this replica does not know."""
@@ -270,6 +272,8 @@ class PoolServer:
 
         async def carry_out() -> Response:
             await self._pool.refresh()
+            if path.rpartition("/")[2] in MOVING:
+                self._pool.check_movable()
             match request.method, path.removeprefix(PREFIX).split("/")[1:]:
                 case "POST", ["engines", id_, verb] if verb in STREAMING:
                     return await self._stream(request, id_, verb)
@@ -295,13 +299,10 @@ class PoolServer:
 
     async def _on_engine(self, verb: str, ref: EngineRef, body: Any) -> dict[str, Any]:
         if verb in DEPLOYING:
-            if verb in ("reserve", "take"):
-                self._pool.check_movable()
             deploying = {"reserve": self._pool.reserve, "take": self._pool.take}.get(verb, self._pool.deploy)
             await deploying(body, ref.id)
             return {}
         if verb in LEAVING:
-            self._pool.check_movable()
             return await command(await self._pool.moves.leaving(ref), verb, body)
         changing: dict[str, Callable[[EngineRef], Awaitable[None]]] = {
             "cancel": self._pool.moves.cancel,
@@ -324,7 +325,6 @@ class PoolServer:
             raise Invalid((Problem("ref.id", f"must be {id_}"),))
         request.scope["route"] = _Command(f"{PREFIX}/engines/{{id}}/{verb}")
         with _about(request.scope, ref):
-            self._pool.check_movable()
             if verb == "pack":
                 leaving = await self._pool.moves.leaving(ref)
                 return packed_response(await leaving.pack(await earlier_copy(request)))

@@ -184,7 +184,7 @@ def _drop(connection: Connection, name: str) -> None:
 
 
 def _one_at_a_time(connection: Connection, name: str) -> None:
-    """Until this connection ends. Of two that change one role at once, the server refuses one with an internal error."""
+    """Keep others out until this connection ends: of two that change one role, the server refuses one with an internal error."""
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from tenantry.adapters.local.folders import SentFacts
+from tenantry.adapters.local.folders import SentFacts, known_fields
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import format_time, parse_time
 
@@ -27,7 +27,7 @@ def deploy_body(spec: EngineSpec, sent: SentFacts) -> dict[str, Any]:
 
 def parse_deploy(body: Json) -> tuple[EngineSpec, SentFacts]:
     """Return the spec and the facts of a deploy. Raises KeyError, TypeError, ValueError."""
-    spec = _known(EngineSpec, body["spec"])
+    spec = known_fields(EngineSpec, body["spec"])
     return EngineSpec(**{**spec, "ref": parse_ref(spec["ref"])}), SentFacts(
         **{key: str(body["sent"][key]) for key in SentFacts._fields}
     )
@@ -35,7 +35,7 @@ def parse_deploy(body: Json) -> tuple[EngineSpec, SentFacts]:
 
 def parse_ref(body: Json) -> EngineRef:
     """Return the reference of an engine. Raises KeyError, TypeError."""
-    return EngineRef(**_known(EngineRef, body))
+    return EngineRef(**known_fields(EngineRef, body))
 
 
 def facts_body(facts: EngineFacts) -> dict[str, Any]:
@@ -50,16 +50,10 @@ def facts_body(facts: EngineFacts) -> dict[str, Any]:
 
 def parse_facts(body: Json) -> EngineFacts:
     """Return the facts of an engine. Raises KeyError, TypeError, ValueError."""
-    known = _known(EngineFacts, body)
+    known = known_fields(EngineFacts, body)
     created: datetime | None = parse_time(known["created_at"]) if known.get("created_at") else None
     given = known.get("spec")
-    spec = EngineSpec(**{**_known(EngineSpec, given), "ref": parse_ref(given["ref"])}) if given else None
+    spec = EngineSpec(**{**known_fields(EngineSpec, given), "ref": parse_ref(given["ref"])}) if given else None
     route = EngineRoute(**known["route"]) if known.get("route") else None
     altered = tuple(map(str, known.get("altered") or ()))
     return EngineFacts(**{**known, "created_at": created, "spec": spec, "route": route, "altered": altered})
-
-
-def _known(type_: Any, body: Json) -> dict[str, Any]:
-    """Return the values of the fields that this release knows."""
-    names = {each.name for each in fields(type_)}
-    return {key: value for key, value in body.items() if key in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tenantry.kinds.credentials import without_secret
@@ -144,17 +144,18 @@ def _declared(region: Region) -> Mapping[str, EnginePool]:
 
 
 def _spec(pool: EnginePool, ref: EngineRef, provider: str) -> EngineSpec:
-    return EngineSpec(
+    spec = EngineSpec(
         ref=ref,
         region=ref.name,
         provider=provider,
         size=pool.size or "",
         storage=pool.storage.size,
         capacity=pool.engines_per_replica,
-        database_secret=pool.postgres.admin_secret_ref.name if pool.postgres is not None else "",
-        database_key=pool.postgres.admin_secret_ref.key if pool.postgres is not None else "",
-        replicas=pool.postgres.replicas if pool.postgres is not None else 0,
     )
+    if pool.postgres is None:
+        return spec
+    secret = pool.postgres.admin_secret_ref
+    return replace(spec, database_secret=secret.name, database_key=secret.key, replicas=pool.postgres.replicas)
 
 
 def _status(pool: SeenPool, server: SecretKeyRef | None) -> PoolStatus:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 import warnings
 from collections import OrderedDict
@@ -19,6 +17,7 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import OKPKey
 
 from tenantry.model.verdicts import Unauthorized
+from tenantry.rest.disk import write_anew
 
 ALGORITHM = "EdDSA"
 LEEWAY = timedelta(seconds=30)
@@ -53,17 +52,8 @@ def read_key(path: Path) -> OKPKey:
 
 
 def write_key(path: Path, key: OKPKey) -> None:
-    """Writes a private key atomically, for the owner's eyes alone (mkstemp's mode 0600). Blocks."""
-    descriptor, temporary = tempfile.mkstemp(".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(orjson.dumps(key.as_dict(private=True)))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).rename(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Writes a private key atomically, for the owner's eyes alone. Blocks. Raises OSError."""
+    write_anew(path, orjson.dumps(key.as_dict(private=True)), durable=True)
 
 
 def sign(key: OKPKey, claims: Claims, ttl: timedelta, now: datetime | None = None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,16 +15,7 @@ from tenantry.adapters.pools.archives import VolumePlace, listing, parse_listing
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineFacts, Password, Trust
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Transient
-from tests.support.pools import OTHER, OTHER_SPEC, POOL, REF, SPEC, URL, PoolKit, pool_of, sent
-
-MARK = f"{REF.id}@2026-01-01T00:00:00Z"
-COMING = replace(SPEC, restoring=MARK)
-DECLARED = {
-    "apiVersion": "tenantry.dev/v1alpha1",
-    "kind": "Environment",
-    "metadata": {"name": REF.name, "namespace": REF.namespace},
-    "spec": {"region": "eu"},
-}
+from tests.support.pools import COMING, DECLARED, OTHER, OTHER_SPEC, POOL, REF, SPEC, URL, PoolKit, pool_of, sent
 
 
 @pytest.fixture

@@ -112,13 +112,13 @@ class KubernetesDeployer:
         workload = await at.objects.find(_named("apps/v1", "StatefulSet", ref))
         pods = [] if workload is None or state_of(workload, ())[0] in RESTS else await at.objects.pods(namespace_of(ref.id))
         state, message = await self._state(at.client, ref, (namespace, workload), pods)
-        spec = spec_of(workload) if workload is not None and state != "DELETING" else None
+        deployed = spec_of(workload) if workload is not None else None
+        spec = deployed if state != "DELETING" else None
         ingress = await at.objects.find(_named("networking.k8s.io/v1", "Ingress", ref))
         read = {"Namespace": namespace, "StatefulSet": workload, "Ingress": ingress}
         altered, following = await self._altered(at, spec, read) if spec else ((), "")
         if altered or (workload is not None and stuck_pods(workload, pods)):
             spec = None
-        deployed = spec_of(workload) if workload is not None else None
         has_claim = deployed.has_volume if deployed is not None else not ref.is_pool
         missing = await self._missing_claim(at, ref) if has_claim and state != "DELETING" else ""
         place = f"{at.cluster}/{namespace_of(ref.id)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -13,31 +13,43 @@ from typing import BinaryIO
 import orjson
 
 from tenantry.adapters.local.archives import POSTGRESQL
-from tenantry.adapters.local.backups import ARCHIVE, DECLARED, Backups, facts_of
-from tenantry.adapters.local.folders import EngineRecord, decode
+from tenantry.adapters.local.backups import ARCHIVE, DECLARED, Backups, Declared, facts_of
+from tenantry.adapters.local.folders import EngineRecord, decode, known_fields
 from tenantry.adapters.local.reading import Checked, holds_rows, members, read, unpack
 from tenantry.adapters.local.server_copies import load
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
 from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob
-from tenantry.adapters.pools.shared.folders import SharedFolders, write_whole
+from tenantry.adapters.pools.shared.folders import SharedFolders
 from tenantry.adapters.pools.shared.packages import CatalogPackages
 from tenantry.engine.package_files import SUFFIX, PackageFolder
 from tenantry.engine.sealing import OWN_KEYS, Sealing
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, format_time
 from tenantry.model.verdicts import Halt, NotFound
+from tenantry.rest.disk import write_anew
 
 
 class SharedBackups(Backups):
     """As Backups. The file of an archive is here only while it is written."""
 
-    def share(self, catalog: Catalog, folders: SharedFolders) -> None:
-        """Take the archives of that database. Blocks. Raises Halt, OSError."""
+    def __init__(
+        self,
+        state: Path,
+        catalog: Catalog,
+        folders: SharedFolders,
+        declared: Declared,
+        keep: timedelta,
+        databases: PoolDatabases,
+        *,
+        keys: bool,
+    ) -> None:
+        """Blocks. Raises Halt, OSError."""
+        super().__init__(state, folders, declared, keep, databases, keys=keys)
         self._catalog = catalog
         self._shared = folders
-        self.staging = SharedStaging(self.folder.parent, folders)
+        self.staging = SharedStaging(state, folders)
         share_key(catalog, self.key)
 
     async def kept(self) -> tuple[BackupFacts, ...]:
@@ -89,7 +101,7 @@ class SharedBackups(Backups):
         with self._catalog.transaction() as connection:
             row = connection.execute("SELECT documents FROM declared WHERE name = %s", (path.name,)).fetchone()
         if row is not None:
-            write_whole(path, row[0])
+            write_anew(path, row[0], durable=False)
 
     def _keep_archive(self, archive: Path) -> None:
         facts = orjson.dumps(asdict(facts_of(read(archive), archive)))
@@ -146,7 +158,7 @@ class SharedPlace:
         folder = self._data / "engines" / id_
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in self._catalog.keys(id_, {}).items():
-            write_whole(folder / name, content)
+            write_anew(folder / name, content, durable=False)
         bring_packages(self._catalog, id_, folder)
         return folder, self._databases.of(id_)
 
@@ -182,18 +194,15 @@ def bring_packages(catalog: Catalog, id_: str, folder: Path) -> None:
         files.path(sha256)
 
 
-def _facts(raw: bytes) -> BackupFacts:
-    """The facts that this release knows."""
-    known = {each.name for each in fields(BackupFacts)}
-    return BackupFacts(**{key: value for key, value in orjson.loads(raw).items() if key in known})
-
-
 def listed(catalog: Catalog, keep: timedelta) -> tuple[BackupFacts, ...]:
     """Return the archives in the database of a pool, the newest first. Blocks. Raises Halt."""
     with catalog.transaction() as connection:
         rows = connection.execute("SELECT name, facts, since FROM archives").fetchall()
     found = [
-        replace(_facts(facts), kept_until=format_time((since + keep).replace(microsecond=0)), path=name)
+        BackupFacts(
+            **known_fields(BackupFacts, orjson.loads(facts))
+            | {"kept_until": format_time((since + keep).replace(microsecond=0)), "path": name}
+        )
         for name, facts, since in rows
     ]
     return tuple(sorted(found, key=lambda each: each.taken, reverse=True))

@@ -241,7 +241,7 @@ def read_blob(connection: Connection, name: str, target: BinaryIO) -> bool:
 
 
 def require_engine(connection: Connection, id_: str) -> None:
-    """Until the end of the transaction, the engine with that id stays. Raises NotFound."""
+    """Keep the engine with that id until the end of the transaction. Raises NotFound."""
     query = "SELECT 1 FROM engines WHERE id = %s AND body IS NOT NULL FOR SHARE"
     if connection.execute(query, (id_,)).fetchone() is None:
         raise NotFound(f"no engine with the id {id_} is in this pool")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,6 +21,7 @@ from tenantry.engine.sql.files import ID_FILE
 from tenantry.model.facts import EngineRef
 from tenantry.model.verdicts import Halt
 from tenantry.rest.auth.tokens import new_key
+from tenantry.rest.disk import write_anew
 
 PAUSE_S = 1.0
 """Seconds between two looks for the changes of other replicas."""
@@ -98,7 +98,7 @@ class SharedFolders(EngineFolders):
             # It was on its database before: one that is empty has lost its rows since.
             files[ID_FILE] = orjson.dumps({"id": id_, "claimed": True})
         for name, content in files.items():
-            write_whole(folder / name, content)
+            write_anew(folder / name, content, durable=False)
 
 
 class CatalogFollower:
@@ -171,11 +171,3 @@ def _reopens(held: EngineRecord, record: EngineRecord) -> bool:
     """Return True if an open engine would go on with what it was opened with."""
     before = held.sent.url, held.database_mark, held.withdrawn, held.awaits, held.route
     return before != (record.sent.url, record.database_mark, record.withdrawn, record.awaits, record.route)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone: others see it before or after. Blocks. Raises OSError."""
-    descriptor, temporary = tempfile.mkstemp(".tmp", path.name, path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    Path(temporary).replace(path)

@@ -36,6 +36,5 @@ def open_shared(data: Path, url: str, pool: str, declared: SentDeclarations, kee
     catalog = Catalog(url)
     catalog.prepare()
     folders, databases = SharedFolders(data, catalog), PoolDatabases(url, pool)
-    backups = SharedBackups(data, folders, declared, keep, databases, keys=keys)
-    backups.share(catalog, folders)
+    backups = SharedBackups(data, catalog, folders, declared, keep, databases, keys=keys)
     return SharedParts(catalog, folders, databases, backups)

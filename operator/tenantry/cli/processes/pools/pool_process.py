@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tenantry.adapters.admin_password import Declared
 from tenantry.adapters.database_url import mounted
@@ -41,6 +41,8 @@ from tenantry.model.facts import Password
 from tenantry.model.measures import EngineHoldings
 from tenantry.model.verdicts import Halt, Transient
 from tenantry.settings import Settings
+
+T = TypeVar("T")
 
 WAITS_S, AGAIN_S = 90.0, 2.0
 """Seconds that a pod waits for the server of its pool, and between two tries. Its probe takes 120 seconds for the start."""
@@ -99,12 +101,17 @@ async def serve_pool(data: Path, listen: str, settings: Settings, log_format: Lo
 async def _opened(data: Path, settings: Settings) -> OpenedPool:
     """Open the pool; wait for its server for a while, if it has one. Raises ValueError, OSError, Halt."""
     until = time.monotonic() + WAITS_S
+    pool = await _patiently(lambda: asyncio.to_thread(open_pool, data, settings), until)
+    if pool.follower is not None:
+        await _patiently(pool.follower.refresh, until)
+    return pool
+
+
+async def _patiently(work: Callable[[], Awaitable[T]], until: float) -> T:
+    """What that work gives, tried again while its fault is a passing one and it is not yet `until` (monotonic)."""
     while True:
         try:
-            pool = await asyncio.to_thread(open_pool, data, settings)
-            if pool.follower is not None:
-                await pool.follower.refresh()
-            return pool
+            return await work()
         except Halt as halt:
             if not isinstance(halt.verdict, Transient) or time.monotonic() > until:
                 raise
