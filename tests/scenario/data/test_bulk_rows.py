@@ -190,9 +190,11 @@ async def test_only_so_many_bodies_of_lines_wait_at_once(tmp_path: Path, editor:
     refused = await editor.post(f"{DATA}/accounts", content=b"", headers=LINES)
     assert (refused.status_code, refused.json()["error"][:22]) == (503, "4 requests of this env")
     assert (await editor.post(f"{DATA}/accounts", json={"name": "other"})).status_code == 201
+    assert len(list((tmp_path / "incoming").iterdir())) == 4
     end.set()
-    answers = sorted(answer.status_code for answer in await asyncio.gather(*sent))
-    assert answers == [201, *[400] * 3, *[503] * 8]
+    answers = [answer.status_code for answer in await asyncio.gather(*sent)]
+    # One that comes when the first have ended finds room.
+    assert (answers.count(201), answers.count(503) > 0, {*answers}) == (1, True, {201, 400, 503})
     assert (await editor.post(f"{DATA}/accounts", content=b"", headers=LINES)).status_code == 201
 
 

@@ -108,7 +108,7 @@ async def _opened(data: Path, settings: Settings) -> OpenedPool:
 
 
 async def _patiently(work: Callable[[], Awaitable[T]], until: float) -> T:
-    """What that work gives, tried again while its fault is a passing one and it is not yet `until` (monotonic)."""
+    """Return the result of that work, which is tried again while its fault is a passing one. until: as time.monotonic."""
     while True:
         try:
             return await work()
