@@ -14,7 +14,7 @@ from tests.support.collecting import pytest_collection, pytest_collection_modify
 from tests.support.compiled_ahead import pytest_sessionstart
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
-from tests.support.pool_server_fixtures import pool_server, running_pool_server
+from tests.support.pool_server_fixtures import pool_server, running_pool_server, server_of
 from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
 from tests.support.worker_memory import product_s_collector, pytest_runtest_protocol
 
@@ -34,6 +34,7 @@ __all__ = [
     "pytest_sessionstart",
     "running_pool_server",
     "server",
+    "server_of",
     "tried",
     "unhurried_quick_work",
     "unhurried_short_reads",

@@ -1,10 +1,12 @@
 """A move whose operator or pod ends at each request of its steps: no row is lost, and one place at most is written.
 
-A commit tries a third of the requests, another commit others; with `TENANTRY_CAMPAIGN=full` it tries all.
+A commit tries a third of the requests, a ninth where a server takes part, and another commit others; with
+`TENANTRY_CAMPAIGN=full` it tries all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -13,12 +15,19 @@ from typing import Any
 import pytest
 
 from tests.campaigns.scale import at_full
-from tests.support.moving import POD, Killed, MovingWorld, moving_world, nothing
+from tests.support.moving import ON_SERVER, POD, Killed, MovingWorld, ServerOf, moving_world, nothing
 from tests.support.turns import turn
 
 pytestmark = pytest.mark.slow
 STEP = at_full(1, otherwise=3)
-FIRST = turn("requests of a move", STEP)
+STEP_ON_SERVER = at_full(1, otherwise=9)
+"""A move to a server or from it takes several times as long."""
+
+
+def every(*places: str) -> Iterator[int]:
+    """The numbers of requests that are tried in a move between those places."""
+    step = STEP_ON_SERVER if set(places) & set(ON_SERVER) else STEP
+    return count(turn("requests of a move", step), step)
 
 
 class Doom:
@@ -46,9 +55,11 @@ class Doom:
             raise Killed(told)
 
 
-@pytest.mark.parametrize("target", ["b", POD])
-async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path, target: str) -> None:
-    async with moving_world(tmp_path, pool="a") as world:
+@pytest.mark.parametrize(("origin", "target"), [("a", "b"), ("a", POD), ("a", "s"), ("s", "a"), ("s", POD)])
+async def test_reads_go_on_and_writes_are_refused_with_a_reason(
+    tmp_path: Path, server_of: ServerOf, origin: str, target: str
+) -> None:
+    async with moving_world(tmp_path, server=server_of(origin, target), pool=origin) as world:
         token = await world.sign_in()
         world.strike = doom = Doom(world, token, None)
         await world.declare(target)
@@ -59,11 +70,20 @@ async def test_reads_go_on_and_writes_are_refused_with_a_reason(tmp_path: Path, 
         assert (first.headers["Retry-After"], "reasons/#moving" in first.headers["Link"].lower()) == ("1", True), first.headers
 
 
-@pytest.mark.parametrize("names", [("b", "a"), (POD, "a")], ids=["between pools", "between a pod and a pool"])
-async def test_the_operator_is_killed_at_every_request(tmp_path: Path, names: tuple[str, str]) -> None:
-    async with moving_world(tmp_path, pool="a") as world:
+BETWEEN = {
+    "pools": ("b", "a"),
+    "a pod and a pool": (POD, "a"),
+    "a server and a volume": ("s", "a"),
+    "servers": ("t", "s"),
+    "a pod and a server": (POD, "s"),
+}
+
+
+@pytest.mark.parametrize("names", BETWEEN.values(), ids=BETWEEN)
+async def test_the_operator_is_killed_at_every_request(tmp_path: Path, server_of: ServerOf, names: tuple[str, str]) -> None:
+    async with moving_world(tmp_path, server=server_of(*names), pool=names[1]) as world:
         token, kept = await world.sign_in(), list[str]()
-        for tried, struck in enumerate(count(FIRST, STEP)):
+        for tried, struck in enumerate(every(*names)):
             world.strike = doom = Doom(world, token, struck, f"{struck}-")
             target, origin = names[tried % 2], names[1 - tried % 2]
             await world.declare(target)
@@ -87,10 +107,12 @@ async def test_the_operator_is_killed_at_every_request(tmp_path: Path, names: tu
         assert struck > 20
 
 
-@pytest.mark.parametrize("other", ["b", POD])
-async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str) -> None:
-    async with moving_world(tmp_path, pool="a") as world:
-        token, kept, struck, seen, restarted = await world.sign_in(), list[str](), FIRST, 0, True
+@pytest.mark.parametrize("other", ["b", POD, "s"])
+async def test_all_places_start_anew_at_every_request(tmp_path: Path, server_of: ServerOf, other: str) -> None:
+    async with moving_world(tmp_path, server=server_of(other), pool="a") as world:
+        token, kept, seen, restarted = await world.sign_in(), list[str](), 0, True
+        requests = every(other)
+        struck = next(requests)
 
         async def restart(told: str) -> None:
             nonlocal seen, restarted
@@ -109,7 +131,7 @@ async def test_all_places_start_anew_at_every_request(tmp_path: Path, other: str
                 world.strike = nothing
                 assert await world.add_row(token, f"{struck}-{target}") == 201
                 kept.append(f"{struck}-{target}")
-            struck += STEP
+            struck = next(requests)
         assert struck > 10
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
 from tenantry.adapters.engine_http import HttpEngines
 from tenantry.adapters.keys import KeyRing
@@ -23,6 +24,7 @@ from tenantry.adapters.kubernetes.engines.workload import namespace_of, service_
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.adapters.pools.client import Pools
 from tenantry.adapters.pools.server_databases import ServerDatabases
+from tenantry.adapters.pools.server_urls import pool_url
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.bootstrap.pass_ports import Ports
@@ -34,7 +36,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.region.pools import pool_id
 from tenantry.kinds.registry import FOLLOWED, KINDS, TYPES
 from tenantry.model.facts import EngineEndpoint, EngineRef
-from tenantry.model.resource import Document, Ref, held_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, held_of
 from tenantry.packages.build import build
 from tenantry.packages.check import inspect
 from tenantry.runtime.cache import Cache
@@ -46,6 +48,7 @@ from tests.contract.deployers import Controllers, cluster
 from tests.contract.engine_admins import AdminSecret
 from tests.scenario.data_world import DATA, HASHED, MANIFEST, PASSWORD
 from tests.support.deployer_kit import make
+from tests.support.pool_servers import PLATFORM, PoolServerKit
 from tests.support.pools import opened_pool
 
 ADMISSION = Admission()
@@ -56,7 +59,11 @@ HOST = "dev--acme.apps.example.com"
 ROWS = f"{DATA}/accounts"
 POD = "pod"
 """The engine's own pod, among the names of pools."""
+ON_SERVER = ("s", "t")
+"""The names of the pools on a PostgreSQL server."""
 PASSES = 30
+ServerOf = Callable[..., PoolServerKit | None]
+"""The server of pools, if any of the places that it is given is on it."""
 Strike = Callable[[str], Awaitable[None]]
 """Called with each request to an engine or a pool, before it is sent and after its answer; raises Killed to end the operator."""
 
@@ -71,11 +78,23 @@ class Killed(BaseException):
 
 @dataclass
 class Place:
-    """A pool, or the pod of the engine. app: its server; None while it is down."""
+    """A pool, or the pod of the engine. apps: its servers, to which requests go by turns; none while it is down."""
 
     folder: Path
-    app: Any = None
-    close: Callable[[], Any] = lambda: None
+    apps: list[Any] = field(default_factory=list)
+    closes: list[Callable[[], Any]] = field(default_factory=list)
+    asked: int = 0
+
+    @property
+    def app(self) -> Any:
+        """The server of the next request."""
+        self.asked += 1
+        return self.apps[self.asked % len(self.apps)] if self.apps else None
+
+    async def close(self) -> None:
+        self.apps = []
+        while self.closes:
+            await self.closes.pop()()
 
 
 class Wire(httpx.AsyncBaseTransport):
@@ -88,16 +107,20 @@ class Wire(httpx.AsyncBaseTransport):
         path = f"{request.url.host.split('.')[1]} {request.url.path.rpartition('/')[2]}"
         await self._world.strike(f"before {path}")
         place = self._world.places.get(request.url.host.split(".")[1])
-        if place is None or place.app is None:
+        app = place.app if place is not None else None
+        if app is None:
             raise httpx.ConnectError("nobody listens")
-        answer = await httpx.ASGITransport(place.app).handle_async_request(request)
+        answer = await httpx.ASGITransport(app).handle_async_request(request)
         await self._world.strike(f"after {path}")
         return answer
 
 
 @dataclass
 class MovingWorld:
-    """places: by namespace. strike: see Strike. pods_run: whether the cluster has room for the pods of engines."""
+    """places: by namespace. strike: see Strike. pods_run: whether the cluster has room for the pods of engines.
+
+    server: of the pools ON_SERVER, which have two replicas each.
+    """
 
     folder: Path
     there: Controllers
@@ -106,6 +129,7 @@ class MovingWorld:
     places: dict[str, Place] = field(default_factory=dict)
     strike: Strike = nothing
     pods_run: bool = True
+    server: PoolServerKit | None = None
 
     def __post_init__(self) -> None:
         self.wire = Wire(self)
@@ -121,12 +145,16 @@ class MovingWorld:
         store = WritingStore(self.store, self.cache)
         secrets = StoreSecrets(store, self.cache.document, b"key")
         declared = DeclaredObjects(self.cache)
-        databases = ServerDatabases(declared, secrets, "")
-        deployer = PlacedDeployer(self.there.kit.deployer, self.pools_client, declared, secrets, lambda ref: (), databases)
+        databases = ServerDatabases(declared, secrets, PLATFORM)
+        deployer = PlacedDeployer(self.there.kit.deployer, self.pools_client, declared, secrets, self._declared, databases)
         none: Any = None
         ports = Ports(store, lambda store: none, b"key", through(deployer), none, none, NoLogs(), none, none)
         self.deployer, self.writes = deployer, store
         self.cycle = Cycle({"Environment": KINDS["Environment"]}, self.cache, ports, lambda: datetime.now(UTC))
+
+    def _declared(self, ref: EngineRef) -> tuple[Document, ...]:
+        """The declarations that an archive of the engine has."""
+        return (self.document(DEV),)
 
     def document(self, ref: Ref) -> Document:
         found: Document = self.store._codec.decode(self.store._rows.kinds[ref.kind][ref])
@@ -179,16 +207,22 @@ class MovingWorld:
 
     async def add_pool(self, name: str, capacity: int = 300) -> str:
         id_ = self.pool(name)
-        folder = self.folder / name
-        (folder / "scratch").mkdir(parents=True)
-        self.places[namespace_of(id_)] = Place(folder)
+        (self.folder / name).mkdir(parents=True)
+        self.places[namespace_of(id_)] = Place(self.folder / name)
+        if name in ON_SERVER:
+            await self.deployer._databases.ensure_pool(EngineRef("", "home", id_, slug=name))
         self.open_pool(id_, capacity)
         return id_
 
     def open_pool(self, id_: str, capacity: int = 300) -> OpenedPool:
         place = self.places[namespace_of(id_)]
-        opened = opened_pool(place.folder, self.keys, capacity, id_)
-        place.app, place.close = opened.server, opened.close
+        assert not place.apps
+        on_server = self.server is not None and place.folder.name in ON_SERVER
+        for replica in ("one", "two") if on_server else ("only",):
+            url = pool_url(self.server.admin, id_, PLATFORM) if self.server is not None and on_server else ""
+            opened = opened_pool(place.folder / replica, self.keys, capacity, id_, server=url)
+            place.apps.append(opened.server)
+            place.closes.append(opened.close)
         return opened
 
     async def restart_pool(self, id_: str) -> None:
@@ -227,7 +261,7 @@ class MovingWorld:
             admin_password=mounted / "password",
         )
         process = EngineProcess(data, None, Settings(managed=managed))
-        self.places[space] = Place(data, await process.application(), process.close)
+        self.places[space] = Place(data, [await process.application()], [process.close])
 
     async def restart_pod(self) -> None:
         """End the process of the engine's pod and begin another, with the same volume."""
@@ -237,7 +271,7 @@ class MovingWorld:
 
     async def restart_places(self) -> None:
         """End the processes of the pools and of the pod, and begin others."""
-        for name in ("a", "b"):
+        for name in ("a", "b", *(ON_SERVER if self.server is not None else ())):
             await self.restart_pool(self.pool(name))
         if namespace_of(ID) in self.places:
             await self.restart_pod()
@@ -286,11 +320,19 @@ class MovingWorld:
         """Return True if that place has anything of the engine."""
         if name == POD:
             return any(f"/{namespace_of(ID)}/" in path for path in self.there.api.held)
-        return bool(list((self.folder / name / "data" / "engines").glob(f"{ID}*")))
+        if name not in ON_SERVER:
+            return bool(list((self.folder / name).glob(f"*/data/engines/{ID}*")))
+        assert self.server is not None
+        catalog = f"tenantry_{self.pool(name).removeprefix('pool-')}"
+        # What a replica has in its folder is a copy, and goes when it looks at the catalog.
+        known = "SELECT EXISTS (SELECT FROM engines WHERE id = %s AND body IS NOT NULL)"
+        with psycopg.connect(self.server.root.replace("/postgres", f"/{catalog}")) as connection:
+            row = connection.execute(known.encode(), (ID,)).fetchone()
+        return row == (True,) or any(catalog in each for each in self.server.names())
 
     def pool(self, name: str) -> str:
         """The id of the pool of that name."""
-        return pool_id(self.document(Ref("Region", "", "home"))["metadata"]["uid"], name)
+        return pool_id(self.document(Ref("Region", "", "home"))["metadata"]["uid"], name, name in ON_SERVER)
 
     async def rows(self, token: str, begins: str = "") -> list[str]:
         """All rows whose name begins so."""
@@ -312,23 +354,33 @@ class MovingWorld:
 
 
 @asynccontextmanager
-async def moving_world(folder: Path, capacity: int = 300, **engine: Any) -> AsyncIterator[MovingWorld]:
-    """The environment dev, Ready where `engine` declares it, with the app crm and the user ed. capacity: of the pool b."""
+async def moving_world(
+    folder: Path, capacity: int = 300, server: PoolServerKit | None = None, **engine: Any
+) -> AsyncIterator[MovingWorld]:
+    """The environment dev, Ready where `engine` declares it, with the app crm and the user ed. capacity: of the pool b.
+
+    server: of the pools ON_SERVER; they are there with it alone.
+    """
     there = await cluster()
     async with AsyncExitStack() as stack:
-        world = MovingWorld(folder, there, KeyRing(folder / "keys", "tenantry"), MemoryStore(ADMISSION))
+        world = MovingWorld(folder, there, KeyRing(folder / "keys", "tenantry"), MemoryStore(ADMISSION), server=server)
         stack.push_async_callback(world.pools_client.aclose)
         await world.create("Namespace", SPACE, metadata={"labels": {"tenantry.dev/tenant": "acme"}})
         namespace = {"name": SPACE, "uid": world.document(Ref("Namespace", "", SPACE))["metadata"]["uid"]}
         await world.create("Tenant", "acme", spec={}, status={"phase": "READY", "slug": "acme", "namespace": namespace})
-        pools = [{"name": "a"}, {"name": "b"}]
+        pools: list[dict[str, Any]] = [{"name": "a"}, {"name": "b"}]
+        if server is not None:
+            by = {"labels": {"tenantry.dev/credential": "region"}}
+            await world.create("Secret", "pool-server", SYSTEM_NAMESPACE, stringData={"url": server.admin}, metadata=by)
+            admin = {"adminSecretRef": {"name": "pool-server", "key": "url"}}
+            pools += [{"name": name, "postgres": admin} for name in ON_SERVER]
         settings = {"subdomain": "apps.example.com", "kubernetes": {"ingressClassName": "nginx"}}
         await world.create("Region", "home", spec={**settings, "engine": {"pools": pools}}, status={"provider": "Kubernetes"})
         labels = {"tenantry.dev/credential": "environment"}
         secret = {"stringData": {"password": "correct horse"}, "metadata": {"labels": labels}}
         await world.create("Secret", "dev-admin", SPACE, **secret)
         await make(there.kit.client, "Secret", "dev-admin", SPACE, **secret)
-        for name in ("a", "b"):
+        for name in [each["name"] for each in pools]:
             await world.add_pool(name, capacity if name == "b" else 300)
         await world.create("Environment", "dev", SPACE, spec={"id": ID, "region": "home", "engine": engine})
 

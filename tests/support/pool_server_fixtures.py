@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -52,3 +52,15 @@ def pool_server(running_pool_server: PoolServerKit) -> Iterator[PoolServerKit]:
         with psycopg.connect(running_pool_server.root, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
             connection.execute(f'DROP ROLE IF EXISTS "{name}"'.encode())
+
+
+@pytest.fixture
+def server_of(request: pytest.FixtureRequest) -> Callable[..., PoolServerKit | None]:
+    """Returns the server of pools if any of the places that it is given is on one."""
+    from tests.support.moving import ON_SERVER
+
+    def found(*places: str) -> PoolServerKit | None:
+        kit: PoolServerKit | None = request.getfixturevalue("pool_server") if set(places) & set(ON_SERVER) else None
+        return kit
+
+    return found

@@ -23,7 +23,7 @@ from tenantry.engine.sql.driver import ShortRead, execute_now
 from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
 from tenantry.engine.sql.functions import add_functions
 from tenantry.engine.sql.limits import bound
-from tenantry.engine.sql.moving import refuse_moving
+from tenantry.engine.sql.moving import moves, refuse_moving
 from tenantry.engine.sql.pool import KeptPool
 from tenantry.engine.sql.server_session import (
     STALE_PLAN,
@@ -57,6 +57,8 @@ _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PASSING_STATES = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58", "XX")
 """No connection, a server that reads only, deadlocks, no room, held locks, a shutdown, what the system or the server broke."""
 _CANCELLED = "57014"
+_NO_RIGHT = "42501"
+_MAY_WRITE = "SELECT has_table_privilege(to_regclass('_tenantry_installed'), 'INSERT')"
 _LOCK_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _LOCK_STATES = ("55P03", "40P01")
 """A lock that was not free in time, and a deadlock: another try may succeed in both cases."""
@@ -133,6 +135,8 @@ class Database:
                     if self._file is None:
                         bound_lock_waits(connection, TURN_S)
                     one_at_a_time(connection, MIGRATION)
+                    if self._file is None and connection.exec_driver_sql(_MAY_WRITE).scalar_one() is False:
+                        raise moves()  # DDL needs no right to write rows
                     yield connection
             finally:
                 connection.invalidate()  # nobody else uses it again without foreign keys
@@ -213,6 +217,8 @@ class Database:
 
     def meaning_of(self, error: DBAPIError) -> Halt:
         """Return the refusal that an error of this database means."""
+        if not self._named and getattr(error.orig, "sqlstate", None) == _NO_RIGHT:
+            return moves()  # the role has all rights, until it takes some from itself: engine/logical/moving.py
         halt = self._damaged(error) or halt_of(error, self._free())
         if self._named or self._file is not None or halt.verdict.reason != UNAVAILABLE or getattr(error.orig, "sqlstate", None):
             return halt

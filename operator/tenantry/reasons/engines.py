@@ -75,12 +75,11 @@ ENGINES: Explanations = {
         "Wait; the move tries again",
     ),
     "Moving": Explanation(
-        "The engine moves to another place. It can be read all the time, and refuses writes for some seconds.",
+        "The engine moves to another place. It can be read all the time, and refuses writes during the last copy.",
         "Send the write again, as the header `Retry-After` says",
     ),
     "PlacementFixed": Explanation(
-        "The engine is declared in a place to which it cannot move: all engines of one machine are in one place, and none moves"
-        " into or out of a pool on PostgreSQL.",
+        "The engine is declared in a place to which it cannot move: all engines of one machine are in one place.",
         "Remove `spec.engine.placement` and `spec.engine.pool`",
     ),
     "PlacementNotAllowed": Explanation(

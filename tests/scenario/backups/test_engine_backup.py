@@ -283,7 +283,7 @@ def empty(server: str) -> str:
 ROWS = "database/rows/crm__contacts.copy"
 BROKEN: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
     "a row is another": (lambda name, content: content.replace(b"a@x", b"b@x") if name == ROWS else content, ROWS),
-    "rows are no rows": (lambda name, content: b"x\ty\n" if name == ROWS else content, "extra data|invalid input|missing data"),
+    "rows are no rows": (lambda name, content: b"x\ty\n" if name == ROWS else content, ROWS),
     "rows are missing": (lambda name, content: None if name == ROWS else content, f"{ROWS}: is broken"),
     "tables are missing": (lambda name, content: None if name == "database/tables.json" else content, "tables.json"),
     "digests are missing": (lambda name, content: None if name == "database/digests.json" else content, "digests.json"),
@@ -298,7 +298,7 @@ BROKEN: dict[str, tuple[Callable[[str, bytes], bytes | None], str]] = {
     ),
     "another kind": (
         lambda name, content: content if name != "backup.json" else content.replace(b"postgresql", b"sqlite"),
-        "on sqlite",
+        "says that its database is sqlite",
     ),
     "a format of the future": (lambda name, content: content.replace(b'"format": 3', b'"format": 4'), "format 4 is not known"),
     "no backup": (lambda name, content: None if name == "backup.json" else content, "is not a backup"),
@@ -443,15 +443,15 @@ SAMPLE = 13
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("target", DATABASES)
 @pytest.mark.parametrize("kind", DATABASES)
 @pytest.mark.parametrize("every", [SAMPLE, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_restore_killed_anywhere_goes_on_when_it_is_run_again(
-    archives: dict[str, Path], server: str, tmp_path: Path, kind: str, every: int
+    archives: dict[str, Path], server: str, tmp_path: Path, kind: str, target: str, every: int
 ) -> None:
-    whole = database_url(server) if kind == "postgresql" else None
+    whole, url = (database_url(server) if target == "postgresql" else None for _ in range(2))
     restore(archives[kind], tmp_path / "whole", whole)
     wanted, held = everything(tmp_path / "whole", whole), files(tmp_path / "whole")
-    url = database_url(server) if kind == "postgresql" else None
     killed = 0
     for at in range(1, 1000, every):
         data = tmp_path / f"{at}"
@@ -472,15 +472,9 @@ def test_a_restore_killed_anywhere_goes_on_when_it_is_run_again(
 
 
 REFUSED: dict[str, tuple[str, str, str, str]] = {
-    "another kind: sqlite": (
-        "sqlite",
-        "",
-        "new",
-        "is of an engine on sqlite and can only be restored on sqlite, not on postgresql",
-    ),
-    "another kind: postgresql": ("postgresql", "", "", "is of an engine on postgresql and can only be restored on postgresql"),
     "a folder with something in it": ("sqlite", "note", "", "is not empty: it holds note"),
     "a database with an engine in it": ("postgresql", "", "used", r"database: is not empty: it holds \d+ tables of an engine"),
+    "a database with an engine in it, for another kind": ("sqlite", "", "used", "database: is not empty: it holds"),
     "a database of another make": ("postgresql", "", "mysql://x/y", "must be a URL that begins with postgresql://"),
     "no URL": ("postgresql", "", "::", "must be a URL that begins with postgresql://"),
 }
@@ -497,7 +491,7 @@ def test_what_a_restore_refuses_it_leaves_as_it_is(
         (data / file).write_text("mine")
     if url == "used":
         url = database_url(server)
-        restore(archives[kind], tmp_path / "used", url)
+        restore(archives["postgresql"], tmp_path / "used", url)
     url = empty if url == "new" else url
     before = everything(tmp_path, url) if url.startswith("postgresql") else []
     with pytest.raises(Invalid, match=message):
@@ -531,13 +525,13 @@ def test_another_archive_does_not_finish_an_interrupted_restore(archives: dict[s
 
 @contextmanager
 def dying_behind_commit() -> Iterator[None]:
-    real = server_copies.load
+    real = server_copies.unpack_to_server
 
-    def load(*arguments: Any) -> None:
+    def unpack_to_server(*arguments: Any) -> None:
         real(*arguments)
         raise Died
 
-    with mock.patch.object(engine_backups, "load", load):
+    with mock.patch.object(engine_backups, "unpack_to_server", unpack_to_server):
         yield
 
 

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 
 from tenantry.adapters.local.backups import KEEP
-from tenantry.adapters.pools.archives import VolumePlace, receive, send
+from tenantry.adapters.pools.archives import ArchivePlace, VolumePlace, receive, send
 from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.pools.server_urls import LONGEST, engine_database, pool_url
 from tenantry.adapters.pools.shared.backups import SharedPlace
 from tenantry.model.facts import EngineRef, Password, Trust
-from tenantry.model.verdicts import Halt, Invalid, Stalled, Transient
+from tenantry.model.verdicts import Halt, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
 from tests.support.pools import COMING, DECLARED, OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
 
@@ -134,21 +134,34 @@ async def test_an_archive_of_a_removed_engine_has_its_rows_and_brings_them_back(
         assert await people(kit) == ["admin", "alice"]
 
 
-async def test_an_archive_of_the_other_kind_of_pool_is_refused(pool_server: PoolServerKit, tmp_path: Path) -> None:
-    (tmp_path / "volume").mkdir()
-    (tmp_path / "server").mkdir()
-    async with pool_of(tmp_path / "volume") as kit:
+@pytest.mark.parametrize("source", ["volume", "server"])
+async def test_an_archive_of_the_other_kind_of_pool_brings_its_rows(
+    pool_server: PoolServerKit, tmp_path: Path, source: str
+) -> None:
+    target = "server" if source == "volume" else "volume"
+    urls = {"volume": "", "server": pool_server.url}
+
+    def place(kind: str) -> ArchivePlace:
+        return shared_place(pool_server, tmp_path / kind) if kind == "server" else VolumePlace(tmp_path / kind / "data", KEEP)
+
+    await pool_server.databases.ensure(POOL, REF)
+    for kind in urls:
+        (tmp_path / kind).mkdir()
+    async with pool_of(tmp_path / source, server=urls[source]) as kit:
         await kit.pools.deploy(SPEC, await sent())
         await kit.admin().add_identity("alice", Password(clear="battery staple"))
         await kit.pools.snapshot(POOL, REF, [DECLARED])
         out = io.BytesIO()
-        send(VolumePlace(tmp_path / "volume" / "data", KEEP), REF.id, out)
-    async with pool_of(tmp_path / "server", server=pool_server.url) as kit:
-        await pool_server.databases.ensure(POOL, REF)
+        send(place(source), REF.id, out)
+        await kit.pools.undeploy(POOL, REF)
+    await pool_server.databases.drop(POOL, REF)
+    await pool_server.databases.ensure(POOL, REF)
+    async with pool_of(tmp_path / target, server=urls[target]) as kit:
         await kit.pools.deploy(COMING, await sent())
-        place = shared_place(pool_server, tmp_path / "server")
-        with pytest.raises(Invalid, match="is of an engine on sqlite, and the engines of this pool are on postgresql"):
-            receive(place, io.BytesIO(out.getvalue()), REF.id, tmp_path / "server" / "scratch", Trust(unprotected=True))
+        for _ in range(2):  # interrupted, and run again
+            receive(place(target), io.BytesIO(out.getvalue()), REF.id, tmp_path / "scratch", Trust(unprotected=True))
+        await kit.pools.deploy(COMING, await sent())
+        assert await people(kit) == ["admin", "alice"]
 
 
 async def test_a_database_that_lost_its_rows_is_not_taken_for_a_new_one(pool_server: PoolServerKit, tmp_path: Path) -> None:

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.overlay.deployer import OverlayDeployer
-from tests.support.moving import POD, Killed, MovingWorld, moving_world, nothing
+from tests.support.moving import ON_SERVER, POD, Killed, MovingWorld, ServerOf, moving_world, nothing
 from tests.support.pools import OTHER_SPEC, sent
 
-PLACES: dict[str, dict[str, Any]] = {"a": {"pool": "a"}, POD: {"placement": "Dedicated"}}
+PLACES: dict[str, dict[str, Any]] = {name: {"pool": name} for name in ("a", *ON_SERVER)} | {POD: {"placement": "Dedicated"}}
+WAYS = [("a", "b"), (POD, "b"), ("a", POD), ("a", "s"), ("s", "a"), ("s", "t"), (POD, "s"), ("s", POD)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("origin", "target"), [("a", "b"), (POD, "b"), ("a", POD)])
-async def test_rows_tokens_and_address_stay(tmp_path: Path, origin: str, target: str) -> None:
-    async with moving_world(tmp_path, **PLACES[origin]) as world:
+@pytest.mark.parametrize(("origin", "target"), WAYS)
+async def test_rows_tokens_and_address_stay(tmp_path: Path, server_of: ServerOf, origin: str, target: str) -> None:
+    async with moving_world(tmp_path, server=server_of(origin, target), **PLACES[origin]) as world:
         token = await world.sign_in()
         assert [await world.add_row(token, name) for name in ("one", "two")] == [201, 201]
         before = world.environment.status
@@ -27,12 +28,18 @@ async def test_rows_tokens_and_address_stay(tmp_path: Path, origin: str, target:
         await world.settle()
         after = world.environment.status
         assert after.engine is not None
-        assert (after.engine.pool, after.move, after.url) == (None if target == POD else world.pool("b"), None, before.url)
+        assert (after.engine.pool, after.move, after.url) == (None if target == POD else world.pool(target), None, before.url)
         assert world.spaces_of_host() == [world.space(target)]
         assert await world.rows(token) == ["one", "two"]
         assert await world.add_row(token, "three") == 201
         assert world.operations[-1] == ("MOVE_ENVIRONMENT", "COMPLETED", "SUCCESS")
         assert not world.holds(origin)
+        await world.restart_places()
+        assert await world.rows(token) == ["one", "three", "two"]
+        await world.declare(origin)
+        await world.settle()
+        assert await world.rows(token) == ["one", "three", "two"], "and back"
+        assert not world.holds(target)
 
 
 @pytest.mark.slow
@@ -89,17 +96,19 @@ async def until_before(world: MovingWorld, verb: str, target: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["b", POD])
+@pytest.mark.parametrize(("origin", "target"), [("a", "b"), ("a", POD), ("a", "s"), ("s", "a"), ("s", "t")])
 @pytest.mark.parametrize("verb", ["freeze", "give", "take"])
-async def test_a_move_can_be_given_up_until_it_has_arrived(tmp_path: Path, verb: str, target: str) -> None:
-    async with moving_world(tmp_path, pool="a") as world:
+async def test_a_move_can_be_given_up_until_it_has_arrived(
+    tmp_path: Path, server_of: ServerOf, verb: str, origin: str, target: str
+) -> None:
+    async with moving_world(tmp_path, server=server_of(origin, target), pool=origin) as world:
         token = await world.sign_in()
         await until_before(world, verb, target)
-        await world.declare("a")
+        await world.declare(origin)
         await world.settle()
         assert await world.add_row(token, "one") == 201
-        assert (world.spaces_of_host(), world.holds(target)) == ([world.space("a")], False)
-        assert await world.writable(token, "probe") == [world.space("a")]
+        assert (world.spaces_of_host(), world.holds(target)) == ([world.space(origin)], False)
+        assert await world.writable(token, "probe") == [world.space(origin)]
 
 
 @pytest.mark.slow
@@ -130,12 +139,12 @@ async def test_a_full_pool_says_so_and_the_engine_serves_where_it_is(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["b", POD])
-async def test_the_environment_of_a_move_can_be_deleted(tmp_path: Path, target: str) -> None:
-    async with moving_world(tmp_path, pool="a") as world:
+@pytest.mark.parametrize(("origin", "target"), [("a", "b"), ("a", POD), ("a", "s"), ("s", "t")])
+async def test_the_environment_of_a_move_can_be_deleted(tmp_path: Path, server_of: ServerOf, origin: str, target: str) -> None:
+    async with moving_world(tmp_path, server=server_of(origin, target), pool=origin) as world:
         await until_before(world, "freeze", target)
         await world.writes.delete(world.environment.held)
         for _ in range(2):
             await world.reconcile()
-        assert [world.holds(name) for name in ("a", target)] == [False, False]
+        assert [world.holds(name) for name in (origin, target)] == [False, False]
         assert world.spaces_of_host() == []

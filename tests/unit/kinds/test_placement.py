@@ -28,7 +28,6 @@ ITS_VOLUME = {RESTORING: "e@1@kept-1"}
 SECOND_ON_SERVER = replace(BOTH, servers=frozenset({"pool-2"}))
 GOT_A_SERVER = replace(SECOND_ON_SERVER, pools=(("first", "pool-2"),), left=(("first", "pool-1"),))
 """The pool `first` of before has no server, and still holds engines."""
-FIXED = ("PlacementFixed", "one of them is on PostgreSQL")
 
 
 class Case(NamedTuple):
@@ -112,9 +111,6 @@ def test_an_engine_is_placed(seen: Case, expected: str) -> None:
             ("PlacementNotAllowed", "Dedicated"),
         ),
         "a move of a large engine": (Case(had(size="large", pool="first"), engine(""), BOTH), ("PoolLacks", "spec.engine.size")),
-        "a move into a pool on a server": (Case(had(pool="second"), engine("pool-1"), SECOND_ON_SERVER), FIXED),
-        "a move out of a pool on a server": (Case(had(pool="first"), engine("pool-2"), SECOND_ON_SERVER), FIXED),
-        "a move from a pool on a server to a pod": (Case(had(placement="Dedicated"), engine("pool-2"), SECOND_ON_SERVER), FIXED),
         "a volume for one in a pool": (
             Case(had(storage="5Gi"), engine("pool-1"), BOTH),
             ("PoolLacks", "spec.engine.storage"),

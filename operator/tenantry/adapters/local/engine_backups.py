@@ -29,8 +29,8 @@ from tenantry.adapters.local.archives import (
 )
 from tenantry.adapters.local.half_restored import MARK, refuse_half_restored
 from tenantry.adapters.local.members import scratch_folder
-from tenantry.adapters.local.reading import Checked, check, in_clear, members, unpack
-from tenantry.adapters.local.server_copies import check_empty, dump, load
+from tenantry.adapters.local.reading import Checked, check, in_clear
+from tenantry.adapters.local.server_copies import check_empty, dump, unpack_as_file, unpack_to_server
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.engine.logical.session import is_postgresql
@@ -120,11 +120,8 @@ def _copied(url: str | None) -> Members | None:
 
 
 def _restore_plain(archive: Path, data: Path, url: str | None, trust: Trust) -> None:
+    is_postgresql(url)  # or it raises Invalid
     checked = check(archive, trust.with_key(key_of(data, None).public()))
-    wanted = POSTGRESQL if is_postgresql(url) else SQLITE
-    if checked.database != wanted:
-        told = f"is of an engine on {checked.database} and can only be restored on {checked.database}, not on {wanted}"
-        raise _refused(archive, told)
     lock = FolderLock(data)
     try:
         _restore(checked, data, url)
@@ -135,10 +132,10 @@ def _restore_plain(archive: Path, data: Path, url: str | None, trust: Trust) -> 
 def _restore(archive: Checked, data: Path, url: str | None) -> None:
     mark = _begin(data, url)
     _clear(data)
-    unpack(archive, data / _FILES, database=SQLITE if url is None else POSTGRESQL)
     if url is not None:
-        with members(archive) as member:
-            load(url, member, mark)
+        unpack_to_server(archive, data / _FILES, url, mark)
+    else:
+        unpack_as_file(archive, data / _FILES)
     # Unless the archive brought them; on a server they also say that this folder is that of the database.
     Sealing(data / _FILES).make_key()
     for path in (data / _FILES).iterdir():

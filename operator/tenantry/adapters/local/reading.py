@@ -104,7 +104,10 @@ def check(path: Path, trust: Trust) -> Checked:
 def holds_rows(archive: Checked) -> bool:
     """Return True if the archive holds a logical copy of the engine's tables. Blocks. Raises Invalid, OSError."""
     with _opened(archive.path) as (tar, _):
-        return any(name.startswith(f"{DATABASE}/") for name in tar.getnames())
+        rows = any(name.startswith(f"{DATABASE}/") for name in tar.getnames())
+    if rows and archive.database == SQLITE:
+        raise _refused(archive.path, f"is broken: it says that its database is {SQLITE}, and holds rows of another kind")
+    return rows
 
 
 def read(archive: Path | Checked) -> Backup:

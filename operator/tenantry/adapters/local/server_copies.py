@@ -1,10 +1,20 @@
-"""Copies of databases on a server. What makes them is imported when one is made: SQLite needs no driver of PostgreSQL."""
+"""Copies of databases on a server, also of those that come from SQLite, and go to it.
+
+What makes them is imported when one is made: SQLite needs no driver of PostgreSQL.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
+
+import orjson
+
+from tenantry.adapters.local.archives import POSTGRESQL
+from tenantry.adapters.local.reading import Checked, holds_rows, members, unpack
+from tenantry.engine.sql.files import FILE
 
 
 def dump(url: str, scratch: Path) -> Generator[str]:
@@ -19,6 +29,56 @@ def load(url: str, member: Callable[[str], BinaryIO], mark: str) -> None:
     from tenantry.engine.logical.load import load as loaded
 
     loaded(url, member, mark)
+
+
+def unpack_as_file(archive: Checked, folder: Path) -> None:
+    """Unpack an engine that is to have SQLite, whatever it had. Blocks. Raises Invalid, Halt, OSError."""
+    unpack(archive, folder, database=POSTGRESQL)
+    if holds_rows(archive):
+        from tenantry.engine.porting.ways import to_file
+
+        with members(archive) as member:
+            to_file(member, folder)
+
+
+def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, replaces: bool = False) -> None:
+    """Unpack an engine whose database is to be on a server, whatever it had. mark, replaces: see engine/logical/load.py.
+
+    Blocks. Raises Invalid, Halt, OSError.
+    """
+    unpack(archive, folder, database=POSTGRESQL)
+    if holds_rows(archive):
+        from tenantry.engine.logical.load import load as loaded
+
+        with members(archive) as member:
+            loaded(url, member, mark, replaces=replaces)
+    elif (folder / FILE).exists():
+        from tenantry.engine.porting.ways import to_server
+
+        digest = hashlib.sha256(orjson.dumps(archive.digests, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        to_server(folder, url, mark, digest, replaces=replaces)
+
+
+def copied(url: str) -> str:
+    """Return the mark of the copy that fills a database, `""` if none does or an engine runs with it. Blocks. Raises Halt."""
+    from tenantry.engine.logical.notes import filled
+    from tenantry.engine.logical.session import session
+
+    with session(url) as connection:
+        return filled(connection)
+
+
+def take_copied(url: str, mark: str) -> bool:
+    """Keep the copy of that mark for the engine that runs with it. Return False if another fills the database, or none.
+
+    Idempotent. Blocks. Raises Halt.
+    """
+    from tenantry.engine.logical.notes import note_taken
+    from tenantry.engine.logical.session import keep_migrations_out, session
+
+    with session(url) as connection, connection.transaction():
+        keep_migrations_out(connection)
+        return note_taken(connection, mark)
 
 
 def check_empty(url: str) -> None:

@@ -13,6 +13,7 @@ import orjson
 
 from tenantry.adapters.local.archives import CHANGES, POSTGRESQL, SQLITE
 from tenantry.adapters.local.reading import Checked, holds_rows, unpack
+from tenantry.adapters.local.server_copies import unpack_as_file
 from tenantry.adapters.moving.blocks import Blocks, apply_changes, blocks_of
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.sql.files import FILE
@@ -41,17 +42,20 @@ class Staging:
         for unfinished in self._folder.glob(".*"):
             shutil.rmtree(unfinished)
 
-    def put(self, archive: Checked, ref: EngineRef, mark: str = "") -> None:
-        """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, OSError.
+    def put(self, archive: Checked, ref: EngineRef, mark: str = "", *, as_file: bool = False) -> None:
+        """Unpacks an archive for an environment, by one rename; replaces an earlier one. Raises Invalid, Halt, OSError.
 
         mark: distinguishes the copies of an engine that moves. Such an archive may hold what differs from the earlier copy, which
-        is used up then.
+        is used up then. as_file: the engine is to have SQLite, whatever it had.
         """
         unfinished = self._folder / f".{secrets.token_hex(8)}"
         unfinished.mkdir(mode=0o700)
         try:
-            rows = holds_rows(archive)
-            unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
+            rows = not as_file and holds_rows(archive)
+            if as_file:
+                unpack_as_file(archive, unfinished / _FILES)
+            else:
+                unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
             if mark and (unfinished / _FILES / CHANGES).exists():
                 self._complete(archive, ref, unfinished / _FILES)
             # Unless the archive brought it; on a server it also says that this folder is that of the database.
@@ -120,6 +124,13 @@ class Staging:
             (held / _FILES).rename(target)
             make_durable(target.parent)
         self.discard(ref.id)
+
+    def take_copy(self, ref: EngineRef, mark: str, target: Path) -> bool:
+        """The same with the copy of that mark. Return False if another one is there, or none."""
+        if self.mark(ref) != mark:
+            return False
+        self.take(ref, target)
+        return True
 
     def waiting_rows(self, ref: EngineRef) -> str:
         """Return the mark of the rows that the environment's database waits for, `""` if it waits for none."""

@@ -59,7 +59,7 @@ class Arrival:
         self._check_wanted()
         checked = check(archive, Trust((copy.signer,)))
         if self._taken() != copy.token:  # else it is here already, and only had to be opened
-            self._staging.put(checked, self._ref, copy.token)
+            self._staging.put(checked, self._ref, copy.token, as_file=True)
 
     def take(self, token: str) -> None:
         """Make the copy of that token the engine of this volume. Idempotent. Raises a Transient Halt (MoveStale)."""

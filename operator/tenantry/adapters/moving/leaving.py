@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 import orjson
 
@@ -26,6 +26,9 @@ from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, Transient, Waiting
 from tenantry.rest.auth.tokens import new_key
 from tenantry.rest.disk import make_durable, write_once
+
+if TYPE_CHECKING:
+    from tenantry.adapters.local.archives import Members
 
 DRAIN_S = 3.0
 """The longest time to wait for the end of a write, such as a migration. Other writes are refused for as long."""
@@ -63,35 +66,83 @@ async def _write(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
     await asyncio.to_thread(file.flush)
 
 
-class LeavingEngine:
-    """The engine in a folder. scratch: a folder with room for its database once more; key: signs its archives."""
+class LeavingDatabase(Protocol):
+    """The database of an engine that leaves. Its calls block, and raise OSError, Halt."""
 
-    def __init__(self, folder: Path, scratch: Path, key: ArchiveKey) -> None:
+    @property
+    def copy(self) -> tuple[str, Members | None]:
+        """Its kind, and the writer of its logical copy; None for a file of the engine's folder."""
+
+    def token(self) -> str:
+        """The token of an engine that is read-only, `""` of one that is not."""
+
+    def freeze(self) -> str:
+        """As LeavingEngine."""
+
+    def give(self, token: str) -> None:
+        """As LeavingEngine."""
+
+    def thaw(self, *, cancelled: bool) -> None:
+        """As LeavingEngine."""
+
+
+class LeavingFile:
+    """LeavingDatabase in the engine's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def copy(self) -> tuple[str, Members | None]:
+        return "sqlite", None
+
+    def token(self) -> str:
+        return token_of(self._folder)
+
+    def freeze(self) -> str:
+        return freeze(self._folder)
+
+    def give(self, token: str) -> None:
+        give(self._folder, token)
+
+    def thaw(self, *, cancelled: bool) -> None:
+        thaw(self._folder, cancelled=cancelled)
+
+
+class LeavingEngine:
+    """The engine in a folder. scratch: a folder with room for its database once more; key: signs its archives.
+
+    database: None for the file in the folder.
+    """
+
+    def __init__(self, folder: Path, scratch: Path, key: ArchiveKey, database: LeavingDatabase | None = None) -> None:
         self._folder = folder
         self._scratch = scratch
         self._key = key
+        self._database = database or LeavingFile(folder)
 
     async def freeze(self) -> str:
         """Make the engine read-only, and return its token. Idempotent. Raises OSError, Halt (MoveWaits)."""
-        return await asyncio.to_thread(freeze, self._folder)
+        await asyncio.to_thread(_make_keys, self._folder)
+        return await asyncio.to_thread(self._database.freeze)
 
     async def give(self, token: str) -> None:
         """Let the engine go: from now on it may run elsewhere. Idempotent. Raises OSError, Halt (MoveStale)."""
-        await asyncio.to_thread(give, self._folder, token)
+        await asyncio.to_thread(self._database.give, token)
 
     async def thaw(self, *, cancelled: bool) -> None:
         """Let the engine be written again. Idempotent. cancelled: it runs nowhere else, and will not.
 
         Raises OSError, a Waiting Halt (Moving) if it was let go and is not cancelled.
         """
-        await asyncio.to_thread(thaw, self._folder, cancelled=cancelled)
+        await asyncio.to_thread(lambda: self._database.thaw(cancelled=cancelled))
 
     async def pack(self, earlier: Blocks | None = None) -> Packed:
         """Return an archive of the engine with its keys, while it serves. A reader that gets less than all of it gets no archive.
 
         earlier: of a copy of the database that the reader has. Raises OSError, Halt.
         """
-        token = await asyncio.to_thread(token_of, self._folder)
+        token = await asyncio.to_thread(self._database.token)
         signer, _ = await asyncio.to_thread(self._key.sign, b"")
         return Packed(token, signer, self._stream(earlier))
 
@@ -110,16 +161,17 @@ class LeavingEngine:
 
     def _pack(self, out: BinaryIO, earlier: Blocks | None) -> None:
         # With the fields of declarations: an engine starts without them.
-        from tenantry.adapters.local.archives import ABOUT, FORMAT, SQLITE, Packing, stream
+        from tenantry.adapters.local.archives import ABOUT, FORMAT, Packing, stream
 
-        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": SQLITE}
+        kind, copy = self._database.copy
+        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": kind}
+        packing = Packing(self._key, keys=True, earlier=earlier)
         with out:
-            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, Packing(self._key, keys=True, earlier=earlier))
+            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, packing, copy)
 
 
 def freeze(folder: Path) -> str:
     """Make the engine of that folder read-only, and return its token. Blocks. Raises OSError, Halt (MoveWaits)."""
-    _make_keys(folder)
     with _TURN:
         write_once(folder / MOVING, secrets.token_hex(16).encode())
     try:

@@ -10,20 +10,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from tenantry.adapters.local.archives import SQLITE
 from tenantry.adapters.local.backups import FOLDER, archives_in
 from tenantry.adapters.local.folders import awaiting
 from tenantry.adapters.local.reading import Checked, check
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
 from tenantry.model.facts import BackupFacts, EngineRef, Trust
-from tenantry.model.verdicts import Invalid, NotFound, Problem
+from tenantry.model.verdicts import NotFound
 
 
 class ArchivePlace(Protocol):
-    """The place where a pool keeps the archives of removed engines. Blocks. database: the kind of its engines' databases."""
+    """The place where a pool keeps the archives of removed engines. Blocks."""
 
-    database: str
     key: ArchiveKey
 
     def kept(self) -> Sequence[BackupFacts]:
@@ -45,8 +43,6 @@ class ArchivePlace(Protocol):
 class VolumePlace:
     """ArchivePlace of a pool on a volume. data: its folder; keep: how long archives stay."""
 
-    database = SQLITE
-
     def __init__(self, data: Path, keep: timedelta) -> None:
         self._data = data
         self._keep = keep
@@ -66,7 +62,7 @@ class VolumePlace:
         return awaiting(self._data, id_)
 
     def put(self, archive: Checked, ref: EngineRef, scratch: Path) -> None:
-        Staging(self._data).put(archive, ref)
+        Staging(self._data).put(archive, ref, as_file=True)
 
 
 def listing(place: ArchivePlace) -> dict[str, Any]:
@@ -103,7 +99,4 @@ def receive(place: ArchivePlace, archive: BinaryIO, id_: str, scratch: Path, tru
         shutil.copyfileobj(archive, held)
         held.flush()
         checked = check(Path(held.name), trust.with_key(place.key.public()))
-        if checked.database != place.database:
-            told = f"is of an engine on {checked.database}, and the engines of this pool are on {place.database}"
-            raise Invalid((Problem("backup", told),))
         place.put(checked, ref, scratch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -13,7 +14,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.reading import check
-from tenantry.adapters.moving.leaving import LeavingEngine, Packed, held_archive
+from tenantry.adapters.moving.leaving import LeavingDatabase, LeavingEngine, LeavingFile, Packed, held_archive
 from tenantry.adapters.moving.wire import PREPARED
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
@@ -67,10 +68,9 @@ class PoolMoves:
             if held is not None and not comes(held):
                 return
             held = self._coming(spec.ref)
-            staging = self._backups.staging
-            if token in ("", PREPARED) or await asyncio.to_thread(staging.mark, spec.ref) != token:
+            taken, folder = self._backups.staging.take_copy, self._folders.folder(spec.ref.id)
+            if token in ("", PREPARED) or not await asyncio.to_thread(taken, spec.ref, token, folder):
                 raise Halt(Transient("MoveStale", "the copy in the pool is not that of the engine's last state"))
-            await asyncio.to_thread(staging.take, spec.ref, self._folders.folder(spec.ref.id))
             await self._hosting.try_open(held)
             await self._deployer.hold(spec, NO_SECRET, sent)
 
@@ -91,7 +91,7 @@ class PoolMoves:
         if held is None or held.awaits:
             raise NotFound(f"no engine with the id {ref.id} runs in this pool")
         folder = await asyncio.to_thread(self._folders.make, ref.id)
-        return LeavingEngine(folder, self._folders.incoming, self._backups.key)
+        return LeavingEngine(folder, self._folders.incoming, self._backups.key, self._database(ref, folder))
 
     async def free_forgotten(self, now: datetime) -> None:
         """Free the places of engines of which nothing was heard for a long time."""
@@ -100,7 +100,11 @@ class PoolMoves:
             if held is not None and comes(held) and now - held.created_at > FORGOTTEN:
                 await self.cancel(held.ref)
 
-    def _turn(self, ref: EngineRef) -> asyncio.Lock:
+    def _database(self, ref: EngineRef, folder: Path) -> LeavingDatabase:
+        """Return the database of an engine that leaves. folder: of the engine."""
+        return LeavingFile(folder)
+
+    def _turn(self, ref: EngineRef) -> AbstractAsyncContextManager[None]:
         lock = self._turns.get(ref.id)
         if lock is None:
             lock = self._turns[ref.id] = asyncio.Lock()
@@ -117,7 +121,7 @@ class PoolMoves:
         taken = self._folders.folder(ref.id)
         if taken.exists():  # a take that was interrupted: its copy is older than this one
             shutil.rmtree(taken)
-        self._backups.staging.put(checked, ref, copy.token)
+        self._backups.staging.put(checked, ref, copy.token, as_file=True)
 
 
 def comes(record: EngineRecord) -> bool:

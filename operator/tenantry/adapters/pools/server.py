@@ -35,7 +35,7 @@ from tenantry.adapters.pools.shared.folders import CatalogFollower
 from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_deploy, parse_ref
 from tenantry.model.facts import EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Waiting, unforeseen
+from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting, unforeseen
 from tenantry.rest.bodies import json_response, read_bytes
 from tenantry.rest.problems import log_unexpected, problem
 from tenantry.rest.traces.requests import traced_requests
@@ -53,8 +53,6 @@ LEAVING = ("freeze", "give", "thaw")
 """The commands about an engine that leaves the pool."""
 STREAMING = ("pack", "receive", "blocks")
 """The commands with an archive in the answer, and in the request; `blocks` answers the digests of what it may leave out."""
-MOVING = frozenset({"reserve", "take", *LEAVING, *STREAMING})
-"""The commands of moves into the pool and out of it."""
 NO_SECRET = Ref("Secret", "", "")
 REFRESHED_S = 0.05
 """Seconds between two looks at the catalog for hosts and ids that this replica does not know."""
@@ -98,11 +96,6 @@ class Pool:
         """Return when this replica knows what others wrote before. Raises Halt."""
         if self._follower is not None:
             await self._follower.refresh()
-
-    def check_movable(self) -> None:
-        """Raises a Stalled Halt (PlacementFixed): the copy of a move is that of a file."""
-        if self._follower is not None:
-            raise Halt(Stalled("PlacementFixed", "an engine does not move into or out of a pool on PostgreSQL"))
 
     async def engine(self, ref: EngineRef) -> dict[str, Any]:
         """Return the facts of an engine of this pool. Raises NotFound, EngineTaken."""
@@ -272,8 +265,6 @@ class PoolServer:
 
         async def carry_out() -> Response:
             await self._pool.refresh()
-            if path.rpartition("/")[2] in MOVING:
-                self._pool.check_movable()
             match request.method, path.removeprefix(PREFIX).split("/")[1:]:
                 case "POST", ["engines", id_, verb] if verb in STREAMING:
                     return await self._stream(request, id_, verb)

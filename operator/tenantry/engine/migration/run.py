@@ -113,6 +113,25 @@ def to_build_ahead(
     return ahead if ahead or built_ahead(connection) else None
 
 
+def make_tables(connection: sa.Connection, manifest: Manifest) -> sa.MetaData:
+    """Make the tables of an app that has none, without rows. Raises Invalid for those that the database cannot keep as declared.
+
+    On PostgreSQL they have no foreign keys before `bind_tables`.
+    """
+    metadata = metadata_of(manifest)
+    _check_exact(manifest, connection.dialect.name)
+    _check_names(metadata, prefix_of(manifest.id), connection.dialect.name)
+    _create(connection, metadata, list(metadata.tables))
+    return metadata
+
+
+def bind_tables(connection: sa.Connection, metadata: sa.MetaData) -> None:
+    """Let the foreign keys hold from now on. Raises Invalid for rows that break one on SQLite, DBAPIError on PostgreSQL."""
+    if _alters(connection):
+        fasten(_operations(connection), metadata)
+    check_references(connection, metadata.tables)
+
+
 def drop_all(connection: sa.Connection, app: str) -> None:
     """Drops every table of the app, with its data. Foreign keys are off meanwhile."""
     names = _table_names(connection, app)

@@ -22,8 +22,13 @@ def is_moving(folder: Path) -> bool:
 def refuse_moving(folder: Path) -> None:
     """Raises a Waiting Halt (Moving) while the engine of that folder is read-only. Blocks."""
     if is_moving(folder):
-        told = "the engine moves to another place and is read-only for some seconds; try again"
-        raise Halt(Waiting("Moving", told, expected=True))
+        raise moves()
+
+
+def moves() -> Halt:
+    """Return the refusal of a write to an engine that is read-only."""
+    told = "the engine moves to another place and is read-only for a while; try again"
+    return Halt(Waiting("Moving", told, expected=True))
 
 
 def token_of(folder: Path) -> str:

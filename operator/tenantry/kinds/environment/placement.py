@@ -60,8 +60,7 @@ def placed(environment: Environment, engine: EngineFacts | None, region: RegionP
     if _stays(declared, held, region):
         return Placed(held, _lacking(declared, held))
     wanted = _chosen(environment, region)
-    refusal = wanted.refusal or _fixed(held, wanted.pool, region)
-    return Placed(held, refusal, None if refusal is not None else wanted.pool)
+    return Placed(held, wanted.refusal, None if wanted.refusal is not None else wanted.pool)
 
 
 def may_have_database(environment: Environment, region: RegionPlacement) -> bool:
@@ -96,16 +95,6 @@ def _stays(declared: DeclaredEngine, held: str, region: RegionPlacement) -> bool
         # A pool that got a server keeps its name, and is another one.
         return (declared.pool, held) in (*region.left, *region.pools)
     return declared.placement is None or (declared.placement == "Pooled") == (held != "")
-
-
-def _fixed(held: str, wanted: str, region: RegionPlacement) -> Stalled | None:
-    """Return the refusal of a move that would bring rows from a file to a server, or back, or to another database."""
-    if not region.servers & {held, wanted}:
-        return None
-    told = f"the engine does not move from {region.name_of(held)} to {region.name_of(wanted)}: one of them is on PostgreSQL"
-    return Stalled(
-        "PlacementFixed", f"spec.engine: {told}. Declare another environment there, and bring its data by the data API"
-    )
 
 
 def _lacking(declared: DeclaredEngine, pool: str) -> Stalled | None:

@@ -119,7 +119,8 @@ class PlacedDeployer:
         if ref.is_pool:
             await self._close(ref)
         else:
-            for pool in self._lookup.pools_of(ref):  # also one that does not hold it: the operator may have been killed before
+            # Also of one that does not hold it: the operator may have been killed before.
+            for pool in (*self._lookup.pools_of(ref), *self._lookup.moves_of(ref)):
                 await self._databases.drop(pool, ref)
         for pool in (*await self._holding(ref), *self._lookup.moves_of(ref)):
             await self._remove_ingress(pool, ref)
@@ -164,6 +165,7 @@ class PlacedDeployer:
 
     async def _reserve(self, spec: EngineSpec, admin_secret: Ref) -> None:
         if spec.pool:
+            await self._databases.ensure(spec.pool, spec.ref)
             await self._pools.reserve(spec, await self._sent(spec, admin_secret))
         else:
             await self._own.deploy(spec, admin_secret)
@@ -202,10 +204,15 @@ class PlacedDeployer:
         came = pool != "" or await self._pools.link("", ref).look() == ""
         if not came or not await self._pools.serves(pool, ref):
             raise Halt(Transient("MoveUnverified", "the engine does not answer in its new place yet; its old place is kept"))
-        await (self._pools.undeploy(step.source, ref) if step.source else self._vacate(ref))
+        if not step.source:
+            await self._vacate(ref)
+            return
+        await self._databases.drop(step.source, ref)
+        await self._pools.undeploy(step.source, ref)
 
     async def _cancel_in_pool(self, source: Link, spec: EngineSpec) -> None:
         await self._pools.cancel(spec.pool, spec.ref)
+        await self._databases.drop(spec.pool, spec.ref)
         await source.thaw(cancelled=True)
 
     async def _cancel_in_pod(self, source: Link, spec: EngineSpec) -> None:

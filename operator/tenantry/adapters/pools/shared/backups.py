@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 import orjson
 
-from tenantry.adapters.local.archives import POSTGRESQL
 from tenantry.adapters.local.backups import ARCHIVE, DECLARED, Backups, Declared, facts_of
 from tenantry.adapters.local.folders import EngineRecord, decode, known_fields
-from tenantry.adapters.local.reading import Checked, holds_rows, members, read, unpack
-from tenantry.adapters.local.server_copies import load
+from tenantry.adapters.local.reading import Checked, read
+from tenantry.adapters.local.server_copies import copied, take_copied, unpack_to_server
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
+from tenantry.adapters.moving.blocks import Blocks
 from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob
 from tenantry.adapters.pools.shared.folders import SharedFolders
@@ -49,7 +49,7 @@ class SharedBackups(Backups):
         super().__init__(state, folders, declared, keep, databases, keys=keys)
         self._catalog = catalog
         self._shared = folders
-        self.staging = SharedStaging(state, folders)
+        self.staging = SharedStaging(state, folders, catalog, databases)
         share_key(catalog, self.key)
 
     async def kept(self) -> tuple[BackupFacts, ...]:
@@ -115,9 +115,28 @@ class SharedBackups(Backups):
 class SharedStaging(Staging):
     """As Staging. A backup may have come to another replica, whose command put all of it into databases."""
 
-    def __init__(self, state: Path, folders: SharedFolders) -> None:
+    def __init__(self, state: Path, folders: SharedFolders, catalog: Catalog, databases: PoolDatabases) -> None:
         super().__init__(state)
         self._folders = folders
+        self._catalog = catalog
+        self._databases = databases
+
+    def put(self, archive: Checked, ref: EngineRef, mark: str = "", *, as_file: bool = False) -> None:
+        """As Staging. A copy that nobody took makes way for another one. Raises Halt, too."""
+        with tempfile.TemporaryDirectory(dir=self._folders.incoming) as scratch:
+            bring(archive, ref.id, Path(scratch), self._catalog, self._databases, mark)
+
+    def mark(self, ref: EngineRef) -> str:
+        """As Staging. Raises Halt, too."""
+        return copied(self._databases.of(ref.id))
+
+    def blocks(self, ref: EngineRef) -> Blocks | None:
+        """None: a copy lies there as rows."""
+        return None
+
+    def take_copy(self, ref: EngineRef, mark: str, target: Path) -> bool:
+        """As Staging: from now on no other copy takes the place of this one. Raises Halt, too."""
+        return take_copied(self._databases.of(ref.id), mark)
 
     def holds(self, id_: str) -> bool:
         """Return True if the backup of the environment with that id is there."""
@@ -136,8 +155,6 @@ def share_key(catalog: Catalog, key: ArchiveKey) -> None:
 
 class SharedPlace:
     """archives.ArchivePlace of a pool on a server. url: of the pool's own database; pool: its id; data: a replica's folder."""
-
-    database = POSTGRESQL
 
     def __init__(self, url: str, pool: str, data: Path, keep: timedelta) -> None:
         self._catalog = Catalog(url)
@@ -170,19 +187,24 @@ class SharedPlace:
 
     def put(self, archive: Checked, ref: EngineRef, scratch: Path) -> None:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            files = Path(folder) / "engine"
-            unpack(archive, files, database=POSTGRESQL)
-            if holds_rows(archive):
-                with members(archive) as member:
-                    # The mark says whose restore it was: interrupted and run again, the rows are there already.
-                    load(self._databases.of(ref.id), member, ref.id)
-            Sealing(files).make_key()  # unless the archive brought it
-            origin = CatalogPackages(self._catalog, ref.id)
-            for package in (files / "packages").glob(f"*{SUFFIX}"):
-                origin.put(package.stem, package)
-            own = {name: (files / name).read_bytes() for name in OWN_KEYS if (files / name).exists()}
-            self._catalog.replace_keys(ref.id, own)
-        self._catalog.bring(ref.id)
+            bring(archive, ref.id, Path(folder), self._catalog, self._databases)
+
+
+def bring(archive: Checked, id_: str, scratch: Path, catalog: Catalog, databases: PoolDatabases, copy: str = "") -> None:
+    """Bring an archive to the databases of a pool, for its engine with that id. Idempotent. scratch: an empty folder.
+
+    copy: the mark of one that moves, which replaces an earlier one. Blocks. Raises Invalid, Halt, OSError.
+    """
+    files = scratch / "engine"
+    # A restore is known by the engine it is for: interrupted and run again, the rows are there already.
+    unpack_to_server(archive, files, databases.of(id_), copy or id_, replaces=bool(copy))
+    Sealing(files).make_key()  # unless the archive brought it
+    origin = CatalogPackages(catalog, id_)
+    for package in (files / "packages").glob(f"*{SUFFIX}"):
+        origin.put(package.stem, package)
+    own = {name: (files / name).read_bytes() for name in OWN_KEYS if (files / name).exists()}
+    catalog.replace_keys(id_, own)
+    catalog.bring(id_)
 
 
 def bring_packages(catalog: Catalog, id_: str, folder: Path) -> None:

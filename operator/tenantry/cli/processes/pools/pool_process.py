@@ -24,6 +24,7 @@ from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.server import Pool, PoolServer
 from tenantry.adapters.pools.shared.folders import CatalogFollower
+from tenantry.adapters.pools.shared.moves import SharedMoves
 from tenantry.adapters.pools.shared.opening import SharedParts, open_shared
 from tenantry.adapters.store.state_folder import FolderLock
 from tenantry.bootstrap.outward import limits_of, verifier
@@ -131,8 +132,10 @@ def open_pool(data: Path, settings: Settings) -> OpenedPool:
     hosting = LocalHosting(folders, opener, settings.packages.size, settings.engine.open)
     survey = DataSurvey(folders, hosting)
     deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
-    moves = PoolMoves(folders, backups, deployer, hosting)
     follower = CatalogFollower(shared.folders, shared.catalog, hosting.closed) if shared is not None else None
+    moves = PoolMoves(folders, backups, deployer, hosting)
+    if shared is not None and follower is not None:
+        moves = SharedMoves(shared, deployer, hosting, follower)
     pool = Pool(managed.pool, managed.capacity, folders, deployer, declared, backups, survey, moves, follower)
     return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys), shared, follower)
 

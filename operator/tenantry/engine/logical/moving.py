@@ -1,0 +1,102 @@
+"""An engine on a server that moves to another place: nobody may write its tables, whichever process has it open.
+
+The role of the engine takes the rights to write from itself, once it holds locks that wait for the end of all writes. So no write
+comes later, and no write asks whether it may.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from tenantry.engine import records
+from tenantry.engine.database import Locked
+from tenantry.engine.logical.catalog import names
+from tenantry.engine.logical.session import keep_migrations_out, session
+from tenantry.model.verdicts import Halt, Transient, Waiting
+
+if TYPE_CHECKING:
+    from tenantry.engine.logical.session import Connection
+
+DRAIN_S = 3.0
+"""The longest time to wait for the end of a write, such as a migration. Other writes wait as long."""
+TRY_S = 0.6
+"""Of that, a single wait for a lock. It ends before PostgreSQL looks for a deadlock, which would end a write instead."""
+_MARKED = records.INSTALLED.name
+_MOVING, _GIVEN = "moving", "given"
+_WRITES = sql.SQL("INSERT, UPDATE, DELETE, TRUNCATE")
+
+
+def freeze(url: str) -> str:
+    """Make the engine of that database read-only, and return its token. Idempotent. Blocks. Raises Halt (MoveWaits)."""
+    until = time.monotonic() + DRAIN_S
+    while True:
+        try:
+            return _frozen(url)
+        except Locked as locked:
+            if time.monotonic() > until:
+                told = f"a write, such as a migration, does not end within {DRAIN_S:.0f} s; the move tries again"
+                raise Halt(Transient("MoveWaits", told)) from locked
+
+
+def token_of(url: str) -> str:
+    """Return the token of an engine that is read-only, `""` of one that is not. Blocks. Raises Halt."""
+    with session(url) as connection:
+        return next(iter(_mark(connection)), "")
+
+
+def give(url: str, token: str) -> None:
+    """Let the engine go, if it is read-only by that token. Idempotent. Blocks. Raises Halt (MoveStale)."""
+    with session(url) as connection, connection.transaction():
+        keep_migrations_out(connection)
+        if not token or _mark(connection)[:1] != [token]:
+            raise Halt(Transient("MoveStale", "the engine was written since it was copied; the move goes on with another copy"))
+        _put(connection, f"{_MOVING} {token} {_GIVEN}")
+
+
+def thaw(url: str, *, cancelled: bool) -> None:
+    """Let the engine be written again. Idempotent. cancelled: it runs nowhere else, and will not.
+
+    Blocks. Raises a Waiting Halt (Moving) if it was let go and is not cancelled.
+    """
+    with session(url) as connection, connection.transaction():
+        keep_migrations_out(connection)
+        mark = _mark(connection)
+        if not mark:
+            return
+        if not cancelled and mark[1:] == [_GIVEN]:
+            raise Halt(Waiting("Moving", "the engine may run in its new place already, and stays read-only here", expected=True))
+        connection.execute(sql.SQL("GRANT {} ON {} TO CURRENT_USER").format(_WRITES, _all(connection)))
+        _put(connection, None)
+
+
+def _frozen(url: str) -> str:
+    with session(url) as connection, connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{TRY_S * 1000:.0f}ms",))
+        keep_migrations_out(connection)
+        if mark := _mark(connection):
+            return mark[0]
+        token, tables = secrets.token_hex(16), _all(connection)
+        # SHARE lets others read, and waits for those who wrote. A statement that waits meanwhile finds its right gone.
+        connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(tables))
+        connection.execute(sql.SQL("REVOKE {} ON {} FROM CURRENT_USER").format(_WRITES, tables))
+        _put(connection, f"{_MOVING} {token}")
+        return token
+
+
+def _all(connection: Connection) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names(connection)))
+
+
+def _mark(connection: Connection) -> list[str]:
+    """Return the token, and `given` once the engine was let go; nothing for one that is not read-only."""
+    row = connection.execute("SELECT obj_description(to_regclass(%s), 'pg_class')", (_MARKED,)).fetchone()
+    noted = [] if row is None or row[0] is None else str(row[0]).split(" ")
+    return noted[1:] if noted[:1] == [_MOVING] else []
+
+
+def _put(connection: Connection, note: str | None) -> None:
+    connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(sql.Identifier(_MARKED), sql.Literal(note)))

@@ -1,0 +1,114 @@
+"""The tables of an engine in a copy that is read: a SQLite file, or a logical copy of a database on PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from tenantry.engine.data.live.triggers import NAMES as LOG
+from tenantry.engine.inventory import is_of_an_engine
+from tenantry.engine.logical.copies import LogicalCopy
+from tenantry.engine.porting.values import spelling
+from tenantry.engine.records import OWNER
+from tenantry.engine.sql.limits import bound
+from tenantry.model.verdicts import Invalid, Problem
+
+Row = tuple[str | None, ...]
+"""The values of a row as COPY spells them, None for NULL."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_NULL = "\\N"
+
+
+class PortedTables(Protocol):
+    """The tables of one engine. Blocks; its calls raise Invalid for a copy that is broken."""
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """The columns of each table, without those of the owner's mark and of the log of changes."""
+
+    def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
+        """The rows of a table, in any order. columns: in which order their values come."""
+
+    def last_key(self, table: str) -> int | None:
+        """The last key that was made for a table, None where none was."""
+
+
+class FileTables:
+    """PortedTables of a SQLite file that nobody writes."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        query = """
+            SELECT found.name, part.name FROM sqlite_master AS found, pragma_table_info(found.name) AS part
+            WHERE found.type = 'table' ORDER BY found.name, part.cid
+        """
+        self.columns: dict[str, list[str]] = {}
+        for table, column in connection.execute(query):
+            if is_of_an_engine(table) and table not in (OWNER.name, *LOG):
+                self.columns.setdefault(table, []).append(column)
+
+    def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
+        spelled = [spelling(table.c[name].type).text for name in columns]
+        listed = ", ".join(map(_quoted, columns))
+        for row in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
+            yield tuple(None if value is None else spell(value) for spell, value in zip(spelled, row, strict=True))
+
+    def last_key(self, table: str) -> int | None:
+        if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
+            return None
+        row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+        return None if row is None else int(row[0])
+
+
+class CopiedTables:
+    """PortedTables of a logical copy."""
+
+    def __init__(self, copy: LogicalCopy) -> None:
+        self._copy = copy
+        self._sequences = {table.name: table.sequences for table in copy.tables.tables}
+        self.columns = {table.name: [column.name for column in table.columns] for table in copy.tables.tables}
+
+    def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
+        there = self.columns[table.name]
+        order = [there.index(name) for name in columns]
+        for line in _lines(self._copy.rows(table.name)):
+            values = [None if field == _NULL else _unescaped(field) for field in line.split("\t")]
+            yield tuple(values[at] for at in order)
+
+    def last_key(self, table: str) -> int | None:
+        made = [sequence.last for sequence in self._sequences[table] if sequence.called]
+        return max(made, default=None)
+
+
+@contextmanager
+def file_tables(file: Path) -> Iterator[FileTables]:
+    """The tables of that file. Raises Invalid unless it is a whole SQLite database."""
+    try:
+        with closing(bound(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))) as connection:
+            yield FileTables(connection)
+    except sqlite3.DatabaseError as error:
+        raise Invalid((Problem(file.name, f"cannot be read: {error}"),)) from error
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
+    """The lines of a text: COPY writes an end of a line in a value by other characters."""
+    left = b""
+    for block in blocks:
+        *whole, left = (left + block).split(b"\n")
+        for line in whole:
+            yield line.decode()
+
+
+def _unescaped(field: str) -> str:
+    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field) if "\\" in field else field
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
