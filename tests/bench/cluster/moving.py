@@ -1,4 +1,4 @@
-"""H6: moves of an engine with 1 GiB, between two pools and between a pool and a pod of its own: the longest time without a write.
+"""H6: moves of an engine with 1 GiB between pools, a pod of its own and a pool on a server: the longest time without a write.
 
 The API server, its controllers, the operator, the api, the pools and the engines are processes. The kubelet and the ingress
 controller are played. A person writes rows at the host of the environment all the time, with one token, and no row may be lost.
@@ -26,6 +26,7 @@ from tests.bench.row import Row, Scale, told
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.engines import node
+from tests.support.pool_server_fixtures import running_server_of_pools
 from tests.support.pushing import SHOP, push
 from tests.support.waiting import eventually
 
@@ -63,6 +64,8 @@ WAYS = (
     Way("from a pool to another", {"placement": None, "pool": "other"}, "other"),
     Way("from a pool to a pod of its own", {"placement": "Dedicated", "pool": None}, ""),
     Way("from a pod of its own to a pool", {"placement": None, "pool": "small"}, "small"),
+    Way("from a pool to one on PostgreSQL", {"placement": None, "pool": "server"}, "server"),
+    Way("from a pool on PostgreSQL to another", {"placement": None, "pool": "small"}, "small"),
 )
 
 
@@ -82,12 +85,19 @@ def measure(scale: Scale) -> Sequence[Row]:
 @contextmanager
 def _cluster(folder: Path) -> Iterator[tuple[Place, str]]:
     """A cluster with the environment dev in a pool, its app, and alice, who may write; and the proxy to its Services."""
-    with place(folder, controllers=True) as at, node(Cluster(at.admin, None), folder / "node", real=True) as pods:
+    with (
+        place(folder, controllers=True) as at,
+        node(Cluster(at.admin, None), folder / "node", real=True) as pods,
+        running_server_of_pools() as server,
+    ):
         at.platform.proxy = pods.proxy
         with at.platform.api(), at.platform.leader():
             kube = at.platform.kube
+            kube.apply(_secret("pool-server", NAMESPACE, "region", url=server.admin))
+            on_server = {"postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}
+            pools = [{"name": "small"}, {"name": "other"}, {"name": "server", **on_server}]
             network: dict[str, Any] = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
-            kube.apply(object_("Region", "moves", engine={"pools": [{"name": "small"}, {"name": "other"}]}, **network))
+            kube.apply(object_("Region", "moves", engine={"pools": pools}, **network))
             kube.apply(object_("Tenant", "acme", displayName="Acme"))
             kube.ready("region/moves", within=300)
             kube.ready("tenant/acme", within=300)
@@ -98,14 +108,17 @@ def _cluster(folder: Path) -> Iterator[tuple[Place, str]]:
 
 
 def _objects(sha256: str) -> Iterator[dict[str, Any]]:
-    labels = {"tenantry.dev/credential": "identity"}
-    metadata = {"name": "alice", "namespace": SPACE, "labels": labels}
-    yield {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"password": PASSWORD}}
+    yield _secret("alice", SPACE, "identity", password=PASSWORD)
     yield object_("Package", "shop", NAMESPACE, app="shop", version="1.0.0", shared=True, sha256=sha256)
     yield object_("Environment", "dev", SPACE, region="moves", engine={"pool": "small"})
     yield object_("App", "dev.shop", SPACE, environment="dev", app="shop", version="1.0.0")
     credential = {"username": "alice", "passwordSecretRef": {"name": "alice", "key": "password"}}
     yield object_("Identity", "alice", SPACE, environment="dev", roles=[{"app": "shop", "role": "editor"}], **credential)
+
+
+def _secret(name: str, namespace: str, credential: str, **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": {"tenantry.dev/credential": credential}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
 
 
 async def _measured(at: Place, proxy: str, scale: Scale) -> tuple[Row, ...]:
