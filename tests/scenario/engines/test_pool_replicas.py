@@ -18,11 +18,13 @@ from tenantry.engine.sealing import OWN_KEYS
 from tenantry.model.facts import IdentityProviderSettings, Password, Trust
 from tenantry.model.verdicts import Halt
 from tenantry.packages.build import build
+from tenantry.rest.auth.failures import FREE
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD
 from tests.support.pool_servers import PoolServerKit
 from tests.support.pools import COMING, DECLARED, HOST, OTHER, OTHER_SPEC, POOL, REF, SPEC, PoolKit, pool_of, sent
 
 pytestmark = pytest.mark.slow
+OTHER_HOST = "dev--globex.apps.example.com"
 
 
 class Replicas(NamedTuple):
@@ -160,6 +162,24 @@ async def test_another_password_and_a_host_that_is_taken_reach_both(replicas: Re
     await replicas.one.pools.withdraw(POOL, REF)
     await replicas.two.pools.engine(POOL, REF)
     assert await replicas.two.signs_in("battery staple") == 404
+
+
+async def test_wrong_passwords_are_counted_by_all_and_by_a_replica_that_starts_then(replicas: Replicas, tmp_path: Path) -> None:
+    await replicas.deployed()
+    await replicas.server.databases.ensure(POOL, OTHER)
+    await replicas.two.pools.deploy(OTHER_SPEC, await sent(PASSWORD, url=f"https://{OTHER_HOST}"))
+    kits = [replicas.one, replicas.two]
+    assert [await kits[turn % 2].signs_in(PASSWORD) for turn in range(2)] == [200, 200]
+    assert [await kits[turn % 2].signs_in(f"wrong {turn}") for turn in range(FREE)] == [401] * FREE
+    replicas.server.run("UPDATE guesses SET until = until + 1000 WHERE failures >= 5 AND until > last")
+    async with pool_of(tmp_path / "three", server=replicas.server.url, keys=replicas.one.keys) as three:
+        for kit in (*kits, three):
+            assert await kit.signs_in(PASSWORD) == 429
+            for path in ("/api/v1/admin/apps", f"{DATA}/accounts"):
+                held = await kit.people.get(path, headers={"Host": HOST}, auth=("admin", PASSWORD))
+                assert held.status_code == 429, path
+            assert await kit.signs_in(PASSWORD, host=OTHER_HOST) == 200  # neighbours notice nothing
+    assert replicas.server.rows("SELECT count(*) FROM guesses") == [2]
 
 
 async def test_a_pool_that_one_closes_takes_no_engine_at_the_other(replicas: Replicas) -> None:

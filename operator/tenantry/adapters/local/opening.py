@@ -30,6 +30,7 @@ class EngineOpener:
 
     facade_url: where the things declared in the engine of that environment are changed. public_url: of the host, where it is set.
     admin_of: finds the admin password of an engine; by default in its Secret. origin_of: has the packages of an engine by id.
+    throttle: holds guesses back; by default one that counts in this process.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class EngineOpener:
         quota_of: Callable[[str], EngineQuota] | None = None,
         admin_of: Callable[[EngineRecord], Declared] | None = None,
         origin_of: Callable[[str], PackageOrigin] | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self._admin_of = admin_of or (lambda record: in_secret(secrets, record.admin_secret))
         self._databases = databases or Databases(secrets)
@@ -56,7 +58,7 @@ class EngineOpener:
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
         # And an engine that is closed while it is idle keeps its counts of wrong passwords.
-        self._throttle = Throttle()
+        self._throttle = throttle or Throttle()
         self._lanes = Lanes(engine_sharing(), "engines")
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:

@@ -40,6 +40,11 @@ def pool_database(url: str) -> ServerDatabase:
     return ServerDatabase(parts.username or "", parts.password or "", url)
 
 
+def pool_key(url: str, purpose: str) -> bytes:
+    """Return a key that each replica of a pool finds, and that is not in a database. url: as `pool_url` made it."""
+    return bytes.fromhex(_derived(urlsplit(url).password or "", purpose))
+
+
 def engine_database(url: str, pool: str, id_: str) -> ServerDatabase:
     """Return the database of the engine with that id. url: of its pool, as `pool_url` made it."""
     name = _name(pool, id_)

@@ -48,7 +48,13 @@ CREATE TABLE IF NOT EXISTS declared (name text PRIMARY KEY, documents bytea NOT 
 CREATE TABLE IF NOT EXISTS blobs (name text, part int, content bytea NOT NULL, PRIMARY KEY (name, part));
 ALTER TABLE blobs ALTER COLUMN content SET STORAGE EXTERNAL;
 """
-
+_GUESSES = """
+CREATE UNLOGGED TABLE IF NOT EXISTS guesses (
+    engine text, who bytea, failures int NOT NULL, last float8 NOT NULL, until float8 NOT NULL, PRIMARY KEY (engine, who)
+);
+CREATE INDEX IF NOT EXISTS guesses_until ON guesses (until);
+"""
+"""A failed sign-in writes no log of the server, so guesses cost its disk nothing. A server that crashes forgets them."""
 
 log = structlog.get_logger(__name__)
 
@@ -85,8 +91,9 @@ class Catalog:
         with self.transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             # Not again at each start: the statements wait for all who write, and keep others waiting.
-            if connection.execute("SELECT to_regclass('blobs')").fetchone() == (None,):
-                connection.execute(_TABLES)
+            for last, tables in (("blobs", _TABLES), ("guesses", _GUESSES)):
+                if connection.execute("SELECT to_regclass(%s)", (last,)).fetchone() == (None,):
+                    connection.execute(tables)
 
     def close(self) -> None:
         """Let the connection go."""
@@ -138,13 +145,14 @@ class Catalog:
             return int(row[0])
 
     def remove(self, id_: str) -> None:
-        """Forget an engine with its keys and packages. Idempotent."""
+        """Forget an engine with its keys, packages and failed sign-ins. Idempotent."""
         with self.writing() as connection:
             # The row stays: another replica would not notice that it is gone.
             gone = "UPDATE engines SET body = NULL, brought = false, changed = nextval('changes') WHERE id = %s"
             connection.execute(gone, (id_,))
             connection.execute("DELETE FROM keys WHERE engine = %s", (id_,))
             connection.execute("DELETE FROM packages WHERE engine = %s", (id_,))
+            connection.execute("DELETE FROM guesses WHERE engine = %s", (id_,))
             connection.execute("DELETE FROM engines WHERE body IS NULL AND changed < (SELECT last_value FROM changes) - 100000")
             remove_unused(connection)
 
@@ -178,9 +186,9 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A short transaction on the connection that is kept, one at a time."""
-        with self._lock, self._understood():
+        with self._lock, _understood():
             if self._kept is None or self._kept.closed:
-                self._kept = self._connected()
+                self._kept = connect(self._url)
             try:
                 with self._kept.transaction():
                     self._kept.execute(_LIMITS)
@@ -200,7 +208,7 @@ class Catalog:
     @contextmanager
     def apart(self) -> Iterator[Connection]:
         """A transaction that takes longer, on a connection of its own."""
-        with self._understood(), self._connected() as connection:
+        with _understood(), connect(self._url) as connection:
             connection.execute(_LIMITS)
             yield connection
 
@@ -213,22 +221,29 @@ class Catalog:
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"move {id_}",))
             yield
 
-    def _connected(self) -> Connection:
-        import psycopg
 
-        return psycopg.connect(self._url, connect_timeout=CONNECT_S, client_encoding="UTF8", **ALIVE)
+def connect(url: str, **options: Any) -> Connection:
+    """Return a connection to the database of a pool. options: of psycopg. Raises psycopg.Error."""
+    import psycopg
 
-    @contextmanager
-    def _understood(self) -> Iterator[None]:
-        import psycopg
+    return psycopg.connect(url, connect_timeout=CONNECT_S, client_encoding="UTF8", **ALIVE, **options)
 
-        try:
-            yield
-        except psycopg.Error as error:
-            # Tenants read the message: it names no server. The log does.
-            log.error("the database of the pool is not available", error=" ".join(str(error).split()))
-            told = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
-            raise Halt(Transient("PoolServerUnreachable", f"the database of the pool is not available{told}")) from error
+
+def unreachable(error: psycopg.Error) -> Halt:
+    """Return the verdict for an error of the server. Tenants read the message: it names no server."""
+    told = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+    return Halt(Transient("PoolServerUnreachable", f"the database of the pool is not available{told}"))
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        log.error("the database of the pool is not available", error=" ".join(str(error).split()))
+        raise unreachable(error) from error
 
 
 def put_blob(connection: Connection, name: str, source: BinaryIO) -> None:

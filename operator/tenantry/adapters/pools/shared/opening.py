@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.declarations import SentDeclarations
+from tenantry.adapters.pools.server_urls import pool_key
 from tenantry.adapters.pools.shared.backups import SharedBackups
 from tenantry.adapters.pools.shared.catalog import Catalog
+from tenantry.adapters.pools.shared.failures import SharedCounts
 from tenantry.adapters.pools.shared.folders import SharedFolders
+from tenantry.adapters.pools.shared.guesses import GuessTable
 from tenantry.adapters.pools.shared.packages import CatalogPackages
+from tenantry.rest.auth.throttle import Throttle
 
 
 @dataclass(frozen=True)
 class SharedParts:
-    """The parts of a pool that differ from those of one on a volume."""
+    """The parts of a pool that differ from those of one on a volume. counts: of failed sign-ins, for the throttle."""
 
     catalog: Catalog
     folders: SharedFolders
     databases: PoolDatabases
     backups: SharedBackups
+    counts: SharedCounts
+    throttle: Throttle
 
     def packages_of(self, id_: str) -> CatalogPackages:
         """Return the packages of the engine with that id."""
         return CatalogPackages(self.catalog, id_)
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self.counts.close()
+        await asyncio.to_thread(self.catalog.close)
 
 
 def open_shared(data: Path, url: str, pool: str, declared: SentDeclarations, keep: timedelta, *, keys: bool) -> SharedParts:
@@ -37,4 +49,5 @@ def open_shared(data: Path, url: str, pool: str, declared: SentDeclarations, kee
     catalog.prepare()
     folders, databases = SharedFolders(data, catalog), PoolDatabases(url, pool)
     backups = SharedBackups(data, catalog, folders, declared, keep, databases, keys=keys)
-    return SharedParts(catalog, folders, databases, backups)
+    counts = SharedCounts(GuessTable(url))
+    return SharedParts(catalog, folders, databases, backups, counts, Throttle(counts, pool_key(url, "sign-ins")))

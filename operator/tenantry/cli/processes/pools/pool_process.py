@@ -68,7 +68,7 @@ class OpenedPool:
         await self.hosting.aclose()
         await asyncio.to_thread(self.folders.close)
         if self.shared is not None:
-            await asyncio.to_thread(self.shared.catalog.close)
+            await self.shared.close()
 
 
 async def serve_pool(data: Path, listen: str, settings: Settings, log_format: LogFormat) -> None:
@@ -157,6 +157,7 @@ def _opener(
         quota_of=quota_of,
         admin_of=lambda record: _sent_password(folders, record),
         origin_of=shared.packages_of if shared is not None else None,
+        throttle=shared.throttle if shared is not None else None,
     )
 
 
@@ -168,8 +169,10 @@ def _works(pool: OpenedPool) -> dict[str, Callable[[], Coroutine[Any, Any, None]
     async def sweep() -> None:
         await pool.backups.run(SWEEP_S)
 
-    follower = pool.follower
-    return {"survey": survey, "backups": sweep, **({"catalog": follower.run} if follower is not None else {})}
+    works: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {"survey": survey, "backups": sweep}
+    if pool.follower is not None and pool.shared is not None:
+        works |= {"catalog": pool.follower.run, "sign-ins": pool.shared.counts.run}
+    return works
 
 
 def _sent_password(folders: EngineFolders, opened: EngineRecord) -> Declared:
