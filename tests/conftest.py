@@ -12,6 +12,7 @@ from tests.support.absent_libraries import absent_libraries
 from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
 from tests.support.compiled_ahead import pytest_sessionstart
+from tests.support.folders_in_memory import pytest_configure, pytest_sessionfinish
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
 from tests.support.pool_server_fixtures import pool_server, running_pool_server, server_of
@@ -29,8 +30,10 @@ __all__ = [
     "product_s_collector",
     "pytest_collection",
     "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_ignore_collect",
     "pytest_runtest_protocol",
+    "pytest_sessionfinish",
     "pytest_sessionstart",
     "running_pool_server",
     "server",

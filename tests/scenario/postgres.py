@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -20,6 +21,17 @@ from tests.support.ports import free_port
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 # PostgreSQL refuses to run as root; Debian's package brings a user for it.
 _USER = "postgres" if os.geteuid() == 0 else None
+
+
+class Made(NamedTuple):
+    """A database that a module of tests made, 8 MB and more."""
+
+    server: str
+    module: str
+    name: str
+
+
+_made: list[Made] = []
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +57,8 @@ def running(*, durable: bool = False, passwords: bool = False) -> Iterator[str]:
     # Each test has a database of its own: by default, the vacuum would visit all of them each minute.
     options = f"-k {folder} -p {port} -h 127.0.0.1 -c fsync={'on' if durable else 'off'} -c timezone=Asia/Tokyo"
     options += " -c autovacuum_naptime=3600"
+    if not durable:  # what dies with its machine has lost its data anyway: its pages need no copies in the log
+        options += " -c full_page_writes=off"
     _run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
     try:
         yield f"tests@127.0.0.1:{port}"
@@ -54,10 +68,15 @@ def running(*, durable: bool = False, passwords: bool = False) -> Iterator[str]:
 
 
 def database_url(server: str) -> str:
-    """The URL of a new database at that server, as an engine takes it."""
-    name = f"t{secrets.token_hex(8)}"
+    """The URL of a new database at that server, as an engine takes it. It is there until another module makes one."""
+    name, module = f"t{secrets.token_hex(8)}", os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
     with psycopg.connect(f"postgresql://{server}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
+        for other in [each for each in _made if each.server == server and each.module != module]:
+            connection.execute(f"DROP DATABASE IF EXISTS {other.name} WITH (FORCE)".encode())
+            _made.remove(other)
+        # The other strategy writes it all twice.
+        connection.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
+    _made.append(Made(server, module, name))
     return f"postgresql+psycopg://{server}/{name}"
 
 
