@@ -322,20 +322,21 @@ def test_what_was_deleted_comes_back_from_the_database_of_its_pool(served: Serve
 
 
 def test_a_backup_is_restored_where_its_environment_is_declared(pooled: Pooled) -> None:
-    """The way out of a pool, which no move takes. Into one an engine moves."""
+    """An engine that moved comes back where it was when the backup was made."""
     world, id_ = pooled.world, pooled.world.id("shared")
     pooled.rows(more=1)
+    world.done("backup", f"{SPACE}/shared", "-o", "pooled.tar")
     pooled.declare(engine={"placement": "Dedicated"}, deletionPolicy="Delete")
-    until(lambda: condition(world.kube.get("environment", "shared", SPACE))["reason"] == "PlacementFixed", "it stays")
-    world.done("backup", f"{SPACE}/shared", "-o", "out.tar")
-    world.delete("shared")
-    world.done("restore", "out.tar")
+    until(lambda: pooled.place() == "", "it moved")
     world.ready("shared")
-    assert (world.id("shared"), pooled.place(), world.rows("shared")) == (id_, "", 1)
-    pooled.declare(engine={"placement": "Pooled"}, deletionPolicy="Delete")
-    until(lambda: pooled.place() == pooled.pool, "it moved")
-    world.ready("shared")
-    assert (world.id("shared"), pooled.rows()) == (id_, 1)
+    assert world.rows("shared", more=1) == 2
+    world.done("backup", f"{SPACE}/shared", "-o", "own.tar")
+    for archive, place, rows in (("own.tar", "", 2), ("pooled.tar", pooled.pool, 1)):
+        world.delete("shared")
+        world.done("restore", archive)
+        world.ready("shared")
+        assert (world.id("shared"), pooled.place()) == (id_, place)
+        assert (pooled.rows() if place else world.rows("shared")) == rows
 
 
 def test_a_backup_whose_connection_breaks_leaves_no_file(dev: World) -> None:
