@@ -101,7 +101,7 @@ WITH_DATA = (VERSIONS, INSTALLED, IDENTITIES, PROVIDERS, FEDERATED)
 
 NAMES = tuple(table.name for table in _METADATA.sorted_tables)
 TABLES = {table.name: table for table in _METADATA.sorted_tables if table is not OWNER}
-"""What a copy of an engine holds of its records: who has the database is not among them."""
+"""The records in a copy of an engine. The mark of the owner is not among them."""
 _COLUMNS = {
     "sqlite": """
         SELECT lower(found.name), found.type = 'table', part.name

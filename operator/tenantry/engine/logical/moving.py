@@ -80,7 +80,7 @@ def _frozen(url: str) -> str:
         if mark := _mark(connection):
             return mark[0]
         token, tables = secrets.token_hex(16), _all(connection)
-        # SHARE lets others read, and waits for those who wrote. A statement that waits meanwhile finds its right gone.
+        # SHARE lets others read, and waits for those who wrote. A statement that waits for them finds its right gone.
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(tables))
         connection.execute(sql.SQL("REVOKE {} ON {} FROM CURRENT_USER").format(_WRITES, tables))
         _put(connection, f"{_MOVING} {token}")

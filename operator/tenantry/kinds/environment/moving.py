@@ -74,7 +74,7 @@ def move_of(
     if place.moves_to is None or engine.status != "RUNNING" or not _may_begin(environment):
         return None
     if move is None and (not begun.to_pool or begun.to_pool in region.servers):
-        return Move("Record", begun, told)  # a pod or a database is made, which is found by the record alone
+        return Move("Record", begun, told)  # a pod or a database is made, and only the record says where
     made = there if begun.to_pool or not _is_half_made(there) else None
     if made is not None and not begun.to_pool and made.status != "RUNNING":
         why = f": {made.message}" if made.message else ""

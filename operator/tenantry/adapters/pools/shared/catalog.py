@@ -216,7 +216,7 @@ class Catalog:
     def turn(self, id_: str) -> Iterator[None]:
         """Keep all replicas from a command about the move of an engine, for as long as this one takes."""
         with self.apart() as connection:
-            # It may take long, and its caller has no statement for this connection meanwhile.
+            # It may take long, and nobody has a statement for this connection before it ends.
             connection.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true)")
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"move {id_}",))
             yield
