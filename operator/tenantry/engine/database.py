@@ -10,39 +10,26 @@ import sqlite3
 import stat
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 
-from tenantry.engine.sql.driver import ShortRead, execute_now
+from tenantry.engine.sql.driver import ShortRead
+from tenantry.engine.sql.engines import WRITES, file_engine, server_engine
 from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
-from tenantry.engine.sql.functions import add_functions
-from tenantry.engine.sql.limits import bound
 from tenantry.engine.sql.moving import moves, refuse_moving
 from tenantry.engine.sql.pool import KeptPool
-from tenantry.engine.sql.server_session import (
-    STALE_PLAN,
-    Question,
-    Reach,
-    connect_options,
-    connected,
-    is_operational,
-    pin_transaction,
-)
+from tenantry.engine.sql.server_session import STALE_PLAN, Question, Reach, is_operational
 from tenantry.engine.sql.short_reads import SHORT_READS, NotShort
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, path_text
 from tenantry.rest.disk import make_durable
-from tenantry.rest.fairness.json_steps import decode_json, encode_json
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
-BUSY_MS = 50
-"""The time that SQLite waits for a lock inside a thread. A caller that may wait longer comes again: see transactions.py."""
 EXACT_DIGITS = {"sqlite": 15}
 """Digits of a decimal that a database keeps exactly; a database that is not named has no limit."""
 
@@ -88,7 +75,7 @@ class Database:
         self._named = named
         self._file = None if url else file
         self._reach = reach
-        self._url = url or f"sqlite:///{file}"
+        self._url = url or ""
         self._engine: Engine | None = None
         self._made = False
         self._damage = FoundDamage(file)
@@ -104,6 +91,11 @@ class Database:
         return self._file is None or self._file.exists()
 
     @property
+    def is_marked(self) -> bool:
+        """Return True if a SQLite database was there before, so that it is missed if it is gone. Blocks."""
+        return self._file is not None and (self._made or made_mark(self._file).exists())
+
+    @property
     def on_server(self) -> bool:
         """Return True for PostgreSQL."""
         return self._file is None
@@ -117,7 +109,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction, committed at the end unless the block raises."""
-        with self._connected() as connection, connection.execution_options(tenantry_write=True).begin():
+        with self._connected() as connection, connection.execution_options(**{WRITES: True}).begin():
             self._check_not_moving()
             yield connection
         self._mark()
@@ -130,7 +122,7 @@ class Database:
                 # Inside of a transaction this pragma does nothing, and what it switches off deletes rows of dropped parents.
                 sqlite_driver(connection).execute("PRAGMA foreign_keys=OFF")
             try:
-                with connection.execution_options(tenantry_write=True).begin():
+                with connection.execution_options(**{WRITES: True}).begin():
                     self._check_not_moving()
                     if self._file is None:
                         bound_lock_waits(connection, TURN_S)
@@ -157,7 +149,7 @@ class Database:
     def server_pool(self) -> tuple[KeptPool, Dialect]:
         """The connections to a server, and its dialect."""
         if self._engine is None:
-            self._engine = _engine(self._url, self._reach, self._file)
+            self._engine = self._made_engine()
         assert isinstance(self._engine.pool, KeptPool)
         return self._engine.pool, self._engine.dialect
 
@@ -198,14 +190,14 @@ class Database:
     def close(self) -> None:
         """Lets everything go."""
         if self._engine is not None:
-            self._engine.dispose()
+            self._engine.pool.dispose()
             self._engine = None
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
         self._check_there()
         if self._engine is None:
-            self._engine = _engine(self._url, self._reach, self._file)
+            self._engine = self._made_engine()
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -214,6 +206,9 @@ class Database:
                 assert isinstance(self._engine.pool, KeptPool)
                 self._engine.pool.forget()
             raise self.meaning_of(error) from error
+
+    def _made_engine(self) -> Engine:
+        return server_engine(self._url, self._reach) if self._file is None else file_engine(self._file)
 
     def meaning_of(self, error: DBAPIError) -> Halt:
         """Return the refusal that an error of this database means."""
@@ -241,46 +236,6 @@ class Database:
             return f" ({shutil.disk_usage(self._file.parent).free} bytes are free)"
         except FileNotFoundError:
             return ""
-
-
-def parsed(url: str) -> URL:
-    """The URL; PostgreSQL's client library knows its scheme by two names. Raises ArgumentError."""
-    known = make_url(url)
-    return known.set(drivername="postgresql") if known.drivername == "postgres" else known
-
-
-def _engine(url: str, reach: Reach | None, file: Path | None) -> Engine:
-    engine = create_engine(parsed(url), poolclass=KeptPool, json_serializer=encode_json, json_deserializer=decode_json)
-    assert isinstance(engine.pool, KeptPool)
-    engine.pool.file = file
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare)
-        event.listen(engine, "begin", _begin)
-    else:
-        event.listen(engine, "connect", connected)
-        event.listen(engine, "begin", pin_transaction)
-        event.listen(engine, "do_connect", partial(_address, reach))
-    return engine
-
-
-def _address(reach: Reach | None, _dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
-    connect_options(reach, options)
-
-
-def _prepare(connection: Any, _record: Any) -> None:
-    # The driver's own transactions cannot hold DDL; ours begin by the event below.
-    connection.isolation_level = None
-    bound(connection)
-    connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA foreign_keys=ON")
-    add_functions(connection)
-
-
-def _begin(connection: Connection) -> None:
-    write = connection.get_execution_options().get("tenantry_write", False)
-    execute_now(connection, "BEGIN IMMEDIATE" if write else "BEGIN").close()
 
 
 def sqlite_driver(connection: Connection) -> sqlite3.Connection:

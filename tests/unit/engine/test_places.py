@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tenantry.engine.sql.quick.places import Places
+from tenantry.engine.sql.server_session import ServerSession
 from tenantry.engine.sql.short_reads import NotShort
 
 REFUSED = psycopg.OperationalError("too many connections")
@@ -54,7 +55,9 @@ def places(server: FullServer) -> Places:
 
 def connection() -> Any:
     wire = SimpleNamespace(broken=False, attach=lambda: None, detach=lambda: None)
-    return SimpleNamespace(info={"wire": wire})
+    return SimpleNamespace(
+        info={"wire": wire}, record_info={"session": ServerSession(False, (15, 6), "public", "READ COMMITTED")}
+    )
 
 
 async def refused(server: FullServer) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import MIGRATION, halt_of, lock_name, parsed
+from tenantry.engine.database import MIGRATION, halt_of, lock_name
+from tenantry.engine.sql.engines import parsed
 from tenantry.engine.sql.server_session import SESSION, pin_session
 from tenantry.model.verdicts import Invalid, Problem
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tenantry.engine.sql.driver import ask
 from tenantry.engine.sql.server_session import Question, begin_limited
 
 AGAIN_S = 0.05
@@ -56,7 +57,7 @@ class Deadline:
             if connection.dialect.name != "sqlite":
                 begin_limited(connection, max(0.001, self.end - time.monotonic()), question)
             elif question is not None:
-                question.ask(connection)
+                ask(connection, question)
             yield
         finally:
             with self._held:

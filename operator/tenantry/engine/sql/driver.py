@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,6 +84,12 @@ def execute_now(connection: sa.Connection, query: str, parameters: Parameters = 
         cursor.close()
         raise raised(query, error, connection.dialect) from error
     return cursor
+
+
+def ask(connection: sa.Connection, question: Question) -> None:
+    """Ask a question by itself. Raises DBAPIError."""
+    with closing(execute(connection, question.query, question.values)) as cursor:
+        question.answer = cursor.fetchone()
 
 
 def raised(query: str, error: Exception, dialect: Dialect) -> DBAPIError:

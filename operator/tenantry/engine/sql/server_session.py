@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -28,7 +28,7 @@ PREPARED_AFTER = 3
 """Executions of a statement on one connection after which the server keeps its plan."""
 STALE_PLAN = "cached plan must not change result type"
 """The message of a server whose table has changed since a statement was prepared."""
-_POOLED = "pooled"
+_SESSION = "session"
 
 SESSION = {
     "client_encoding": "UTF8",
@@ -44,8 +44,12 @@ SESSION = {
 }
 """Settings that a PostgreSQL session must not take from the server, the database or the role: spelling of values, and
 limits."""
-_LOOK = "SELECT current_setting('server_encoding'), pg_backend_pid()"
-_PIN = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
+_PINS = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in SESSION.items())
+_LOOK = f"""
+    SELECT current_setting('server_encoding'), pg_backend_pid(), current_setting('server_version_num'), current_schema(),
+        current_setting('transaction_isolation'), CASE WHEN pg_backend_pid() = {{pid}} THEN concat({_PINS}) END
+"""
+"""Sets SESSION where the server itself answers: a pooler has a number of its own."""
 PIN_LOCALLY = "SELECT " + ", ".join(
     f"set_config('{name}', '{value}', true)" for name, value in SESSION.items() if name != "client_encoding"
 )
@@ -64,41 +68,58 @@ class Question:
     values: tuple[Any, ...]
     answer: Sequence[Any] | None = None
 
-    def ask(self, connection: Connection) -> None:
-        """Ask it by itself."""
-        self.answer = connection.exec_driver_sql(self.query, self.values).first()
+
+class ServerSession(NamedTuple):
+    """A session of a server, as it was opened. pooled: a pooler gives each transaction another one. version: of the server;
+    schema: of names without one, None for none; isolation: the level of its transactions."""
+
+    pooled: bool
+    version: tuple[int, ...]
+    schema: str | None
+    isolation: str
 
 
-def pin_session(connection: psycopg.Connection[Any]) -> bool:
-    """Set SESSION, unless a pooler stands between: return whether one does. Raises Invalid where the database cannot hold every
-    text."""
-    row = connection.execute(_LOOK).fetchone()
-    assert row is not None
-    encoding, pid = row
+def pin_session(connection: psycopg.Connection[Any]) -> ServerSession:
+    """Set SESSION, unless a pooler stands between, in one round trip and no transaction. Raises Invalid where the database cannot
+    hold every text, psycopg.Error."""
+    import psycopg
+    from psycopg.pq import ExecStatus
+
+    pid = connection.info.backend_pid
+    result = connection.pgconn.exec_(_LOOK.format(pid=pid).encode())
+    if result.status != ExecStatus.TUPLES_OK:
+        raise psycopg.errors.error_from_result(result, connection.info.encoding)
+    cells = [result.get_value(0, place) for place in range(result.nfields)]
+    encoding, answered, number, schema, isolation, _ = (None if cell is None else cell.decode() for cell in cells)
     if encoding != "UTF8":
         raise Invalid((Problem("database", f"has the encoding {encoding}: create it with ENCODING 'UTF8'"),))
-    # A pooler answers for the server, with a number of its own.
-    if pid != connection.info.backend_pid:
-        return True
-    connection.execute(_PIN)
-    return False
+    assert number is not None and isolation is not None
+    version = divmod(int(number), 10_000)  # of PostgreSQL 10 and later
+    return ServerSession(answered != str(pid), version, schema, isolation.upper())
 
 
 def connected(connection: psycopg.Connection[Any], record: Any) -> None:
     """Prepare a new connection of a pool. Raises Invalid."""
     try:
-        record.info[_POOLED] = pin_session(connection)
-        connection.commit()
+        session = record.record_info[_SESSION] = pin_session(connection)
     except Invalid:
         connection.close()
         raise
-    if connection.prepare_threshold is None and not record.info[_POOLED]:
+    if connection.prepare_threshold is None and not session.pooled:
         connection.prepare_threshold = PREPARED_AFTER
+
+
+def session_of(connection: Connection | ConnectionPoolEntry) -> ServerSession:
+    """Return the session of a connection to a server."""
+    info = (connection.connection if isinstance(connection, Connection) else connection).record_info
+    assert info is not None
+    session: ServerSession = info[_SESSION]
+    return session
 
 
 def is_pooled(connection: Connection | ConnectionPoolEntry) -> bool:
     """Return True if each transaction of the connection may have another session."""
-    return bool(connection.info.get(_POOLED))
+    return session_of(connection).pooled
 
 
 def pin_transaction(connection: Connection) -> None:

@@ -1,0 +1,39 @@
+"""psycopg's dialect of SQLAlchemy without questions of its own: `server_session.connected` asks all at once for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+
+from tenantry.engine.sql.server_session import ServerSession, session_of
+
+DRIVER = "postgresql+tenantry"
+"""The name of the dialect in a URL."""
+
+
+class ServerDialect(PGDialect_psycopg):
+    """Takes what it wants to know of a server from the session that is open."""
+
+    driver = "tenantry"
+    supports_statement_cache = True
+    _session: ServerSession | None = None
+
+    def _get_server_version_info(self, connection: Connection) -> tuple[int, ...]:
+        self._session = session_of(connection)
+        return self._session.version
+
+    def _get_default_schema_name(self, connection: Connection) -> str | None:  # type: ignore[override]
+        return session_of(connection).schema
+
+    def get_default_isolation_level(self, dbapi_conn: Any) -> Any:
+        assert self._session is not None
+        return self._session.isolation
+
+    def _set_backslash_escapes(self, connection: Connection) -> None:
+        self._backslash_escapes = False  # SESSION sees to it
+
+
+registry.register("postgresql.tenantry", __name__, ServerDialect.__name__)
