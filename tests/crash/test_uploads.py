@@ -131,7 +131,7 @@ async def test_a_disk_that_is_full_at_any_call_is_503_and_keeps_nothing(world: W
         struck.add(called[at - 1])
         assert (answer.status_code, "No space left" in answer.json()["error"]) == (503, True), (at, called)
         assert await world.engine.apps() == ()
-        await world.engine._tidy()
+        await world.engine._opener.sweep()
         assert world.left() == set(), (at, called)
         tried()
     assert (answer.status_code, struck) == (200, {"mkstemp", "write_whole", "copyfile", "fsync", "replace"})

@@ -76,8 +76,9 @@ class Served:
     uid: the environment's id, `""` standalone. facade_url: where a managed engine's declared things are changed, `""` for a
     standalone engine. platform: whose tokens the operator signs in with. refresh_admin: called before `admin` is let in;
     it takes over the password that was declared meanwhile. foreign: verifies the tokens of external identity providers.
-    throttle: holds guesses back, of all engines of the process. public_url: where browsers reach the engine, as it is declared;
-    as each request says where empty. quota: its limits.
+    throttle: holds guesses back, of all engines of the process. verified: knows tokens whose signature was verified, also of
+    engines that are closed. public_url: where browsers reach the engine, as it is declared; as each request says where empty.
+    quota: its limits. key: that of key_file, if it was read.
     """
 
     engine: ServedEngine
@@ -90,9 +91,9 @@ class Served:
     throttle: Throttle = field(default_factory=Throttle)
     public_url: str = ""
     quota: EngineQuota = field(default_factory=EngineQuota)
-    _key: OKPKey | None = field(default=None, repr=False)
+    verified: Verified = field(default_factory=Verified, repr=False)
+    key: OKPKey | None = field(default=None, repr=False)
     _keying: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    _verified: Verified = field(default_factory=Verified, repr=False)
     _holders: dict[bytes, tuple[Claims, TokenHolder]] = field(default_factory=dict, repr=False)
 
     async def principal(self, request: Request) -> Principal:
@@ -140,9 +141,9 @@ class Served:
         if found is not None and holds(found[0], time.time()):
             return found[1]
         scheme, _, token = authorization.decode("latin-1").partition(" ")
-        if self._key is None or scheme.lower() != "bearer":
+        if self.key is None or scheme.lower() != "bearer":
             return None
-        claims = self._verified.at_hand(token, self._key, ISSUER, self._audience)
+        claims = self.verified.at_hand(token, self.key, ISSUER, self._audience)
         # The password of `admin` may have to be taken over first.
         if claims is None or is_engine_admin(str(claims.get("name"))) or self._of_platform(token):
             return None
@@ -210,7 +211,7 @@ class Served:
     async def _holder(self, token: str) -> TokenHolder:
         """Return the holder of a token that this engine issued. Raises Unauthorized."""
         key = await self._own_key()
-        claims = self._verified.claims(token, key, ISSUER, self._audience)
+        claims = self.verified.claims(token, key, ISSUER, self._audience)
         if is_engine_admin(str(claims.get("name"))):
             await self.refresh_admin()
         return TokenHolder(str(claims["sub"]), str(claims.get("stamp")))
@@ -223,13 +224,31 @@ class Served:
 
     async def _own_key(self) -> OKPKey:
         async with self._keying:  # two that make one at once would end the tokens of the first
-            if self._key is None:
-                self._key = await asyncio.to_thread(_load_or_create, self.key_file)
-            return self._key
+            if self.key is None:
+                self.key = await asyncio.to_thread(_load_or_create, self.key_file)
+            return self.key
 
 
 def _principal(identity: EngineIdentity) -> Principal:
     return Principal(identity.id, identity.username, roles=identity.roles)
+
+
+class KeyAtHand:
+    """The key of an engine's own tokens, read beside other work of a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.key: OKPKey | None = None
+        self.is_named_by_itself = False
+        """True if its `kid` is its thumbprint, so that no other key has the same one."""
+
+    def read(self) -> None:
+        """Read it, if it is there. Who needs a damaged one gets the reason. Blocks."""
+        try:
+            key = read_key(self._path)
+        except (OSError, ValueError):
+            return
+        self.key, self.is_named_by_itself = key, key.kid == key.thumbprint()
 
 
 def _load_or_create(path: Path) -> OKPKey:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from tenantry.model.verdicts import NotFound
 from tenantry.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
 from tenantry.rest.disk import make_durable, writing_to_disk
 
-SUFFIX = ".tapp"
+SUFFIX, SYMBOLS_SUFFIX = ".tapp", ".sym"
 
 
 class PackageOrigin(Protocol):
@@ -30,6 +30,9 @@ class PackageOrigin(Protocol):
 
     def fetch(self, sha256: str, target: Path) -> None:
         """Write the package to a file. Raises NotFound."""
+
+    def has_only(self, packages: Collection[str]) -> bool:
+        """Return True if `keep_only` would let nothing go."""
 
     def keep_only(self, packages: Collection[str]) -> None:
         """Let all others go, but for those that came a moment ago: their records may not be committed yet."""
@@ -57,6 +60,11 @@ class PackageFolder:
     def holds(self, sha256: str) -> bool:
         """Return True if the package with those bytes is here or at the origin."""
         return self._path(sha256).exists() or (self._origin is not None and self._origin.has(sha256))
+
+    def vouches(self, sha256: str) -> bool:
+        """Return True if the records may name that package without a look into its file: it is here, or is brought when it is
+        needed. Does not ask the origin."""
+        return self._origin is not None or self._path(sha256).exists()
 
     def _path(self, sha256: str) -> Path:
         return self._packages / f"{sha256}{SUFFIX}"
@@ -89,23 +97,27 @@ class PackageFolder:
             finally:
                 scratch.unlink(missing_ok=True)
 
-    def keep_only(self, packages: Iterable[str], installed: Iterable[str]) -> None:
+    def has_only(self, packages: Collection[str], installed: Collection[str]) -> bool:
+        """Return True if `keep_only` would remove nothing."""
+        if any(self._leftovers(packages, installed)):
+            return False
+        return self._origin is None or self._origin.has_only(packages)
+
+    def keep_only(self, packages: Collection[str], installed: Collection[str]) -> None:
         """Removes what no record names: leftovers of interrupted uploads, installs and deletions."""
-        kept = set(packages)
         if self._origin is not None:
-            self._origin.keep_only(kept)
-        wanted = {f"{sha256}{SUFFIX}" for sha256 in kept}
-        for path in _entries(self._packages):
-            if path.name not in wanted:
-                path.unlink(missing_ok=True)
-        unpacked = set(installed)
-        for path in _entries(self._content):
-            if path.name not in unpacked:
+            self._origin.keep_only(packages)
+        for path in self._leftovers(packages, installed):
+            if path.parent == self._content:
                 shutil.rmtree(path, ignore_errors=True)
-        symbols = {Path(name).stem for name in wanted}
-        for path in _entries(self._symbols):
-            if path.stem not in symbols:
+            else:
                 path.unlink(missing_ok=True)
+
+    def _leftovers(self, packages: Collection[str], installed: Collection[str]) -> Iterator[Path]:
+        """The files of packages and symbols, and the folders of content, that are not of those packages."""
+        yield from _others(self._packages, {f"{sha256}{SUFFIX}" for sha256 in packages})
+        yield from _others(self._content, frozenset(installed))
+        yield from _others(self._symbols, {f"{sha256}{SYMBOLS_SUFFIX}" for sha256 in packages})
 
     @contextmanager
     def unpacked(self, sha256: str) -> Iterator[None]:
@@ -176,7 +188,7 @@ class PackageFolder:
 
     def symbols(self, sha256: str, filename: str) -> Download:
         """The symbol file to serve, unpacked on its first use. Raises NotFound."""
-        path = self._symbols / f"{sha256}.sym"
+        path = self._symbols / f"{sha256}{SYMBOLS_SUFFIX}"
         if not path.exists():
             scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
             with writing_to_disk(), open_checked(self.path(sha256)) as package:
@@ -192,5 +204,9 @@ class PackageFolder:
         return Download(path, filename, path.stat().st_size, sha256_of(path))
 
 
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+def _others(folder: Path, names: Collection[str]) -> list[Path]:
+    """The entries of a folder, which may be missing, that have other names."""
+    try:
+        return [folder / name for name in os.listdir(folder) if name not in names]  # noqa: PTH208 - paths cost more than the call
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -99,9 +99,12 @@ WITH_DATA = (VERSIONS, INSTALLED, IDENTITIES, PROVIDERS, FEDERATED)
 """Tables with a row in every database that an engine was used on."""
 
 
-NAMES = tuple(table.name for table in _METADATA.sorted_tables)
-TABLES = {table.name: table for table in _METADATA.sorted_tables if table is not OWNER}
+_ALL = tuple(_METADATA.sorted_tables)
+NAMES = tuple(table.name for table in _ALL)
+TABLES = {table.name: table for table in _ALL if table is not OWNER}
 """The records in a copy of an engine. The mark of the owner is not among them."""
+COLUMNS = tuple((table.name, column.name) for table in _ALL for column in table.columns)
+"""All columns of these tables, each with the name of its table."""
 _COLUMNS = {
     "sqlite": """
         SELECT lower(found.name), found.type = 'table', part.name
@@ -143,7 +146,7 @@ def foreign(connection: sa.Connection) -> str:
     found: dict[str, set[str]] = {}
     for name, is_table, column in connection.exec_driver_sql(query):
         found.setdefault(name, set()).update({column} if is_table else ())
-    wanted = {table.name: set(table.columns.keys()) for table in _METADATA.sorted_tables}
+    wanted = {table.name: set(table.columns.keys()) for table in _ALL}
     return next((name for name in NAMES if name in found and not wanted[name] <= found[name]), "")
 
 
@@ -159,8 +162,7 @@ def prepare(connection: sa.Connection) -> None:
 def _statements(dialect: str) -> tuple[str, ...]:
     """Spelled once for all engines of a process: a thousand new ones need them."""
     spelling = sa.dialects.registry.load(dialect)()
-    tables = _METADATA.sorted_tables
-    return tuple(str(sa.schema.CreateTable(table, if_not_exists=True).compile(dialect=spelling)) for table in tables)
+    return tuple(str(sa.schema.CreateTable(table, if_not_exists=True).compile(dialect=spelling)) for table in _ALL)
 
 
 def owner(connection: sa.Connection) -> str | None:

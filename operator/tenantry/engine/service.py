@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,19 +22,17 @@ from tenantry.engine.finding import app_of, identity_named, nobody, version_of
 from tenantry.engine.installing import Installs
 from tenantry.engine.inventory import apps_with_rows, held_apps
 from tenantry.engine.migration import run
-from tenantry.engine.migration.moments import is_unified
 from tenantry.engine.oidc import federation
 from tenantry.engine.oidc.federation import FederatedIdentity
-from tenantry.engine.ownership import Ownership
+from tenantry.engine.opening.opener import DatabaseOpener
+from tenantry.engine.opening.ownership import Ownership
 from tenantry.engine.package_files import PackageFolder, PackageOrigin
 from tenantry.engine.quota import EngineQuota
 from tenantry.engine.records import StoredVersion
 from tenantry.engine.sealing import Sealing
-from tenantry.engine.sql.deadline import Deadline
 from tenantry.engine.sql.files import FILE
-from tenantry.engine.sql.moving import is_moving
 from tenantry.engine.sql.server_session import Reach
-from tenantry.engine.transactions import WRITE_S, Transactions
+from tenantry.engine.transactions import Transactions
 from tenantry.model.facts import (
     Download,
     EngineApp,
@@ -85,11 +83,14 @@ class Engine:
         self._manifests: dict[str, Manifest] = {}
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
-        self._transactions = Transactions(self._database, lane, Ownership(data, owner, self._package_files))
+        ownership = Ownership(data, owner, self._package_files)
+        self._transactions = Transactions(self._database, lane, ownership)
         self._installs = Installs(database, self._package_files, self._transactions, quota)
         self.live = Live(self._transactions, lane)
         dialect = "postgresql" if database.on_server else "sqlite"
-        self.rows: EngineRows = RowAccess(self._transactions, dialect, self._stored_manifest, quota, self.live)
+        access = RowAccess(self._transactions, dialect, self._stored_manifest, quota, self.live)
+        self.rows: EngineRows = access
+        self._opener = DatabaseOpener(database, ownership, self._package_files, self._transactions, self._installs, access.expect)
         # Changes of packages and tables happen one after the other.
         self._turn = asyncio.Lock()
 
@@ -106,18 +107,20 @@ class Engine:
         quota: EngineQuota | None = None,
         reach: Reach | None = None,
         origin: PackageOrigin | None = None,
+        beside: Callable[[], None] = lambda: None,
     ) -> Engine:
         """Opens the engine of that folder, and removes what interrupted work left there.
 
         created_at: since when the engine, and so its `admin`, is there; now where None. lane: its part of the process's threads;
         one of threads that all such engines share where None. owner: the uid of the environment, `""` for a standalone engine.
         reach: which addresses the server of `database_url` may have. origin: of its packages, if the folder has only copies.
+        beside: is called in a thread, if the database is opened by a look at it.
         Raises Halt: DatabaseTaken where the database is another engine's, DataMissing, and others.
         """
         lane = lane or _LANES.lane("", str(data))
         database = Database(data / FILE, database_url, reach, named=origin is None)
         engine = cls(data, database, limits or PackageLimits(), created_at or datetime.now(UTC), lane, owner, quota, origin)
-        await engine._open(data)
+        await engine._opener.open(data, beside)
         return engine
 
     async def close(self) -> None:
@@ -175,7 +178,7 @@ class Engine:
             if not (await app_of(self._transactions, app)).installed:
                 raise _refused("id", f"{app} is not installed")
             await self._transactions.write(lambda connection: _clear_installed(connection, app))
-            await self._tidy()
+            await self._opener.sweep()
 
     async def drop_data(self, app: str) -> None:
         async with self._turn:
@@ -189,7 +192,7 @@ class Engine:
             if (await app_of(self._transactions, app)).version == version:
                 raise _refused("version", f"{app} {version} is installed")
             await self._transactions.write(lambda connection: records.remove_version(connection, stored.app, stored.version))
-            await self._tidy()
+            await self._opener.sweep()
 
     async def download(self, app: str, version: str) -> Download:
         stored = await version_of(self._transactions, app, version)
@@ -320,30 +323,6 @@ class Engine:
         """Keeps the roles that an identity provider claims for one of its users."""
         await self._transactions.write(lambda connection: federation.claim_roles(connection, id_, roles))
 
-    async def _open(self, data: Path) -> None:
-        await self._lane.run(lambda: data.mkdir(mode=0o700, parents=True, exist_ok=True))
-        if await self._lane.run(lambda: self._database.exists):
-            if await self._lane.run(lambda: is_moving(data)):  # reads go on, also after a restart
-                await self._transactions.open_unchanged()
-                return
-            if not await self._transactions.write(is_unified):
-                await self._installs.unify_moments()
-            await self._tidy()
-
-    def _sweep(self, deadline: Deadline) -> None:
-        if not self._transactions.prepared:
-            return
-        with self._package_files.swept() as alone:
-            if not alone:
-                return
-            with self._database.writing() as connection, deadline.over(connection):
-                stored = {one.sha256 for one in records.versions(connection)}
-                installed = {sha256 for _, sha256 in records.installed(connection).values()}
-                self._package_files.keep_only(stored, installed)
-
-    async def _tidy(self) -> None:
-        await self._transactions.run(self._sweep, WRITE_S)
-
     async def _manifest(self, app: str, version: str) -> Manifest:
         stored = await version_of(self._transactions, app, version)
         return await self._lane.run(lambda: self._stored_manifest(stored.sha256))
@@ -387,7 +366,7 @@ class Engine:
     async def _install(self, app: str, version: str, allow_drops: bool, listed: Sequence[MigrationStep] | None = None) -> None:
         stored = await version_of(self._transactions, app, version)
         if await self._installs.install(stored, allow_drops, listed) != stored.sha256:
-            await self._tidy()
+            await self._opener.sweep()
 
 
 def _clear_installed(connection: sa.Connection, app: str) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine import records
 from tenantry.engine.database import Database, Locked
-from tenantry.engine.ownership import Ownership
+from tenantry.engine.opening.first_look import FirstLook, first_question, seen
+from tenantry.engine.opening.ownership import Ownership
 from tenantry.engine.sql.deadline import Deadline, Interrupts
-from tenantry.engine.sql.driver import ShortRead
+from tenantry.engine.sql.driver import ShortRead, ask
 from tenantry.engine.sql.group_commit import GroupCommit
 from tenantry.engine.sql.quick.work import QuickWork
 from tenantry.engine.sql.server_session import Question
+from tenantry.engine.sql.short_reads import NotShort
 from tenantry.rest.fairness.lanes import Lane
 
 T = TypeVar("T")
@@ -80,6 +84,37 @@ class Transactions:
             return result
 
         return await self.run(within, WRITE_S)
+
+    async def open_as_left(self, whole: Callable[[FirstLook], bool]) -> bool:
+        """Open the database by one read. Return False, and open nothing, unless it is as its engine left it.
+
+        whole: looks at the folder, in a thread. Raises Overloaded, Halt for a database that cannot be read.
+        """
+        question = first_question("postgresql" if self._database.on_server else "sqlite")
+        if self._database.on_server:
+            self.prepared = await self._looked_at_server(question, whole)
+        else:
+            self.prepared = await self.run(lambda deadline: self._looked_at_file(question, whole, deadline), WRITE_S)
+        return self.prepared
+
+    async def _looked_at_server(self, question: Question, whole: Callable[[FirstLook], bool]) -> bool:
+        try:
+            answer = await self.quick_work().ask(question)
+        except NotShort:
+            return False  # who opens it in the other way gets the reason
+        return await self.lane.run(lambda: whole(seen(answer)))
+
+    def _looked_at_file(self, question: Question, whole: Callable[[FirstLook], bool], deadline: Deadline) -> bool:
+        if not self._database.is_marked:
+            return False
+        with self._database.reading() as connection, deadline.over(connection):
+            try:
+                ask(connection, question)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlite_errorcode", 0) != sqlite3.SQLITE_ERROR:
+                    raise
+                return False  # a table is missing
+        return question.answer is not None and whole(seen(question.answer))
 
     async def open_unchanged(self) -> None:
         """Take the database as it is, for reads. Raises Halt: DatabaseTaken."""

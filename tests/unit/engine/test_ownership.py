@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from tenantry.engine import records
 from tenantry.engine.database import Database
-from tenantry.engine.ownership import RELEASED, OwnershipEvidence, database_mark, release
+from tenantry.engine.opening.ownership import RELEASED, OwnershipEvidence, database_mark, release
 from tenantry.engine.service import Engine
 from tenantry.engine.sql.files import FILE, ID_FILE
 from tenantry.model.facts import Password

@@ -36,6 +36,9 @@ class Origin:
         self.fetched += 1
         shutil.copyfile(self.package, target)
 
+    def has_only(self, packages: Collection[str]) -> bool:
+        raise NotImplementedError
+
     def keep_only(self, packages: Collection[str]) -> None:
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tenantry.engine.database import Database, Locked
-from tenantry.engine.ownership import Ownership
+from tenantry.engine.opening.ownership import Ownership
 from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.sql.group_commit import MOST_WRITERS
 from tenantry.engine.transactions import Transactions

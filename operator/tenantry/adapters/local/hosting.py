@@ -233,16 +233,20 @@ class LocalHosting:
     async def _open(self, record: EngineRecord) -> _Lease:
         if record.awaits:
             raise Halt(Waiting("Restoring", "the engine waits for its backup: `tenantry restore FILE` brings it"))
-        lost = await asyncio.to_thread(self._folders.lost, record.ref)
-        if lost is not None:
-            raise data_missing(*lost[1])
-        folder = await asyncio.to_thread(self._folders.make, record.ref.id)
+        folder = await asyncio.to_thread(self._folder, record)
         try:
             return _Lease(await self._open_engine(record, folder))
         except Halt as halt:
             if halt.verdict.reason == DATABASE_DAMAGED:
                 self._suspects.add(record.ref.id)
             raise
+
+    def _folder(self, record: EngineRecord) -> Path:
+        """Return the folder of an engine that is whole. Blocks. Raises Halt: DataMissing, and those of `make`."""
+        lost = self._folders.lost(record.ref)
+        if lost is not None:
+            raise data_missing(*lost[1])
+        return self._folders.make(record.ref.id)
 
     async def _evict(self) -> None:
         surplus = len(self._leases) - self._capacity

@@ -17,12 +17,17 @@ from tenantry.oidc.tokens import ForeignTokens, foreign_tokens
 from tenantry.packages.check import PackageLimits
 from tenantry.ports import Secrets
 from tenantry.rest.auth.throttle import Throttle
+from tenantry.rest.auth.tokens import Verified
 from tenantry.rest.fairness.lanes import Lanes, engine_sharing
 
 if TYPE_CHECKING:
     from tenantry.engine.access import PlatformKeys
     from tenantry.engine.package_files import PackageOrigin
     from tenantry.engine.quota import EngineQuota
+
+
+MOST_TOKENS = 4096
+"""Tokens of all engines whose signature is not verified again, also after their engine was closed."""
 
 
 class EngineOpener:
@@ -57,21 +62,22 @@ class EngineOpener:
         self._origin_of = origin_of
         # One for all: engines that trust the same issuer ask it once.
         self._foreign = foreign or foreign_tokens()
-        # And an engine that is closed while it is idle keeps its counts of wrong passwords.
+        # And an engine that is closed while it is idle keeps its counts of wrong passwords, and knows its tokens again.
         self._throttle = throttle or Throttle()
+        self._verified = Verified(MOST_TOKENS)
         self._lanes = Lanes(engine_sharing(), "engines")
+        self._imported = False
 
     async def __call__(self, record: EngineRecord, folder: Path) -> OpenEngine:
-        # In a thread, because the first engine of a process takes 0.3 s to import. A platform starts without it.
-        for module in ("tenantry.engine.service", "tenantry.engine.access"):
-            await asyncio.to_thread(import_module, module)
-        from tenantry.engine.access import Served
+        await self._import()
+        from tenantry.engine.access import KeyAtHand, Served
         from tenantry.engine.quota import EngineQuota
         from tenantry.engine.service import Engine
 
-        lane = self._lanes.lane(record.ref.tenant_slug or record.ref.namespace, record.ref.id)
         id_ = record.ref.id
+        lane = self._lanes.lane(record.ref.tenant_slug or record.ref.namespace, id_)
         quota = self._quota_of(id_) if self._quota_of is not None else EngineQuota()
+        at_hand = KeyAtHand(folder / TOKEN_KEY_FILE)
         engine = await Engine.open(
             folder,
             database_url=await self._databases.url(record.spec),
@@ -82,20 +88,30 @@ class EngineOpener:
             quota=quota,
             reach=self._databases.reach,
             origin=self._origin_of(id_) if self._origin_of is not None else None,
+            beside=at_hand.read,
         )
         served = Served(
             engine=engine,
             key_file=folder / TOKEN_KEY_FILE,
-            uid=record.ref.id,
-            facade_url=self._facade_url(record.ref.id),
+            uid=id_,
+            facade_url=self._facade_url(id_),
             platform=self._keys,
             refresh_admin=AdminPassword(engine, self._admin_of(record)).refresh,
             foreign=self._foreign,
             throttle=self._throttle,
             public_url=self._public_url_of(record),
             quota=quota,
+            verified=self._verified if at_hand.is_named_by_itself else Verified(),
+            key=at_hand.key,
         )
         return OpenEngine(served, engine.close, engine.live.end, lambda: engine.is_damaged)
+
+    async def _import(self) -> None:
+        """Import engines in a thread: the first one of a process takes 0.3 s. A platform starts without it."""
+        if not self._imported:
+            for module in ("tenantry.engine.service", "tenantry.engine.access"):
+                await asyncio.to_thread(import_module, module)
+            self._imported = True
 
     def _public_url_of(self, record: EngineRecord) -> str:
         if record.sent.url or not self._public_url:

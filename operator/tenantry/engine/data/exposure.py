@@ -88,22 +88,34 @@ class Exposure:
         return granted.get(self.manifest.id, self.manifest.default_role or "")
 
 
-_SHARED: OrderedDict[tuple[int, str], Exposure] = OrderedDict()
-_SHARING = Lock()
-
-
-def exposure_of(manifest: Manifest, dialect: str) -> Exposure:
-    """Return the tables and roles of a version, which all engines of a process share that have the same manifest.
+class SharedExposures:
+    """Those that the engines of a process share which have the same package, by its SHA-256 and the dialect.
 
     They are made once, with the statements that were asked for: the first request to an engine that sleeps needs both.
     """
-    key = id(manifest), dialect  # it is not another manifest's as long as the exposure keeps this one
-    with _SHARING:
-        found = _SHARED.pop(key, None) or Exposure(manifest)
-        _SHARED[key] = found
-        if len(_SHARED) > KEPT:
-            _SHARED.popitem(last=False)
-        return found
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], Exposure] = OrderedDict()
+        self._lock = Lock()
+
+    def known(self, sha256: str, dialect: str) -> Exposure | None:
+        """Return the version if an engine has read its package of late."""
+        with self._lock:
+            found = self._kept.get((sha256, dialect))
+            if found is not None:
+                self._kept.move_to_end((sha256, dialect))
+            return found
+
+    def keep(self, sha256: str, dialect: str, made: Exposure) -> Exposure:
+        """Share a version. Return the one that is shared, which may be another's."""
+        with self._lock:
+            found = self._kept.setdefault((sha256, dialect), made)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return found
+
+
+_SHARED = SharedExposures()
 
 
 class Exposures:
@@ -119,11 +131,22 @@ class Exposures:
         """The version if it is at hand. Does not block."""
         return self._kept.get(sha256)
 
+    def expect(self, sha256: str) -> None:
+        """Take the version over from another engine of this process, if one has it."""
+        found = _SHARED.known(sha256, self._dialect)
+        if found is not None:
+            with self._lock:
+                self._keep(sha256, found)
+
     def of(self, sha256: str) -> Exposure:
         """Blocks while it reads the package."""
         with self._lock:
-            found = self._kept.pop(sha256, None) or exposure_of(self._manifest_of(sha256), self._dialect)
-            self._kept[sha256] = found
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            found = self._kept.pop(sha256, None) or _SHARED.known(sha256, self._dialect)
+            found = found or _SHARED.keep(sha256, self._dialect, Exposure(self._manifest_of(sha256)))
+            self._keep(sha256, found)
             return found
+
+    def _keep(self, sha256: str, found: Exposure) -> None:
+        self._kept[sha256] = found
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from typing import TypeVar
 
@@ -47,6 +47,11 @@ class RowAccess:
     def reads_now(self) -> bool:
         """Return True if the database is a file, as EngineRows."""
         return self._quick is None
+
+    def expect(self, packages: Collection[str]) -> None:
+        """Take installed versions over from other engines of this process. packages: their SHA-256."""
+        for sha256 in packages:
+            self._exposures.expect(sha256)
 
     async def run(
         self, app: str, caller: RowCaller, work: Work[T], *, write: bool = False, grows: bool = False, large: bool = False

@@ -101,7 +101,10 @@ def verify(token: str, keys: Mapping[str, OKPKey], issuer: str, audience: str, n
 
 
 class Verified:
-    """Tokens of one key whose signature was verified a short time ago: a client sends the same one with each request."""
+    """Tokens whose signature was verified a short time ago: a client sends the same one with each request.
+
+    Two keys must not have the same `kid`. most: tokens that are remembered.
+    """
 
     def __init__(self, most: int = 256) -> None:
         self._most = most

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, LiteralString, NamedTuple
 
 import structlog
 
@@ -161,6 +161,14 @@ class Catalog:
         with self.transaction() as connection:
             remove_unused(connection)
 
+    def known_keys(self, id_: str) -> Mapping[str, bytes]:
+        """Return the keys of an engine that there are by the names of their files; none of an engine that is gone."""
+        query = """
+            SELECT name, content FROM keys
+            WHERE engine = %s AND EXISTS (SELECT 1 FROM engines WHERE id = engine AND body IS NOT NULL)
+        """
+        return {row[0]: row[1] for row in self.asked(query, (id_,))}
+
     def keys(self, id_: str, made: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return the keys of an engine by the names of their files; those of the pool for the id `""`.
 
@@ -186,17 +194,30 @@ class Catalog:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A short transaction on the connection that is kept, one at a time."""
+        with self._connection() as connection, connection.transaction():
+            connection.execute(_LIMITS)
+            yield connection
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """The connection that is kept, for one at a time."""
         with self._lock, _understood():
             if self._kept is None or self._kept.closed:
                 self._kept = connect(self._url)
             try:
-                with self._kept.transaction():
-                    self._kept.execute(_LIMITS)
-                    yield self._kept
+                yield self._kept
             except BaseException:
                 self._kept.close()  # whatever it was: the next one begins with a connection in a known state
                 self._kept = None
                 raise
+
+    def asked(self, query: LiteralString, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement that changes nothing, with its limits in one round trip."""
+        with self._connection() as connection:
+            with connection.pipeline(), connection.transaction():
+                connection.execute(_LIMITS)
+                found = connection.execute(query, values)
+            return found.fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

@@ -91,8 +91,10 @@ class SharedFolders(EngineFolders):
         return folder
 
     def _bring_keys(self, id_: str, folder: Path) -> None:
-        new = {KEY_FILE: os.urandom(KEY_BYTES), TOKEN_KEY_FILE: orjson.dumps(new_key().as_dict(private=True))}
-        files = dict(self._catalog.keys(id_, new))
+        files = dict(self._catalog.known_keys(id_))
+        if not files.keys() >= {KEY_FILE, TOKEN_KEY_FILE}:
+            new = {KEY_FILE: os.urandom(KEY_BYTES), TOKEN_KEY_FILE: orjson.dumps(new_key().as_dict(private=True))}
+            files = dict(self._catalog.keys(id_, new))
         record = self.held(id_)
         if record is not None and record.database_mark:
             # It was on its database before: one that is empty has lost its rows since.

@@ -9,6 +9,8 @@ from tenantry.adapters.pools.shared.catalog import PACKAGES, Catalog, put_blob, 
 from tenantry.model.verdicts import NotFound
 from tenantry.packages.check import sha256_of
 
+_SURPLUS = "engine = %s AND NOT sha256 = ANY(%s) AND since < now() - interval '1 hour'"
+
 
 class CatalogPackages:
     """package_files.PackageOrigin of one engine: it sees no package that it did not bring itself."""
@@ -45,10 +47,12 @@ class CatalogPackages:
         if sha256_of(target) != sha256:
             raise NotFound(f"the package with the SHA-256 {sha256} is not whole in the database of the pool")
 
+    def has_only(self, packages: Collection[str]) -> bool:
+        query = f"SELECT 1 FROM packages WHERE {_SURPLUS} LIMIT 1"  # noqa: S608 - a constant
+        return not self._catalog.asked(query, (self._engine, list(packages)))
+
     def keep_only(self, packages: Collection[str]) -> None:
-        query = """
-            DELETE FROM packages WHERE engine = %s AND NOT sha256 = ANY(%s) AND since < now() - interval '1 hour'
-        """
+        query = f"DELETE FROM packages WHERE {_SURPLUS}"  # noqa: S608 - a constant
         with self._catalog.transaction() as connection:
             if connection.execute(query, (self._engine, list(packages))).rowcount:
                 remove_unused(connection)

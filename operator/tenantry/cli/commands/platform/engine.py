@@ -134,7 +134,7 @@ def release(
     An engine refuses a database that belongs to another one, or that is used when its own folder is new.
     """
     from tenantry.adapters.store.state_folder import FolderLock
-    from tenantry.engine.ownership import release as release_database
+    from tenantry.engine.opening.ownership import release as release_database
 
     if data is not None and not data.is_dir():
         raise Failure(f"{data}: no such folder", BAD_INPUT)

@@ -102,6 +102,15 @@ class Ownership:
             records.set_owner(connection, own)
         return own
 
+    def is_known(self, mark: str | None, server: bool) -> bool:
+        """Return True if the folder and that mark of a database belong together beyond doubt, so `claim` would change nothing.
+        server: the database is not a file of the folder. Raises Halt for a damaged folder."""
+        kept, claimed = self._read()
+        own = self._given or kept
+        if not own or mark != own:
+            return False
+        return (kept, claimed) == (own, True) if server else kept in ("", own)
+
     def check(self, connection: sa.Connection) -> None:
         """Look whether the database is this engine's, where nothing may be written. Raises Halt."""
         database_mark(self._look(connection), "")
