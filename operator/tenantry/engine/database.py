@@ -217,8 +217,7 @@ class Database:
         halt = self._damaged(error) or halt_of(error, self._free())
         if self._named or self._file is not None or halt.verdict.reason != UNAVAILABLE or getattr(error.orig, "sqlstate", None):
             return halt
-        _log.error("the server of a database is not reached", error=message_of(error.orig))
-        return Halt(Transient(UNAVAILABLE, "the database is not available: its server is not reached"))
+        return unreached(error.orig)
 
     def _damaged(self, error: DBAPIError) -> Halt | None:
         if self._file is None or getattr(error.orig, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED_CODES:
@@ -314,6 +313,12 @@ def one_at_a_time(connection: Connection, what: str) -> None:
     """Keep other processes from doing the same until this transaction ends. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": lock_name(what)})
+
+
+def unreached(error: BaseException | None) -> Halt:
+    """Return the verdict for a server that is not reached, for who may not read its name; the log has it."""
+    _log.error("the server of a database is not reached", error=message_of(error))
+    return Halt(Transient(UNAVAILABLE, "the database is not available: its server is not reached"))
 
 
 def message_of(error: BaseException | None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -181,3 +182,54 @@ async def test_an_earlier_version_that_made_the_tables_is_found(server: str, tmp
 
 def closing_database(folder: Path, url: str | None) -> Any:
     return Database(folder / "engine.db", url).writing()
+
+
+async def test_the_version_whose_types_the_tables_have_is_taken(server: str, tmp_path: Path) -> None:
+    """The app is not installed, and a later version has the same columns with other types: values would be cut."""
+    async with engine_with_app(tmp_path) as (engine, address):
+        async with signed_in(address, "ed") as ed:
+            row = {"region": "a", "code": "b", "moment": "2026-02-03T04:05:06.5Z", "price": "0.10"}
+            assert (await ed.post(f"{DATA}/kinds", json=row)).status_code == 201
+        (tmp_path / "newer").mkdir()
+        newer = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace("moment, type: datetime", "moment, type: date")
+        (tmp_path / "newer" / "app.yaml").write_text(newer)
+        build(tmp_path / "newer", tmp_path / "newer.tapp")
+        await engine.upload(tmp_path / "newer.tapp")
+        await engine.uninstall("crm")
+        await asyncio.to_thread(back_up, tmp_path / "data", None, tmp_path / "engine.tar")
+    url = database_url(server)
+    await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "again", url)
+    with closing_database(tmp_path / "again", url) as connection:
+        assert str(connection.execute(sa.text("SELECT moment FROM crm__kinds")).scalar()) == "2026-02-03 04:05:06.500000"
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+async def test_a_table_that_was_made_anew_while_it_was_empty_comes_along(
+    url_of: Callable[[str], str | None], tmp_path: Path, kind: str
+) -> None:
+    """SQLite notes 0 as the last key of such a table, which PostgreSQL takes for none."""
+    url, across = url_of(kind), url_of(next(one for one in DATABASES if one != kind))
+    async with engine_with_app(tmp_path, url) as (engine, _):
+        (tmp_path / "newer").mkdir()
+        newer = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace("length: 40", "length: 41")
+        (tmp_path / "newer" / "app.yaml").write_text(newer)
+        build(tmp_path / "newer", tmp_path / "newer.tapp")
+        await engine.publish(tmp_path / "newer.tapp")
+        await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / "engine.tar")
+    await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "again", across)
+    with closing_database(tmp_path / "again", across) as connection:
+        insert = sa.text("INSERT INTO crm__accounts (name) VALUES ('first') RETURNING id")
+        assert connection.execute(insert).scalar() == 1
+
+
+async def test_bytes_stay_bytes_where_the_server_spells_them_in_another_way(server: str, tmp_path: Path) -> None:
+    url = database_url(server)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET bytea_output = 'escape'".encode())
+    async with engine_with_app(tmp_path, url) as (_, address), signed_in(address, "ed") as ed:
+        row = {"region": "a", "code": "b", "picture": base64.b64encode(b"abcdef").decode()}
+        assert (await ed.post(f"{DATA}/kinds", json=row)).status_code == 201
+        await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / "engine.tar")
+    await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "again", None)
+    with closing_database(tmp_path / "again", None) as connection:
+        assert connection.execute(sa.text("SELECT picture FROM crm__kinds")).scalar() == b"abcdef"

@@ -15,7 +15,7 @@ import pytest
 from tenantry.engine.logical import moving
 from tenantry.engine.logical.moving import freeze, give, thaw, token_of
 from tenantry.engine.logical.notes import may_fill
-from tenantry.engine.logical.session import session
+from tenantry.engine.logical.session import keep_migrations_out, session
 from tenantry.model.facts import MOVING_MARK, EngineSpec
 from tenantry.model.verdicts import Halt
 from tenantry.packages.build import build
@@ -177,3 +177,49 @@ async def test_a_late_copy_takes_the_place_of_no_engine_that_came(
                 fills = asyncio.to_thread(may_fill, connection, mark, "digest", replaces=True)
                 assert (await fills if mark == token else await reason(fills)) == (False if mark == token else "MoveStale")
         assert {one.username for one in await kit.admin().identities()} == {"admin", "earlier", "later"}
+
+
+async def test_an_engine_that_was_never_written_comes_to_a_server(
+    kit: PoolKit, pool_server: PoolServerKit, tmp_path: Path
+) -> None:
+    (tmp_path / "volume").mkdir()
+    async with pool_of(tmp_path / "volume", keys=kit.keys) as volume:
+        await volume.pools.deploy(SPEC, await sent(PASSWORD))
+        await kit.pools.undeploy(POOL, REF)
+        await pool_server.databases.drop(POOL, REF)
+        await pool_server.databases.ensure(POOL, REF)
+        await kit.pools.reserve(SPEC_THERE, await sent(PASSWORD))
+        source, target = volume.pools.link(POOL, REF), kit.pools.link(POOL, REF)
+        token = await source.freeze()
+        async with source.pack() as copy:
+            await target.receive(copy)
+        await kit.pools.take(SPEC, await sent(PASSWORD), token)
+        assert [one.username for one in await kit.admin().identities()] == ["admin"]
+
+
+async def test_a_backup_under_way_keeps_no_engine_read_only(kit: PoolKit, pool_server: PoolServerKit) -> None:
+    url = pool_server.engine_url(REF.id)
+    token = freeze(url)
+    with session(url) as backup:
+        keep_migrations_out(backup)
+        give(url, token)
+        thaw(url, cancelled=True)
+    assert token_of(url) == ""
+
+
+async def test_a_vacuum_of_the_server_makes_way(kit: PoolKit, pool_server: PoolServerKit) -> None:
+    url = pool_server.engine_url(REF.id)
+    with closing(psycopg.connect(url)) as vacuum:
+        vacuum.execute("LOCK TABLE crm__accounts IN SHARE UPDATE EXCLUSIVE MODE")
+        assert moving._is_vacuumed(url)
+        vacuum.execute("INSERT INTO crm__accounts (name) VALUES ('a')")
+        assert not moving._is_vacuumed(url)
+
+
+async def test_what_a_person_reads_names_no_server(kit: PoolKit, pool_server: PoolServerKit) -> None:
+    await pool_server.databases.drop(POOL, REF)
+    for asked in (kit.pools.link(POOL, REF).freeze(), kit.pools.link(POOL, REF).thaw(cancelled=True)):
+        with pytest.raises(Halt) as refused:
+            await asked
+        assert "127.0.0.1" not in refused.value.told
+        assert "its server is not reached" in refused.value.told

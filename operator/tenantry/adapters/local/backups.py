@@ -205,7 +205,9 @@ class Backups:
         if folder.exists() and not target.exists():  # never opened: it holds nothing
             kind = POSTGRESQL if record.database_mark else SQLITE
             backup = Backup(record.ref, datetime.now(UTC), self._all(record, documents), kind)
-            write(backup, folder, target, Packing(self.key, keys=self._keys), partial(dump, url) if url is not None else None)
+            # A database that its owner does not keep is on a server whose name tenants do not read.
+            copy = partial(dump, url, named=False) if url is not None else None
+            write(backup, folder, target, Packing(self.key, keys=self._keys), copy)
         self._path(record, DECLARED).unlink(missing_ok=True)
 
     def _size(self, record: EngineRecord) -> int:

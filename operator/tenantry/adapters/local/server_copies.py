@@ -14,14 +14,13 @@ import orjson
 
 from tenantry.adapters.local.archives import POSTGRESQL
 from tenantry.adapters.local.reading import Checked, holds_rows, members, unpack
-from tenantry.engine.sql.files import FILE
 
 
-def dump(url: str, scratch: Path) -> Generator[str]:
+def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
     """Write one member of the copy after the other to that file, and yield its name. See engine/logical/dump.py."""
     from tenantry.engine.logical.dump import dump as dumped
 
-    return dumped(url, scratch)
+    return dumped(url, scratch, named=named)
 
 
 def load(url: str, member: Callable[[str], BinaryIO], mark: str) -> None:
@@ -41,8 +40,8 @@ def unpack_as_file(archive: Checked, folder: Path) -> None:
             to_file(member, folder)
 
 
-def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, replaces: bool = False) -> None:
-    """Unpack an engine whose database is to be on a server, whatever it had. mark, replaces: see engine/logical/load.py.
+def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, replaces: bool = False, named: bool = True) -> None:
+    """Unpack an engine whose database is to be on a server, whatever it had. The others: see engine/logical/load.py.
 
     Blocks. Raises Invalid, Halt, OSError.
     """
@@ -51,12 +50,12 @@ def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, rep
         from tenantry.engine.logical.load import load as loaded
 
         with members(archive) as member:
-            loaded(url, member, mark, replaces=replaces)
-    elif (folder / FILE).exists():
+            loaded(url, member, mark, replaces=replaces, named=named)
+    else:
         from tenantry.engine.porting.ways import to_server
 
         digest = hashlib.sha256(orjson.dumps(archive.digests, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        to_server(folder, url, mark, digest, replaces=replaces)
+        to_server(folder, url, mark, digest, replaces=replaces, named=named)
 
 
 def copied(url: str) -> str:
@@ -64,7 +63,7 @@ def copied(url: str) -> str:
     from tenantry.engine.logical.notes import filled
     from tenantry.engine.logical.session import session
 
-    with session(url) as connection:
+    with session(url, named=False) as connection:
         return filled(connection)
 
 
@@ -76,7 +75,7 @@ def take_copied(url: str, mark: str) -> bool:
     from tenantry.engine.logical.notes import note_taken
     from tenantry.engine.logical.session import keep_migrations_out, session
 
-    with session(url) as connection, connection.transaction():
+    with session(url, named=False) as connection, connection.transaction():
         keep_migrations_out(connection)
         return note_taken(connection, mark)
 

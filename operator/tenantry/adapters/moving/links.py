@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +22,14 @@ LONG = httpx.Timeout(600.0, connect=5.0)
 
 @dataclass(frozen=True)
 class Link:
-    """Commands about one engine at one place. url: before the name of a command; body: of each command."""
+    """Commands about one engine at one place. url: before the name of a command; body: of each command.
+
+    signed: makes the headers of each request, for a copy may last longer than a token.
+    """
 
     client: httpx.AsyncClient
     url: str
-    headers: Mapping[str, str]
+    signed: Callable[[], Mapping[str, str]]
     body: Mapping[str, Any]
     id: str
 
@@ -63,7 +66,7 @@ class Link:
         An earlier release does not tell them; it takes whole archives.
         """
         try:
-            answer = await self.client.post(f"{self.url}/blocks", headers=self.headers, timeout=LONG)
+            answer = await self.client.post(f"{self.url}/blocks", headers=self.signed(), timeout=LONG)
         except httpx.HTTPError as error:
             raise self._broken(error) from error
         if answer.status_code == httpx.codes.OK:
@@ -76,7 +79,7 @@ class Link:
     @asynccontextmanager
     async def pack(self, earlier: bytes = b"") -> AsyncIterator[Packed]:
         """An archive of the engine. earlier: the answer of `blocks` at the place that it goes to. Raises Halt."""
-        asked = self.client.stream("POST", f"{self.url}/pack", content=earlier, headers=self.headers, timeout=LONG)
+        asked = self.client.stream("POST", f"{self.url}/pack", content=earlier, headers=self.signed(), timeout=LONG)
         try:
             async with asked as answer:
                 if answer.status_code != httpx.codes.OK:
@@ -87,7 +90,7 @@ class Link:
 
     async def receive(self, copy: Packed) -> None:
         """Lay a copy of the engine ready in its new place. Raises Halt."""
-        headers = {**self.headers, TOKEN: copy.token, SIGNER: copy.signer, "Content-Type": "application/x-tar"}
+        headers = {**self.signed(), TOKEN: copy.token, SIGNER: copy.signer, "Content-Type": "application/x-tar"}
         try:
             answer = await self.client.post(f"{self.url}/receive", content=copy.blocks, headers=headers, timeout=LONG)
         except httpx.HTTPError as error:
@@ -98,7 +101,7 @@ class Link:
     async def _call(self, verb: str, **told: Any) -> Mapping[str, Any]:
         content = orjson.dumps({**self.body, **told})
         try:
-            answer = await self.client.post(f"{self.url}/{verb}", content=content, headers=self.headers, timeout=SHORT)
+            answer = await self.client.post(f"{self.url}/{verb}", content=content, headers=self.signed(), timeout=SHORT)
         except httpx.HTTPError as error:
             raise self._broken(error) from error
         if answer.status_code != httpx.codes.OK:

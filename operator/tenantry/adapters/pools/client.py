@@ -106,8 +106,12 @@ class Pools:
         audience = audience_of(pool) if pool else audience_of_move(ref.id)
         path = f"{PREFIX}/engines/{ref.id}" if pool else MOVE.rstrip("/")
         body = {"ref": asdict(ref)}
-        headers = {"Authorization": self._token(audience), REF: orjson.dumps(body["ref"]).decode(), **header()}
-        return Link(self._client(url), f"{url}{path}", headers, body, ref.id)
+        named = orjson.dumps(body["ref"]).decode()
+
+        def signed() -> dict[str, str]:
+            return {"Authorization": self._token(audience), REF: named, **header()}
+
+        return Link(self._client(url), f"{url}{path}", signed, body, ref.id)
 
     async def serves(self, pool: str, ref: EngineRef) -> bool:
         """Return True if the engine answers in its pool, or in a pod of its own without one."""

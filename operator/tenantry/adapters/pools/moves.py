@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import structlog
+
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFacts
@@ -20,6 +22,7 @@ from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
 
+log = structlog.get_logger(__name__)
 FORGOTTEN = timedelta(hours=1)
 """The time after which a place is free again for whose engine nothing came: its operator decided otherwise, and is gone."""
 NO_SECRET = Ref("Secret", "", "")
@@ -97,8 +100,12 @@ class PoolMoves:
         """Free the places of engines of which nothing was heard for a long time."""
         for id_ in self._folders.ids:
             held = self._folders.held(id_)
-            if held is not None and comes(held) and now - held.created_at > FORGOTTEN:
+            if held is None or not comes(held) or now - held.created_at <= FORGOTTEN or id_ in self._turns:
+                continue
+            try:
                 await self.cancel(held.ref)
+            except Halt as halt:  # it is not the business of who asked for a place
+                log.warning("the place of an engine that does not come cannot be given up", environment_id=id_, error=halt.told)
 
     def _database(self, ref: EngineRef, folder: Path) -> LeavingDatabase:
         """Return the database of an engine that leaves. folder: of the engine."""
@@ -118,10 +125,14 @@ class PoolMoves:
 
     def _stage(self, archive: Path, ref: EngineRef, copy: Packed) -> None:
         checked = check(archive, Trust((copy.signer,)))
-        taken = self._folders.folder(ref.id)
-        if taken.exists():  # a take that was interrupted: its copy is older than this one
-            shutil.rmtree(taken)
+        self._remove_taken(ref)
         self._backups.staging.put(checked, ref, copy.token, as_file=True)
+
+    def _remove_taken(self, ref: EngineRef) -> None:
+        """Remove the files of a take that was interrupted: its copy is older than the one that comes."""
+        taken = self._folders.folder(ref.id)
+        if taken.exists():
+            shutil.rmtree(taken)
 
 
 def comes(record: EngineRecord) -> bool:

@@ -17,7 +17,7 @@ from tenantry.engine.logical.dump import DIGESTS, TABLES, rows_of
 from tenantry.model.verdicts import Invalid, Problem
 
 Member = Callable[[str], BinaryIO]
-"""A member of the copy by its name, to be read once. Raises KeyError where there is none."""
+"""A member of the copy by its name, from its beginning. Raises KeyError where there is none."""
 _BLOCK = 1 << 20
 
 

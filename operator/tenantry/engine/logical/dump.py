@@ -27,12 +27,13 @@ def rows_of(table: str) -> str:
     return f"rows/{table}.copy"
 
 
-def dump(url: str, scratch: Path) -> Generator[str]:
+def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
     """Write one member of the copy after the other to that file, replacing the last one, and yield its name. Blocks.
 
-    The last member holds the SHA-256 of all others. Raises Invalid if there is no engine, Halt, OSError.
+    The last member holds the SHA-256 of all others. Raises Invalid if there is no engine, Halt, OSError. named: errors may
+    name the server.
     """
-    with session(url) as connection:
+    with session(url, named=named) as connection:
         keep_migrations_out(connection)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tenantry.engine.logical.session import Connection
 
 
-def load(url: str, member: Member, mark: str, *, replaces: bool = False) -> None:
+def load(url: str, member: Member, mark: str, *, replaces: bool = False, named: bool = True) -> None:
     """Create and fill the tables. Blocks. Raises Invalid (a broken copy, or existing tables), Halt, OSError.
 
     mark: identifies the restore. If this restore already ran, and ended before it could report, nothing is done.
-    replaces: an earlier copy that was not taken makes way, as `may_fill` says.
+    replaces: an earlier copy that was not taken makes way, as `may_fill` says. named: errors may name the server.
     """
     copy = open_copy(member)
-    with session(url) as connection:
+    with session(url, named=named) as connection:
         keep_migrations_out(connection)
         with connection.transaction():
             if not may_fill(connection, mark, copy.digest, replaces=replaces):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from tenantry.engine.database import MIGRATION, halt_of, lock_name
+from tenantry.engine.database import MIGRATION, halt_of, lock_name, unreached
+from tenantry.engine.sql.alive import ALIVE
 from tenantry.engine.sql.engines import parsed
 from tenantry.engine.sql.server_session import SESSION, pin_session
 from tenantry.model.verdicts import Invalid, Problem
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import psycopg
 
     Connection = psycopg.Connection[tuple[Any, ...]]
+CONNECT_S = 10
 _DRIVERS = ("postgresql", "postgresql+psycopg")
 
 
@@ -35,17 +37,20 @@ def is_postgresql(url: str | None) -> bool:
 
 
 @contextmanager
-def session(url: str) -> Iterator[Connection]:
-    """The connection, outside of a transaction. Blocks. Raises Invalid, Halt."""
+def session(url: str, *, named: bool = True) -> Iterator[Connection]:
+    """The connection, outside of a transaction. Blocks. Raises Invalid, Halt. named: errors may name the server."""
     import psycopg
 
     plain = parsed(url).set(drivername="postgresql").render_as_string(hide_password=False)
     try:
-        with psycopg.connect(plain, autocommit=True, client_encoding=SESSION["client_encoding"]) as connection:
+        with psycopg.connect(
+            plain, autocommit=True, connect_timeout=CONNECT_S, client_encoding=SESSION["client_encoding"], **ALIVE
+        ) as connection:
             pin_session(connection)
             yield connection
     except psycopg.Error as error:
-        raise halt_of(DBAPIError(None, None, error)) from error
+        halt = halt_of(DBAPIError(None, None, error))
+        raise (halt if named or error.sqlstate else unreached(error)) from error
 
 
 def keep_migrations_out(connection: Connection) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine import records
@@ -48,29 +49,36 @@ def _declared(tables: PortedTables, manifest_of: ManifestOf) -> Iterator[Manifes
     """Return the package of each app that has tables: the installed one, or the last stored one that made them."""
     stored = sorted(tables.rows(records.VERSIONS, ("seq", "app", "sha256")), key=lambda row: int(row[0] or 0), reverse=True)
     installed = {str(app): sha256 for app, sha256 in tables.rows(records.INSTALLED, ("app", "sha256"))}
-    there = {name: set(columns) for name, columns in tables.columns.items() if is_of_an_app(name)}
+    there = {name: columns for name, columns in tables.columns.items() if is_of_an_app(name)}
     for app in sorted({str(row[1]) for row in stored}):
         own = {name: columns for name, columns in there.items() if name.startswith(prefix_of(app))}
         versions = [str(sha256) for _, of, sha256 in stored if of == app]
         if own:
-            yield _maker(app, own, sorted(versions, key=lambda one: one != installed.get(app)), manifest_of)
+            by_rank = sorted(versions, key=lambda one: one != installed.get(app))
+            yield _maker(app, own, map(manifest_of, by_rank), tables.dialect)
         there = {name: columns for name, columns in there.items() if name not in own}
     if strange := [name for name in tables.columns if name in there or not (is_of_an_app(name) or name in records.TABLES)]:
         told = f"its table {strange[0]} belongs to no package that is stored, so it cannot be brought along"
         raise Invalid((Problem("database", told),))
 
 
-def _maker(app: str, own: dict[str, set[str]], versions: Sequence[str], manifest_of: ManifestOf) -> Manifest:
-    for sha256 in versions:
-        manifest = manifest_of(sha256)
-        if own == {table.name: set(table.columns.keys()) for table in metadata_of(manifest).tables.values()}:
+def _maker(app: str, own: Mapping[str, Mapping[str, str]], versions: Iterable[Manifest], dialect: Dialect) -> Manifest:
+    there = {name: {column: _plain(type_) for column, type_ in columns.items()} for name, columns in own.items()}
+    for manifest in versions:
+        declared = metadata_of(manifest).tables.values()
+        if there == {table.name: {each.name: _plain(each.type.compile(dialect)) for each in table.columns} for table in declared}:
             return manifest
     told = f"the tables of {app} are those of no version that is stored: upload that version, or drop the data of the app"
     raise Invalid((Problem("database", told),))
 
 
+def _plain(type_: str) -> str:
+    """Return a type as PostgreSQL's catalog, its DDL and SQLite all spell it."""
+    return type_.lower().replace("character varying", "varchar").replace(", ", ",")
+
+
 def _fill(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> None:
-    columns = tables.columns[table.name]
+    columns = list(tables.columns[table.name])
     strange = [name for name in columns if name not in table.c]
     if strange:
         raise Invalid((Problem("database", f"this release does not know the column {strange[0]} of {table.name}"),))
@@ -106,8 +114,8 @@ def _go_on(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> 
     """Generated keys go on after the last that was made, also if its row is gone."""
     last = tables.last_key(table.name)
     generated = next((column.name for column in table.columns if column.autoincrement is True), None)
-    if last is None or generated is None:
-        return
+    if last is None or last < 1 or generated is None:
+        return  # SQLite notes a 0 for a table that was rebuilt while it was empty
     if connection.dialect.name == "sqlite":
         go_on_from(connection, table.name, last)
     else:

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+from sqlalchemy.engine.interfaces import Dialect
 
 from tenantry.engine.data.live.triggers import NAMES as LOG
 from tenantry.engine.inventory import is_of_an_engine
@@ -29,9 +32,12 @@ _NULL = "\\N"
 class PortedTables(Protocol):
     """The tables of one engine. Blocks; its calls raise Invalid for a copy that is broken."""
 
+    dialect: Dialect
+    """That of the database."""
+
     @property
-    def columns(self) -> Mapping[str, Sequence[str]]:
-        """The columns of each table, without those of the owner's mark and of the log of changes."""
+    def columns(self) -> Mapping[str, Mapping[str, str]]:
+        """The columns of each table with their types, without those of the owner's mark and of the log of changes."""
 
     def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
         """The rows of a table, in any order. columns: in which order their values come."""
@@ -43,16 +49,18 @@ class PortedTables(Protocol):
 class FileTables:
     """PortedTables of a SQLite file that nobody writes."""
 
+    dialect: Dialect = SQLiteDialect()
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         query = """
-            SELECT found.name, part.name FROM sqlite_master AS found, pragma_table_info(found.name) AS part
+            SELECT found.name, part.name, part.type FROM sqlite_master AS found, pragma_table_info(found.name) AS part
             WHERE found.type = 'table' ORDER BY found.name, part.cid
         """
-        self.columns: dict[str, list[str]] = {}
-        for table, column in connection.execute(query):
+        self.columns: dict[str, dict[str, str]] = {}
+        for table, column, type_ in connection.execute(query):
             if is_of_an_engine(table) and table not in (OWNER.name, *LOG):
-                self.columns.setdefault(table, []).append(column)
+                self.columns.setdefault(table, {})[column] = type_
 
     def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
         spelled = [spelling(table.c[name].type).text for name in columns]
@@ -70,13 +78,15 @@ class FileTables:
 class CopiedTables:
     """PortedTables of a logical copy."""
 
+    dialect: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+
     def __init__(self, copy: LogicalCopy) -> None:
         self._copy = copy
         self._sequences = {table.name: table.sequences for table in copy.tables.tables}
-        self.columns = {table.name: [column.name for column in table.columns] for table in copy.tables.tables}
+        self.columns = {table.name: {column.name: column.type for column in table.columns} for table in copy.tables.tables}
 
     def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
-        there = self.columns[table.name]
+        there = list(self.columns[table.name])
         order = [there.index(name) for name in columns]
         for line in _lines(self._copy.rows(table.name)):
             values = [None if field == _NULL else _unescaped(field) for field in line.split("\t")]

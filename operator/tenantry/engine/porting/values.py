@@ -49,7 +49,7 @@ _SPELLINGS: dict[type, Spelling] = {
     sa.Float: Spelling(lambda value: repr(float(value)), float),
     sa.Integer: Spelling(str, int),
     sa.JSON: Spelling(_json_text, _json_stored),
-    sa.LargeBinary: Spelling(lambda value: f"\\x{bytes(value).hex()}", lambda text: bytes.fromhex(text[2:])),
+    sa.LargeBinary: Spelling(lambda value: f"\\x{bytes(value).hex()}", lambda text: bytes.fromhex(text.removeprefix("\\x"))),
     sa.String: Spelling(str, str),
     sa.Uuid: Spelling(str, lambda text: text.replace("-", "")),
 }

@@ -6,6 +6,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Connection
+
+from tenantry.engine import records
 from tenantry.engine.database import Database
 from tenantry.engine.logical.copies import Member, open_copy
 from tenantry.engine.logical.notes import may_fill, note_filled
@@ -26,22 +29,26 @@ def to_file(member: Member, folder: Path) -> None:
         port(CopiedTables(open_copy(member)), _manifests_of(folder), connection)
 
 
-def to_server(folder: Path, url: str, mark: str, digest: str, *, replaces: bool = False) -> None:
+def to_server(folder: Path, url: str, mark: str, digest: str, *, replaces: bool = False, named: bool = True) -> None:
     """Fill a database on PostgreSQL from the SQLite file of an engine, which is removed. folder: has its packages, too.
 
-    mark, replaces: as `logical.load`. digest: of the file. Blocks. Raises Invalid, Halt, OSError.
+    mark, replaces, named: as `logical.load`. digest: of the file. Blocks. Raises Invalid, Halt, OSError.
     """
-    with (
-        closing(Database(folder / FILE, url)) as database,
-        file_tables(folder / FILE) as tables,
-        database.migrating() as connection,
-    ):
+    with closing(Database(folder / FILE, url, named=named)) as database, database.migrating() as connection:
         driver: Any = connection.connection.driver_connection
         if may_fill(driver, mark, digest, replaces=replaces):
-            port(tables, _manifests_of(folder), connection)
+            _fill(folder, connection)
             note_filled(driver, mark, digest)
     for file in (folder / FILE, made_mark(folder / FILE)):
         file.unlink(missing_ok=True)
+
+
+def _fill(folder: Path, connection: Connection) -> None:
+    if not (folder / FILE).exists():
+        records.prepare(connection)  # the engine was never written: it is as empty there
+        return
+    with file_tables(folder / FILE) as tables:
+        port(tables, _manifests_of(folder), connection)
 
 
 def _manifests_of(folder: Path) -> ManifestOf:

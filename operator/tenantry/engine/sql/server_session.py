@@ -32,6 +32,7 @@ _SESSION = "session"
 
 SESSION = {
     "client_encoding": "UTF8",
+    "bytea_output": "hex",
     "DateStyle": "ISO, MDY",
     "extra_float_digits": "3",
     "idle_in_transaction_session_timeout": "0",

@@ -180,7 +180,7 @@ async def test_only_the_operator_commands_a_pod(pod: Pod, verb: str) -> None:
     answer = await pod.people.post(f"/move/v1/{verb}", json={})
     assert answer.status_code == 401
     other = pod.pools.link("", EngineRef("tenant-acme", "dev", "e2"))
-    assert (await pod.people.post(f"/move/v1/{verb}", headers=other.headers, json={})).status_code == 401
+    assert (await pod.people.post(f"/move/v1/{verb}", headers=other.signed(), json={})).status_code == 401
 
 
 async def test_a_pod_says_how_far_the_engine_is(pod: Pod, copied: Copied) -> None:

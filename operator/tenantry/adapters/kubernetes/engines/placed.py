@@ -182,11 +182,11 @@ class PlacedDeployer:
         token = await source.freeze()
         try:
             await self._copied(source, step, earlier)
+            await source.give(token)
         except Halt:
             with suppress(Halt):  # if it was let go before, it stays read-only
                 await source.thaw(cancelled=False)
             raise
-        await source.give(token)
         await (self._pools.take(spec, sent, token) if sent is not None else target.take(token))
 
     async def _point(self, step: MoveEngine) -> None:

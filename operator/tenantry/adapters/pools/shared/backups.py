@@ -27,7 +27,8 @@ from tenantry.engine.package_files import SUFFIX, PackageFolder
 from tenantry.engine.sealing import OWN_KEYS, Sealing
 from tenantry.model.facts import BackupFacts, EngineRef
 from tenantry.model.resource import Document, format_time
-from tenantry.model.verdicts import Halt, NotFound
+from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem
+from tenantry.packages.check import sha256_of
 from tenantry.rest.disk import write_anew
 
 
@@ -197,10 +198,12 @@ def bring(archive: Checked, id_: str, scratch: Path, catalog: Catalog, databases
     """
     files = scratch / "engine"
     # A restore is known by the engine it is for: interrupted and run again, the rows are there already.
-    unpack_to_server(archive, files, databases.of(id_), copy or id_, replaces=bool(copy))
+    unpack_to_server(archive, files, databases.of(id_), copy or id_, replaces=bool(copy), named=False)
     Sealing(files).make_key()  # unless the archive brought it
     origin = CatalogPackages(catalog, id_)
     for package in (files / "packages").glob(f"*{SUFFIX}"):
+        if sha256_of(package) != package.stem:
+            raise Invalid((Problem(f"packages/{package.name}", "is broken: it has another name than its content"),))
         origin.put(package.stem, package)
     own = {name: (files / name).read_bytes() for name in OWN_KEYS if (files / name).exists()}
     catalog.replace_keys(id_, own)

@@ -38,6 +38,9 @@ class SharedMoves(PoolMoves):
             finally:
                 await asyncio.to_thread(held.__exit__, None, None, None)
 
+    def _remove_taken(self, ref: EngineRef) -> None:
+        """The folder has keys of the same engine and nothing of its database: it may stay."""
+
     def _database(self, ref: EngineRef, folder: Path) -> LeavingDatabase:
         return LeavingRows(self._parts, ref.id, folder)
 
@@ -57,7 +60,7 @@ class LeavingRows:
 
     def _copied(self, scratch: Path) -> Generator[str]:
         """After the rows: a package is there before the rows that name it, and goes after them."""
-        yield from dump(self._url, scratch)
+        yield from dump(self._url, scratch, named=False)
         bring_packages(self._parts.catalog, self._id, self._folder)
 
     def token(self) -> str:
