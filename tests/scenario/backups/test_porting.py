@@ -166,11 +166,8 @@ async def test_tables_of_no_stored_version_are_refused_by_name(
 async def test_an_earlier_version_that_made_the_tables_is_found(server: str, tmp_path: Path) -> None:
     """Uploaded later, another version does not stand for tables that it did not make."""
     async with engine_with_app(tmp_path) as (engine, _):
-        (tmp_path / "newer").mkdir()
-        newer = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace("age, type: integer", "years, type: text")
-        (tmp_path / "newer" / "app.yaml").write_text(newer)
-        build(tmp_path / "newer", tmp_path / "newer.tapp")
-        await engine.upload(tmp_path / "newer.tapp")
+        newer = newer_package(tmp_path, "age, type: integer", "years, type: text")
+        await engine.upload(newer)
         await engine.add_identity("late", HASHED, [("crm", "editor")])
         await asyncio.to_thread(back_up, tmp_path / "data", None, tmp_path / "engine.tar")
     url = database_url(server)
@@ -178,6 +175,15 @@ async def test_an_earlier_version_that_made_the_tables_is_found(server: str, tmp
     with closing_database(tmp_path / "again", url) as connection:
         columns = [column["name"] for column in sa.inspect(connection).get_columns("crm__contacts")]
     assert "age" in columns
+
+
+def newer_package(folder: Path, old: str, new: str) -> Path:
+    """Version 2.0.0 of the app, in which one text is another."""
+    (folder / "newer").mkdir()
+    manifest = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace(old, new)
+    (folder / "newer" / "app.yaml").write_text(manifest)
+    build(folder / "newer", folder / "newer.tapp")
+    return folder / "newer.tapp"
 
 
 def closing_database(folder: Path, url: str | None) -> Any:
@@ -190,11 +196,8 @@ async def test_the_version_whose_types_the_tables_have_is_taken(server: str, tmp
         async with signed_in(address, "ed") as ed:
             row = {"region": "a", "code": "b", "moment": "2026-02-03T04:05:06.5Z", "price": "0.10"}
             assert (await ed.post(f"{DATA}/kinds", json=row)).status_code == 201
-        (tmp_path / "newer").mkdir()
-        newer = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace("moment, type: datetime", "moment, type: date")
-        (tmp_path / "newer" / "app.yaml").write_text(newer)
-        build(tmp_path / "newer", tmp_path / "newer.tapp")
-        await engine.upload(tmp_path / "newer.tapp")
+        newer = newer_package(tmp_path, "moment, type: datetime", "moment, type: date")
+        await engine.upload(newer)
         await engine.uninstall("crm")
         await asyncio.to_thread(back_up, tmp_path / "data", None, tmp_path / "engine.tar")
     url = database_url(server)
@@ -210,11 +213,8 @@ async def test_a_table_that_was_made_anew_while_it_was_empty_comes_along(
     """SQLite notes 0 as the last key of such a table, which PostgreSQL takes for none."""
     url, across = url_of(kind), url_of(next(one for one in DATABASES if one != kind))
     async with engine_with_app(tmp_path, url) as (engine, _):
-        (tmp_path / "newer").mkdir()
-        newer = MANIFEST.replace("version: 1.0.0", "version: 2.0.0").replace("length: 40", "length: 41")
-        (tmp_path / "newer" / "app.yaml").write_text(newer)
-        build(tmp_path / "newer", tmp_path / "newer.tapp")
-        await engine.publish(tmp_path / "newer.tapp")
+        newer = newer_package(tmp_path, "length: 40", "length: 41")
+        await engine.publish(newer)
         await asyncio.to_thread(back_up, tmp_path / "data", url, tmp_path / "engine.tar")
     await asyncio.to_thread(restore, tmp_path / "engine.tar", tmp_path / "again", across)
     with closing_database(tmp_path / "again", across) as connection:

@@ -55,6 +55,14 @@ async def reason(asked: Any) -> str:
     return refused.value.verdict.reason
 
 
+async def keep_a_place(kit: PoolKit, server: PoolServerKit) -> None:
+    """Let the pool wait for the engine, which it does not have any more."""
+    await kit.pools.undeploy(POOL, REF)
+    await server.databases.drop(POOL, REF)
+    await server.databases.ensure(POOL, REF)
+    await kit.pools.reserve(SPEC_THERE, await sent(PASSWORD))
+
+
 async def test_it_is_read_and_no_write_of_any_kind_is_taken(kit: PoolKit, pool_server: PoolServerKit, tmp_path: Path) -> None:
     ed, link = await person(kit), kit.pools.link(POOL, REF)
     assert (await kit.people.post(ROWS, json={"name": "before"}, headers=ed)).status_code == 201
@@ -156,10 +164,7 @@ async def test_a_late_copy_takes_the_place_of_no_engine_that_came(
     async with pool_of(tmp_path / "volume", keys=kit.keys) as volume:
         await volume.pools.deploy(SPEC, await sent(PASSWORD))
         await volume.admin().add_identity("earlier", HASHED)
-        await kit.pools.undeploy(POOL, REF)
-        await pool_server.databases.drop(POOL, REF)
-        await pool_server.databases.ensure(POOL, REF)
-        await kit.pools.reserve(SPEC_THERE, await sent(PASSWORD))
+        await keep_a_place(kit, pool_server)
         source, target = volume.pools.link(POOL, REF), kit.pools.link(POOL, REF)
         async with source.pack() as early:
             await target.receive(early)
@@ -185,10 +190,7 @@ async def test_an_engine_that_was_never_written_comes_to_a_server(
     (tmp_path / "volume").mkdir()
     async with pool_of(tmp_path / "volume", keys=kit.keys) as volume:
         await volume.pools.deploy(SPEC, await sent(PASSWORD))
-        await kit.pools.undeploy(POOL, REF)
-        await pool_server.databases.drop(POOL, REF)
-        await pool_server.databases.ensure(POOL, REF)
-        await kit.pools.reserve(SPEC_THERE, await sent(PASSWORD))
+        await keep_a_place(kit, pool_server)
         source, target = volume.pools.link(POOL, REF), kit.pools.link(POOL, REF)
         token = await source.freeze()
         async with source.pack() as copy:

@@ -119,8 +119,7 @@ def make_tables(connection: sa.Connection, manifest: Manifest) -> sa.MetaData:
     On PostgreSQL they have no foreign keys before `bind_tables`.
     """
     metadata = metadata_of(manifest)
-    _check_exact(manifest, connection.dialect.name)
-    _check_names(metadata, prefix_of(manifest.id), connection.dialect.name)
+    _check_kept(connection, manifest, metadata)
     _create(connection, metadata, list(metadata.tables))
     return metadata
 
@@ -155,13 +154,18 @@ def _compared(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaDa
     prefix = prefix_of(manifest.id)
     if connection.dialect.name == "sqlite":
         install_rules(sqlite_driver(connection))
-    _check_exact(manifest, connection.dialect.name)
-    _check_names(metadata, prefix, connection.dialect.name)
+    _check_kept(connection, manifest, metadata)
 
     def declared(name: str) -> TableShape:
         return declared_shape(metadata.tables[name], connection.dialect)
 
     return compare(real_shapes(connection, prefix), list(metadata.tables), declared, _renames(manifest, prefix), prefix)
+
+
+def _check_kept(connection: sa.Connection, manifest: Manifest, metadata: sa.MetaData) -> None:
+    """Raises Invalid for tables that the database cannot keep as they are declared."""
+    _check_exact(manifest, connection.dialect.name)
+    _check_names(metadata, prefix_of(manifest.id), connection.dialect.name)
 
 
 def _check_exact(manifest: Manifest, dialect: str) -> None:

@@ -33,7 +33,7 @@ class PortedTables(Protocol):
     """The tables of one engine. Blocks; its calls raise Invalid for a copy that is broken."""
 
     dialect: Dialect
-    """That of the database."""
+    """The dialect of the database."""
 
     @property
     def columns(self) -> Mapping[str, Mapping[str, str]]:
