@@ -53,6 +53,12 @@ def _stateful_set(namespace: str, account: str) -> Document:
     return _object("StatefulSet", "stolen", namespace, "apps/v1", spec=spec)
 
 
+def _autoscaler(namespace: str) -> Document:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "anything"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 100}
+    return _object("HorizontalPodAutoscaler", "stolen", namespace, "autoscaling/v2", spec=spec)
+
+
 def _endpoints(namespace: str) -> Document:
     body = {"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "http", "port": 80}]}
     return _object("EndpointSlice", "stolen", namespace, "discovery.k8s.io/v1", **body)
@@ -137,6 +143,9 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("tenantry-operator", "run pods in a tenant's namespace", False, MAKE, _stateful_set(TENANT, "engine")),
     Attempt("tenantry-operator", "run pods of the platform", False, MAKE, _stateful_set(NAMESPACE, "tenantry-operator")),
     Attempt("tenantry-operator", "run pods in `kube-system`", False, MAKE, _stateful_set("kube-system", "engine")),
+    Attempt("tenantry-operator", "set the number of pods beside an engine", True, MAKE, _autoscaler(ENGINE)),
+    Attempt("tenantry-operator", "set the number of a tenant's pods", False, MAKE, _autoscaler(TENANT)),
+    Attempt("tenantry-operator", "set the number of pods of the platform", False, MAKE, _autoscaler(NAMESPACE)),
     Attempt("tenantry-operator", "lead requests for an engine elsewhere", True, MAKE, _endpoints(ENGINE)),
     Attempt("tenantry-operator", "lead requests for a tenant's Service elsewhere", False, MAKE, _endpoints(TENANT)),
     Attempt("tenantry-operator", "lead requests for the platform elsewhere", False, MAKE, _endpoints(NAMESPACE)),

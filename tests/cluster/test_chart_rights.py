@@ -18,9 +18,9 @@ import yaml
 from tenantry.adapters.kubernetes.client.credentials import from_kubeconfig
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.engines.deployer import KubernetesDeployer
-from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes, kept_volumes
+from tenantry.adapters.kubernetes.engines.kept_volumes import KeptVolumes, Volume, kept_volumes
 from tenantry.adapters.kubernetes.engines.remote import Clusters
-from tenantry.adapters.kubernetes.engines.workload import Placement, Volume
+from tenantry.adapters.kubernetes.engines.workload import Placement
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.lease import Lease
@@ -66,6 +66,8 @@ ALLOWED = [
     (OPERATOR, "patch", "leases.coordination.k8s.io/tenantry-operator", NAMESPACE, "yes"),
     (OPERATOR, "patch", "leases.coordination.k8s.io/another", NAMESPACE, "no"),
     (OPERATOR, "create", "deployments.apps", NAMESPACE, "no"),
+    (OPERATOR, "patch", "horizontalpodautoscalers.autoscaling", "env-1", "yes"),
+    (OPERATOR, "patch", "statefulsets.apps/scale", "env-1", "no"),
     (OPERATOR, "impersonate", "serviceaccounts/tenantry-admin", "tenant-acme", "yes"),
     (OPERATOR, "impersonate", "serviceaccounts/default", "tenant-acme", "no"),
     (OPERATOR, "impersonate", "groups/system:masters", "", "no"),
@@ -74,6 +76,8 @@ ALLOWED = [
     (API, "create", "users.tenantry.dev", "tenant-acme", "no"),
     (API, "create", "secrets", "tenant-acme", "yes"),
     (API, "create", "secrets", "default", "no"),
+    (API, "get", "horizontalpodautoscalers.autoscaling/engine", "env-1", "yes"),
+    (API, "patch", "horizontalpodautoscalers.autoscaling/engine", "env-1", "no"),
     (API, "create", "environments.tenantry.dev", "default", "no"),
     (API, "create", "packages.tenantry.dev", NAMESPACE, "yes"),
     (API, "patch", "environments.tenantry.dev/status", "tenant-acme", "no"),
@@ -100,7 +104,7 @@ ALLOWED = [
 @pytest.mark.parametrize(("who", "verb", "what", "where", "answer"), ALLOWED, ids=lambda value: str(value).rpartition(":")[2])
 def test_who_may_what(who: str, verb: str, what: str, where: str, answer: str, kubectl: Run, release: str) -> None:
     resource, _, sub = what.partition("/")
-    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers", "exec") else [what]
+    arguments = ["--subresource", sub, resource] if sub in ("status", "finalizers", "exec", "scale") else [what]
     asked = kubectl("auth", "can-i", verb, *arguments, *(("-n", where) if where else ()), "--as", who)
     assert asked.stdout.strip().splitlines()[-1] == answer, asked.stderr
 
@@ -286,6 +290,13 @@ async def gone(remove: Callable[[], Awaitable[None]]) -> None:
     await until(removed, "it is not gone")
 
 
+def deployer_of(client: Client, base: Placement, *, acts: bool = True) -> KubernetesDeployer:
+    """A deployer with the rights of a client. acts: False for that of the api."""
+    secrets = StoreSecrets(KubernetesStore(client), nothing, b"k" * 32)
+    kept = KeptVolumes(client, lambda ref: (environment("dev"),), timedelta(days=30))
+    return KubernetesDeployer(Clusters(client), NoRegions(), secrets, dict, base, kept, acts=acts)
+
+
 async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubectl: Run, release: str, tmp_path: Path) -> None:
     secret = Ref("Secret", "tenant-acme", "dev-admin")
     document = {
@@ -300,18 +311,7 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
     )
     spec = EngineSpec(EngineRef("tenant-acme", "dev", "11111111-2222-4333-8444-555555555555", "acme", "dev"), "", "Kubernetes")
     async with acting_as("operator", own, kubectl, tmp_path) as client, acting_as("api", own, kubectl, tmp_path) as facade:
-        operators, apis = (
-            KubernetesDeployer(
-                Clusters(each),
-                NoRegions(),
-                StoreSecrets(KubernetesStore(each), nothing, b"k" * 32),
-                dict,
-                base,
-                KeptVolumes(each, lambda ref: (environment("dev"),), timedelta(days=30)),
-                acts=each is client,
-            )
-            for each in (client, facade)
-        )
+        operators, apis = deployer_of(client, base), deployer_of(facade, base, acts=False)
         await operators.deploy(spec, secret)
         # The facade looks, too: it plans what a write would do.
         for deployer in (operators, apis):
@@ -322,6 +322,35 @@ async def test_the_operators_rights_are_enough_for_an_engine(own: Cluster, kubec
         with pytest.raises(Forbidden):
             await apis.deploy(replace(spec, size="large"), secret)
         await gone(lambda: operators.undeploy(spec.ref))
+
+
+async def test_the_operators_rights_are_enough_for_a_pool_with_an_autoscaler_and_the_apis_to_look_at_it(
+    own: Cluster, kubectl: Run, release: str, tmp_path: Path
+) -> None:
+    metadata = {"name": "pool-server", "namespace": NAMESPACE, "labels": {"tenantry.dev/credential": "region"}}
+    url = "postgresql://admin:secret@db.example.com/postgres"
+    document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": url}}
+    assert kubectl("create", "-f", "-", given=document).returncode == 0
+    base = Placement("tenantry:0.1.0", "IfNotPresent", "tenantry", "http://api", NAMESPACE)
+    fixed = EngineSpec(
+        EngineRef("", "eu", "pool-0123456789ab", slug="server"),
+        "",
+        "Kubernetes",
+        capacity=300,
+        database_secret="pool-server",
+        database_key="url",
+        replicas=2,
+    )
+    scaled = replace(fixed, max_replicas=4, cpu_target=70)
+    async with acting_as("operator", own, kubectl, tmp_path) as client, acting_as("api", own, kubectl, tmp_path) as facade:
+        operators, apis = deployer_of(client, base), deployer_of(facade, base, acts=False)
+        for spec in (scaled, replace(scaled, max_replicas=6), fixed):
+            await operators.deploy(spec, Ref("Secret", "", ""))
+            for deployer in (operators, apis):
+                running = await deployer.engine(spec.ref)
+                assert running is not None
+                assert (running.spec, running.altered) == (spec, ())
+        await gone(lambda: operators.undeploy(fixed.ref))
 
 
 async def test_the_operators_rights_are_enough_to_keep_a_volume_to_give_it_again_and_to_let_it_go(

@@ -25,7 +25,7 @@ from tenantry.adapters.kubernetes.engines.kept_volumes import KEPT, RECLAIM, Kep
 from tenantry.adapters.kubernetes.engines.pods import parse_engine_pods
 from tenantry.adapters.kubernetes.engines.workload import EngineCredentials, engine_objects
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.model.facts import EngineRef
+from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.quotas import ARCHIVES, QuotaReached, check_storage
 from tenantry.model.resource import Document, Ref, SecretKeyRef
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
@@ -57,7 +57,7 @@ async def test_a_deployed_engine_has_all_its_objects_and_starts(kit: Kit) -> Non
     assert facts.url == f"http://engine.{kit.namespace}.svc:8080"
     assert (facts.environment_external_id, facts.external_id) == (f"cluster/{kit.namespace}", f"cluster/{kit.namespace}/engine")
     assert facts.created_at is not None
-    for kind in set(KINDS) - {"Pod", "Ingress", "ServiceAccount"}:
+    for kind in set(KINDS) - {"Pod", "Ingress", "ServiceAccount", "HorizontalPodAutoscaler"}:
         assert "engine" in await kit.names(kind), kind
     assert base64.b64decode((await kit.get("Secret"))["data"]["password"]) == b"correct horse"
 
@@ -74,6 +74,89 @@ async def test_the_api_server_takes_every_object_without_a_warning(cluster: Clus
     assert (done.returncode, done.stderr) == (0, "")
 
 
+async def test_the_api_server_takes_a_pool_with_an_autoscaler_without_a_warning(cluster: Cluster, kit: Kit) -> None:
+    if cluster.kubectl is None:
+        lacking("there is no kubectl")
+    await kit.deploy()
+    pool = EngineRef("", "home", kit.ref.id, slug="server")  # in the namespace that is there: nothing is written
+    spec = EngineSpec(pool, "home", "Kubernetes", capacity=300, database_secret="pool-server", database_key="url")
+    scaled = replace(spec, replicas=2, max_replicas=6, cpu_target=70)
+    objects = engine_objects(scaled, BASE, EngineCredentials("", "", JWKS, "postgresql://db.example.com/crm", "m"))
+    inside = [each for each in objects if each["kind"] in ("ResourceQuota", "HorizontalPodAutoscaler", "ConfigMap")]
+    done = await asyncio.to_thread(dry_run, cluster, inside)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+async def scaled(kit: Kit) -> EngineSpec:
+    """A pool on a server with an autoscaler, deployed. The kit is of that pool."""
+    kit.ref = EngineRef("", "home", f"pool-{uuid.uuid4().hex[:12]}", slug="server")
+    secrets = KubernetesStore(kit.client)
+    name = f"pool-{uuid.uuid4().hex[:8]}"
+    with suppress(AlreadyExists):
+        await make(kit.client, "Namespace", "tenantry-system")
+    labels = {"tenantry.dev/credential": "region"}
+    url = "postgresql://admin:secret@db.example.com/postgres"
+    await make(kit.client, "Secret", name, "tenantry-system", metadata={"labels": labels}, stringData={"url": url})
+    ref = Ref("Secret", "tenantry-system", name)
+    kit.cached[ref] = await secrets.get(ref)
+    spec = EngineSpec(kit.ref, "home", "Kubernetes", capacity=300, database_secret=name, database_key="url")
+    spec = replace(spec, replicas=2, max_replicas=6, cpu_target=70)
+    await kit.deploy(spec)
+    return spec
+
+
+async def scale(kit: Kit, number: int) -> None:
+    """Set the number of pods as an autoscaler does."""
+    await kit.patch("StatefulSet", {"spec": {"replicas": number}}, subresource="/scale")
+
+
+async def pods_of(kit: Kit) -> int:
+    return int((await kit.get("StatefulSet"))["spec"]["replicas"])
+
+
+async def test_the_number_that_an_autoscaler_sets_is_left_alone_through_all_that_is_applied(kit: Kit, scaled: EngineSpec) -> None:
+    assert ((await kit.engine()).spec, await pods_of(kit)) == (scaled, 2)
+    for number, spec in ((5, scaled), (4, replace(scaled, size="medium")), (6, replace(scaled, max_replicas=8))):
+        await scale(kit, number)
+        await kit.deploy(spec)
+        assert ((await kit.engine()).spec, await pods_of(kit)) == (spec, number)
+        await scale(kit, 3)
+        assert ((await kit.engine()).spec, await pods_of(kit)) == (spec, 3)
+
+
+async def test_a_foreign_container_goes_from_a_scaled_pool_and_the_number_stays(kit: Kit, scaled: EngineSpec) -> None:
+    await scale(kit, 5)
+    foreign = {"name": "foreign", "image": "foreign", "securityContext": {"runAsNonRoot": True}}
+    await kit.patch("StatefulSet", [{"op": "add", "path": "/spec/template/spec/containers/-", "value": foreign}])
+    assert (await kit.engine()).spec is None
+    await kit.deploy(scaled)
+    assert ((await kit.engine()).spec, await pods_of(kit)) == (scaled, 5)
+
+
+async def test_a_pool_gets_an_autoscaler_and_loses_it_without_a_pod_less_than_declared(kit: Kit, scaled: EngineSpec) -> None:
+    await scale(kit, 5)
+    fixed = replace(scaled, max_replicas=0, cpu_target=0, replicas=4)
+    await kit.deploy(fixed)
+    assert ((await kit.engine()).spec, await pods_of(kit), await kit.names("HorizontalPodAutoscaler")) == (fixed, 4, [])
+    await kit.deploy(scaled)
+    assert ((await kit.engine()).spec, await pods_of(kit)) == (scaled, 4)
+    await kit.deploy(replace(scaled, size="large"))
+    assert await pods_of(kit) == 4, "nobody else has written the number yet"
+
+
+async def test_an_autoscaler_that_was_changed_or_deleted_is_put_right(kit: Kit, scaled: EngineSpec) -> None:
+    await kit.patch("HorizontalPodAutoscaler", {"spec": {"maxReplicas": 50, "metrics": []}})
+    assert (await kit.engine()).spec is None
+    await kit.deploy(scaled)
+    assert (await kit.engine()).spec == scaled
+    await kit.delete("HorizontalPodAutoscaler")
+    assert (await kit.engine()).altered == ("its HorizontalPodAutoscaler does not exist",)
+    await kit.deploy(scaled)
+    assert (await kit.engine()).spec == scaled
+    await kit.undeploy()
+
+
 def dry_run(cluster: Cluster, documents: list[Document]) -> subprocess.CompletedProcess[str]:
     command = [cluster.kubectl, "--kubeconfig", cluster.kubeconfig, "--warnings-as-errors", "apply", "--dry-run=server"]
     return subprocess.run(
@@ -88,7 +171,7 @@ def dry_run(cluster: Cluster, documents: list[Document]) -> subprocess.Completed
 async def test_deploying_again_writes_nothing(kit: Kit) -> None:
     await kit.deploy()
     await kit.become_ready()
-    kinds = ["Namespace", *(kind for kind in KINDS if kind not in ("Pod", "Ingress"))]
+    kinds = ["Namespace", *(kind for kind in KINDS if kind not in ("Pod", "Ingress", "HorizontalPodAutoscaler"))]
     before = {kind: ours(await kit.get(kind)) for kind in kinds}
     assert all(before.values())
     await kit.deploy()

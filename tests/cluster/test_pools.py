@@ -196,6 +196,12 @@ def _in_plain(name: str, home: str) -> dict[str, Any]:
     return object_("Environment", name, home, region="plain", deletionPolicy="Delete")
 
 
+def secret_of(server: PoolServerKit) -> dict[str, Any]:
+    """The Secret with the URL of a server."""
+    metadata = {"name": "pool-server", "namespace": NAMESPACE, "labels": {"tenantry.dev/credential": "region"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": server.admin}}
+
+
 ON_SERVER = {"pools": [{"name": "server", "postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}]}
 
 
@@ -211,8 +217,7 @@ def test_each_engine_of_a_pool_on_a_server_has_a_database_until_its_environment_
     with platform.leader() as operator:
         kube.apply(object_("Region", "served", engine=ON_SERVER), environment("dev"))
         until(lambda: "SecretNotFound" in told() and NAMESPACE in told(), "it waits for the Secret", explained=told)
-        metadata = {"name": "pool-server", "namespace": NAMESPACE, "labels": {"tenantry.dev/credential": "region"}}
-        kube.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"url": pool_server.admin}})
+        kube.apply(secret_of(pool_server))
         kube.ready("region/served", within=300)
         sha256 = push(platform, kube, tmp_path)
         kube.apply(
@@ -237,3 +242,79 @@ def test_each_engine_of_a_pool_on_a_server_has_a_database_until_its_environment_
         kube("delete", "package", "served-shop", "-n", NAMESPACE, "--wait=false")
         kube("delete", "region", "served", "--timeout=90s")
     assert pool_server.names() == set()
+
+
+AUTOSCALER = "horizontalpodautoscaler"
+
+
+class Scaled(NamedTuple):
+    """A Region with a pool on a server, whose autoscaler this test plays. space: the pool's namespace."""
+
+    kube: Kube
+    space: str
+
+    def declare(self, size: str = "small", **pods: int) -> None:
+        """Declare the pool, and wait until the operator has seen it."""
+        server = {"adminSecretRef": {"name": "pool-server", "key": "url"}, **pods}
+        self.kube.apply(object_("Region", "scaled", engine={"pools": [{"name": "server", "size": size, "postgres": server}]}))
+        seen = self.kube.get("region", "scaled")["metadata"]["generation"]
+        until(lambda: self.kube.get("region", "scaled")["status"].get("observedGeneration") == seen, "seen")
+        self.kube.ready("region/scaled", within=300)
+
+    @property
+    def workload(self) -> Any:
+        return self.kube.get("statefulset", "engine", self.space)
+
+    def scale(self, number: int) -> None:
+        """Set the number of pods as the autoscaler does."""
+        self.kube("scale", "statefulset", "engine", "-n", self.space, f"--replicas={number}")
+        until(lambda: len(self.kube.names("pods", self.space)) == number, f"{number} pods")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        rules = self.kube.get(AUTOSCALER, "engine", self.space)["spec"]
+        return rules["minReplicas"], rules["maxReplicas"]
+
+    def repaired(self, operator: Operator) -> None:
+        """The operator has written to the pool anew."""
+        self.kube("delete", "service", "engine", "-n", self.space)
+        until(lambda: self.kube.names("service", self.space) == ["engine"], "its Service is back", explained=operator.told)
+
+    def restarted(self, size: str) -> bool:
+        """Return True if all pods are of that size, and ready."""
+        pods = self.kube.get("pods", namespace=self.space)
+        asked = {"small": "10m", "medium": "250m"}[size]
+        sizes = {pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods}
+        return sizes == {asked} and self.workload["status"].get("readyReplicas") == self.workload["spec"]["replicas"] == len(pods)
+
+
+def test_the_operator_leaves_the_number_of_pods_to_an_autoscaler_and_keeps_that(
+    platform: Platform, kube: Kube, pool_server: PoolServerKit
+) -> None:
+    with platform.leader() as operator:
+        kube.apply(secret_of(pool_server))
+        Scaled(kube, "").declare(replicas=1, maxReplicas=4)
+        (pool,) = kube.get("region", "scaled")["status"]["pools"]
+        scaled = Scaled(kube, f"env-{pool['id']}")
+        assert (scaled.bounds, scaled.workload["spec"]["replicas"]) == ((1, 4), 1)
+        scaled.scale(3)
+        scaled.repaired(operator)
+        assert scaled.workload["spec"]["replicas"] == 3
+        kube("delete", AUTOSCALER, "engine", "-n", scaled.space)
+        until(lambda: kube.names(AUTOSCALER, scaled.space) == ["engine"], "it is back", explained=operator.told)
+        kube("patch", AUTOSCALER, "engine", "-n", scaled.space, "--type=merge", "-p", '{"spec": {"maxReplicas": 50}}')
+        until(lambda: scaled.bounds == (1, 4), "its maximum is back", explained=operator.told)
+        scaled.declare("medium", replicas=1, maxReplicas=4)
+        until(lambda: scaled.restarted("medium"), "all have restarted", explained=operator.told)
+        assert scaled.workload["spec"]["replicas"] == 3
+        before = scaled.workload["metadata"]["generation"]
+    with platform.leader() as operator:
+        scaled.repaired(operator)
+        assert (scaled.workload["spec"]["replicas"], scaled.workload["metadata"]["generation"]) == (3, before)
+        scaled.declare("medium", replicas=2)
+        until(lambda: kube.names(AUTOSCALER, scaled.space) == [], "it is gone", explained=operator.told)
+        until(lambda: scaled.workload["spec"]["replicas"] == 2, "the declared number", explained=operator.told)
+        scaled.declare("medium", replicas=2, maxReplicas=3)
+        until(lambda: kube.names(AUTOSCALER, scaled.space) == ["engine"], "it is there again", explained=operator.told)
+        kube("delete", "region", "scaled", "--timeout=90s")
+        until(lambda: scaled.space not in kube.names("namespaces"), "nothing is left", explained=operator.told)

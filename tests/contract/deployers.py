@@ -160,6 +160,9 @@ class OnePool:
     def server_of(self, pool: str) -> SecretKeyRef | None:
         return self.server
 
+    def replicas_of(self, pool: str) -> int:
+        return 1
+
     def of(self, ref: EngineRef) -> str:
         return self.kit.declared.of(ref)
 

@@ -37,6 +37,7 @@ KINDS = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "Ingress": "networking.k8s.io/v1",
     "StatefulSet": "apps/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
 }
 
 

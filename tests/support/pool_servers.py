@@ -77,11 +77,17 @@ class PoolServerKit:
         return [name for name in found if name.startswith("tenantry_")]
 
 
+@dataclass
 class OnServer:
     """server_databases.PoolServers: each pool is on the server."""
 
+    replicas: int = 2
+
     def server_of(self, pool: str) -> SecretKeyRef | None:
         return SERVER
+
+    def replicas_of(self, pool: str) -> int:
+        return self.replicas
 
 
 class ServerSecret(AdminSecret):

@@ -12,7 +12,7 @@ from tenantry.adapters.kubernetes.waking.slice_keeper import SleepingEngine
 from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof, place_proof
 from tenantry.kinds.environment.spec import WAKES_ON_REQUEST, Environment
 from tenantry.kinds.namespace import Namespace
-from tenantry.kinds.region.pools import pool_refs, server_of
+from tenantry.kinds.region.pools import most_replicas_of, pool_refs, server_of
 from tenantry.kinds.region.spec import Region
 from tenantry.model.facts import EngineEndpoint, EngineRef
 from tenantry.model.resource import ACCESS_MARK, RESTORING, Ref, SecretKeyRef
@@ -71,6 +71,11 @@ class DeclaredObjects:
         """The Secret with the URL of the server of the pool with that id, None for a pool on a volume."""
         regions = (each for each in self.cache.resources(Region.KIND) if isinstance(each, Region))
         return next(filter(None, (server_of(region, pool) for region in regions)), None)
+
+    def replicas_of(self, pool: str) -> int:
+        """The largest number of pods that the pool with that id may have."""
+        regions = (each for each in self.cache.resources(Region.KIND) if isinstance(each, Region))
+        return max((most_replicas_of(region, pool) for region in regions), default=1)
 
     def address_of(self, endpoint: EngineEndpoint) -> str:
         """Return the Service of an engine in this cluster; the public URL of any other engine."""

@@ -47,6 +47,7 @@ FOR_OPERATORS = frozenset(
         "NotConverging",
         "PackageDamaged",
         "PoolServerRefuses",
+        "PoolServerTooSmall",
         "ProtocolUnknown",
         "RepositoryRefused",
         "RestoreUnfinished",

@@ -57,7 +57,8 @@ class EngineSpec:
 
     restoring: the mark of the backup that it comes from, until it has all of it. database_limit: bytes of its database;
     request_limit: requests per second; 0: no limit. pool: the id of the pool that holds it, `""` for a pod of its own.
-    capacity: of a pool, the number of engines that it takes; 0 for an engine. replicas: of a pool on a server, else 0.
+    capacity: of a pool, the number of engines that it takes; 0 for an engine. replicas: of a pool on a server, else 0; with
+    max_replicas the fewest, and an autoscaler sets the number by cpu_target, in percent of what a pod can use.
     asleep: since when it sleeps, `""` for one that is to run. on_request: it sleeps, and a request to its URL wakes it.
     """
 
@@ -75,6 +76,8 @@ class EngineSpec:
     pool: str = ""
     capacity: int = 0
     replicas: int = 0
+    max_replicas: int = 0
+    cpu_target: int = 0
     asleep: str = ""
     on_request: bool = False
 

@@ -109,6 +109,10 @@ ENGINES: Explanations = {
         "The PostgreSQL server of the pool refuses the administrator's role. The operator's log has its words.",
         "Give the role `CREATEDB` and `CREATEROLE`, and a server whose locale allows UTF8",
     ),
+    "PoolServerTooSmall": Explanation(
+        "The PostgreSQL server of the pool has too few connections for `maxReplicas`. The pods that run stay as they are.",
+        "Lower `maxReplicas`, or raise `max_connections` of the server",
+    ),
     "PoolServerUnreachable": Explanation(
         "The PostgreSQL server of the pool is not reached, or does not do it now. Tenantry tries again.",
         "Look at the operator's log, the server, and the Secret in `adminSecretRef`, if this lasts",

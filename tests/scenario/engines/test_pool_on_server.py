@@ -12,7 +12,7 @@ import pytest
 
 from tenantry.adapters.local.backups import KEEP
 from tenantry.adapters.pools.archives import ArchivePlace, VolumePlace, receive, send
-from tenantry.adapters.pools.server_databases import ServerDatabases
+from tenantry.adapters.pools.server_databases import CONNECTIONS, EACH, UNLIMITED, ServerDatabases
 from tenantry.adapters.pools.server_urls import LONGEST, engine_database, pool_url
 from tenantry.adapters.pools.shared.backups import SharedPlace
 from tenantry.model.facts import EngineRef, Password, Trust
@@ -215,6 +215,42 @@ async def test_a_server_that_refuses_is_told_without_its_address(
     assert (type(verdict), verdict.reason) == (kind, reason)
     assert "127.0.0.1" not in verdict.message and "secret7q" not in verdict.message
     assert pool_server.names() == set()
+
+
+def limits(server: PoolServerKit) -> list[int]:
+    """The most connections of the roles of engines."""
+    return server.ask("SELECT rolconnlimit FROM pg_roles WHERE rolname ~ '^tenantry_.*_' ORDER BY rolname")
+
+
+async def test_more_pods_have_room_for_their_connections_to_each_engine(pool_server: PoolServerKit) -> None:
+    servers = OnServer(replicas=2)
+    databases = ServerDatabases(servers, ServerSecret(pool_server.admin), PLATFORM)
+    for id_ in ("e1", "x" * 128):
+        await databases.ensure(POOL, EngineRef("tenant-acme", "dev", id_))
+    assert limits(pool_server) == [CONNECTIONS] * 2
+    servers.replicas = 20
+    await databases.ensure_pool(EngineRef("", "eu", POOL, slug="small"))
+    assert limits(pool_server) == [20 * EACH] * 2
+    assert pool_server.ask("SELECT rolconnlimit FROM pg_roles WHERE rolname = %s", *pool_server.pools()) == [UNLIMITED]
+    await databases.ensure(POOL, EngineRef("tenant-acme", "live", "e2"))
+    assert limits(pool_server) == [20 * EACH] * 3
+    servers.replicas = 1
+    await databases.ensure_pool(EngineRef("", "eu", POOL, slug="small"))
+    assert limits(pool_server) == [CONNECTIONS] * 3
+
+
+async def test_a_maximum_for_which_the_server_has_too_few_connections_is_refused(pool_server: PoolServerKit) -> None:
+    databases, pool = pool_server.databases, EngineRef("", "eu", POOL, slug="small")
+    (most, reserved) = (int(*pool_server.ask(f"SHOW {name}")) for name in ("max_connections", "superuser_reserved_connections"))
+    fits = (most - reserved) // EACH
+    await databases.ensure_pool(pool, fits)
+    with pytest.raises(Halt) as refused:
+        await databases.ensure_pool(pool, fits + 1)
+    verdict = refused.value.verdict
+    assert (type(verdict), verdict.reason) == (Stalled, "PoolServerTooSmall")
+    missing = (fits + 1) * EACH - (most - reserved)
+    assert f"lower it to {fits} at most, or raise max_connections of the server by {missing}" in verdict.message
+    assert "127.0.0.1" not in verdict.message
 
 
 @pytest.mark.parametrize("id_", ["e1", "x" * 128, "3f2b8c1e-3a4d-4a58-9a52-0a4b6d2f9e10"])

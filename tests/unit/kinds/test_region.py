@@ -9,7 +9,15 @@ from tenantry.kinds.environment.observe import observe as observe_environment
 from tenantry.kinds.environment.placement import placed
 from tenantry.kinds.region.decide import Observed, decide
 from tenantry.kinds.region.observe import observe
-from tenantry.kinds.region.pools import DEFAULT_POOL, SeenPool, pool_id, pool_refs, server_of, with_default_pool
+from tenantry.kinds.region.pools import (
+    DEFAULT_POOL,
+    SeenPool,
+    most_replicas_of,
+    pool_id,
+    pool_refs,
+    server_of,
+    with_default_pool,
+)
 from tenantry.kinds.region.spec import Region
 from tenantry.model.changes import DeployPool
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec
@@ -195,7 +203,7 @@ def test_a_pool_that_is_kept_for_its_engines_is_named() -> None:
     assert "small (3)" in verdict.message
 
 
-ON_SERVER = {**SMALL, "postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}
+ON_SERVER: dict[str, Any] = {**SMALL, "postgres": {"adminSecretRef": {"name": "pool-server", "key": "url"}}}
 SERVER = SecretKeyRef(name="pool-server", key="url")
 SERVED = EngineRef("", "eu", pool_id(uid_of("Region//eu"), "small", on_server=True), slug="small")
 
@@ -206,6 +214,28 @@ def test_a_pool_on_a_server_is_deployed_with_its_secret_and_shows_it() -> None:
     assert isinstance(change, DeployPool)
     assert change.spec == replace(POOL_SPEC, ref=SERVED, database_secret="pool-server", database_key="url", replicas=2)
     assert [pool.admin_secret_ref for pool in decision.status.pools] == [SERVER]
+
+
+@table(
+    {
+        "a number": ({"replicas": 3}, (3, 0, 0)),
+        "no number": ({}, (2, 0, 0)),
+        "a maximum": ({"maxReplicas": 5}, (2, 5, 70)),
+        "both": ({"replicas": 1, "maxReplicas": 20}, (1, 20, 70)),
+        "both alike": ({"replicas": 4, "maxReplicas": 4}, (4, 4, 70)),
+        "a target": ({"maxReplicas": 5, "cpuTarget": 40}, (2, 5, 40)),
+    }
+)
+def test_the_number_of_pods_of_a_pool_on_a_server(seen: dict[str, int], expected: tuple[int, int, int]) -> None:
+    declared = pooled({**SMALL, "postgres": {**ON_SERVER["postgres"], **seen}})
+    (change,) = decide(with_pools(declared, SeenPool(SERVED)), NOW).changes
+    assert isinstance(change, DeployPool)
+    assert (change.spec.replicas, change.spec.max_replicas, change.spec.cpu_target) == expected
+    assert most_replicas_of(declared, SERVED.id) == max(expected[:2])
+
+
+def test_a_pool_on_a_volume_has_one_pod_and_so_has_one_that_is_no_longer_declared() -> None:
+    assert (most_replicas_of(pooled(SMALL), POOL.id), most_replicas_of(pooled(), SERVED.id)) == (1, 1)
 
 
 def test_a_pool_that_gets_a_server_is_another_pool_and_the_old_one_goes_once_it_is_empty() -> None:

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 FOR_KIND = "region"
+EACH = 18
+"""The most connections of one replica to the database of one engine, on up to four cores."""
 CONNECTIONS = 100
-"""The most connections of the role of an engine, of all replicas together. Each of them uses 18 at most; the limit is for whoever
-else has the password."""
+"""The most connections of the role of an engine, of all replicas together, or EACH for each of them if that is more. The limit is
+for whoever else has the password."""
 UNLIMITED = -1
 """Connections of the role of a pool itself: its replicas use few."""
 ROLES, DATABASES = ("pg_roles", "rolname"), ("pg_database", "datname")
@@ -41,6 +43,10 @@ _THERE_ALREADY = ("42710", "42P04", "23505")
 _REFUSED = ("22023", "28", "42501", "42P17", "0A000", "0LP01")
 """SQLSTATEs, and a beginning of them: a role that may not do it, or a server whose locale has no UTF8."""
 _LIMITS = "SELECT set_config('statement_timeout', '120s', false), set_config('lock_timeout', '30s', false)"
+_ROOM = """
+SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - coalesce(current_setting('reserved_connections', true)::int, 0), pg_backend_pid()
+"""
 log = structlog.get_logger(__name__)
 
 
@@ -49,6 +55,9 @@ class PoolServers(Protocol):
 
     def server_of(self, pool: str) -> SecretKeyRef | None:
         """The Secret with the URL of the server of the pool with that id, None for a pool on a volume."""
+
+    def replicas_of(self, pool: str) -> int:
+        """The largest number of pods that the pool with that id may have."""
 
 
 class _PoolServer(NamedTuple):
@@ -76,7 +85,8 @@ class ServerDatabases:
         if (server := await self._server(pool)) is not None:
             database = engine_database(server.pool_url, pool, ref.id)
             told = f"Tenantry: environment {ref.namespace}/{ref.name}, id {ref.id}"
-            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, CONNECTIONS))
+            limit = self._limit(pool)
+            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, limit))
 
     async def drop(self, pool: str, ref: EngineRef) -> None:
         """Drop the database of an engine with its rows, and its role. Idempotent. Raises Halt as `ensure` does."""
@@ -88,12 +98,22 @@ class ServerDatabases:
         """Return True if the engines of a pool have databases on a server."""
         return self._pools.server_of(pool) is not None
 
-    async def ensure_pool(self, pool: EngineRef) -> None:
-        """Make the role and the database of a pool itself, unless it is on a volume. Idempotent. Raises Halt as `ensure` does."""
+    async def ensure_pool(self, pool: EngineRef, scaled_to: int = 0) -> None:
+        """Make the role and the database of a pool itself, unless it is on a volume. Idempotent.
+
+        scaled_to: the most pods that an autoscaler may make; 0 for a declared number. Raises Halt as `ensure` does, and
+        PoolServerTooSmall.
+        """
         if (server := await self._server(pool.id)) is not None:
-            database = pool_database(server.pool_url)
+            database, limit = pool_database(server.pool_url), self._limit(pool.id)
             told = f"Tenantry: pool {pool.slug} of region {pool.name}, its records, packages and archives"
-            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, UNLIMITED))
+
+            def work(connection: Connection) -> None:
+                _check_room(connection, pool.slug, scaled_to)
+                _ensure(connection, database, told, UNLIMITED)
+                _limit_engines(connection, database.name, limit)
+
+            await self._done(server.admin, "make", work)
 
     async def drop_pool(self, pool: EngineRef) -> None:
         """Drop the database of a pool itself, and its role. Idempotent. Raises Halt as `ensure` does."""
@@ -109,6 +129,9 @@ class ServerDatabases:
         name, found = pool_database(server.pool_url).name, list[bool]()
         await self._done(server.admin, "look", lambda connection: found.append(_is_there(connection, *DATABASES, name)))
         return found[0]
+
+    def _limit(self, pool: str) -> int:
+        return max(CONNECTIONS, EACH * self._pools.replicas_of(pool))
 
     async def _server(self, pool: str) -> _PoolServer | None:
         secret = self._pools.server_of(pool)
@@ -181,6 +204,35 @@ def _drop(connection: Connection, name: str) -> None:
         connection.execute(SQL("ALTER ROLE {} WITH NOLOGIN").format(Identifier(name)))
     connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
     connection.execute(SQL("DROP ROLE IF EXISTS {}").format(Identifier(name)))
+
+
+def _check_room(connection: Connection, pool: str, replicas: int) -> None:
+    """Raise Halt (PoolServerTooSmall) if a server has fewer connections than the pods of one busy engine use.
+
+    A pooler shares few connections of the server among many clients, so behind one nothing is known.
+    """
+    row = connection.execute(_ROOM).fetchone()
+    assert row is not None
+    room, pid = row
+    if room >= replicas * EACH or pid != connection.info.backend_pid:
+        return
+    told = (
+        f"maxReplicas {replicas} of pool {pool}: its server takes {room} connections, and each pod needs {EACH}; lower it to"
+        f" {room // EACH} at most, or raise max_connections of the server by {replicas * EACH - room}"
+    )
+    raise Halt(Stalled("PoolServerTooSmall", told, "Operator"))
+
+
+def _limit_engines(connection: Connection, pool: str, limit: int) -> None:
+    """Give the engines of a pool, whose names begin with its own, the limit that follows from the number of its pods."""
+    from psycopg.sql import SQL, Identifier, Literal
+
+    query = "SELECT rolname::text FROM pg_roles WHERE starts_with(rolname::text, %s) AND rolconnlimit <> %s ORDER BY rolname"
+    for (name,) in connection.execute(query, (f"{pool}_", limit)).fetchall():
+        _one_at_a_time(connection, name)
+        if _is_there(connection, *ROLES, name):
+            connection.execute(SQL("ALTER ROLE {} CONNECTION LIMIT {}").format(Identifier(name), Literal(limit)))
+        connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
 
 
 def _one_at_a_time(connection: Connection, name: str) -> None:

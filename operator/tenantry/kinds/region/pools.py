@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tenantry.kinds.credentials import without_secret
 from tenantry.kinds.region.rollout import opens_at
-from tenantry.kinds.region.spec import EnginePool, PoolStatus, Region
+from tenantry.kinds.region.spec import CPU_TARGET, EnginePool, PoolPostgres, PoolStatus, Region
 from tenantry.model.changes import Change, DeployPool, UndeployPool
 from tenantry.model.facts import DefaultPool, EngineFacts, EngineRef, EngineSpec, SecretFacts
 from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
@@ -56,6 +56,13 @@ def server_of(region: Region, id_: str) -> SecretKeyRef | None:
     if pool is not None:
         return pool.postgres.admin_secret_ref if pool.postgres is not None else None
     return next((each.admin_secret_ref for each in region.status.pools if each.id == id_), None)
+
+
+def most_replicas_of(region: Region, id_: str) -> int:
+    """Return the largest number of pods that a pool may have; 1 for one that is no longer declared, or on a volume."""
+    pool = declared_pools(region).get(id_)
+    postgres = pool.postgres if pool is not None else None
+    return max(postgres.replicas, postgres.max_replicas or 0) if postgres is not None else 1
 
 
 def with_default_pool(region: Region, offered: DefaultPool) -> Region:
@@ -154,8 +161,20 @@ def _spec(pool: EnginePool, ref: EngineRef, provider: str) -> EngineSpec:
     )
     if pool.postgres is None:
         return spec
-    secret = pool.postgres.admin_secret_ref
-    return replace(spec, database_secret=secret.name, database_key=secret.key, replicas=pool.postgres.replicas)
+    secret, (most, target) = pool.postgres.admin_secret_ref, _scaling(pool.postgres)
+    return replace(
+        spec,
+        database_secret=secret.name,
+        database_key=secret.key,
+        replicas=pool.postgres.replicas,
+        max_replicas=most,
+        cpu_target=target,
+    )
+
+
+def _scaling(postgres: PoolPostgres) -> tuple[int, int]:
+    """Return the most pods, and the load above which there are more. 0 for both: their number is declared."""
+    return (0, 0) if postgres.max_replicas is None else (postgres.max_replicas, postgres.cpu_target or CPU_TARGET)
 
 
 def _status(pool: SeenPool, server: SecretKeyRef | None) -> PoolStatus:

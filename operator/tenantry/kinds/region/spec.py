@@ -103,15 +103,52 @@ class PoolStorage(Value):
     )
 
 
+REPLICAS, CPU_TARGET = 2, 70
+"""The defaults of a pool on a server: its pods, and the load at which it gets more."""
+
+
 class PoolPostgres(Value):
     """The PostgreSQL server on which the engines of a pool have their databases."""
+
+    model_config = {
+        "json_schema_extra": {
+            "x-kubernetes-validations": [
+                {
+                    "rule": "!has(self.maxReplicas) || self.maxReplicas >= self.replicas",
+                    "message": f"must be at least replicas, whose default is {REPLICAS}",
+                    "fieldPath": ".maxReplicas",
+                },
+                {
+                    "rule": "!has(self.cpuTarget) || has(self.maxReplicas)",
+                    "message": "needs maxReplicas: without it the number of pods does not change",
+                    "fieldPath": ".cpuTarget",
+                },
+            ]
+        }
+    }
 
     admin_secret_ref: SecretKeyRef = Field(
         description="The Secret in tenantry-system with a URL such as `postgresql://admin:password@db.example.com/postgres`. Its"
         " role may create roles and databases. The label is `tenantry.dev/credential: region`."
     )
     replicas: int = Field(
-        default=2, ge=1, le=20, description="The number of its pods, each of which serves all its engines. Default: 2."
+        default=REPLICAS,
+        ge=1,
+        le=20,
+        description="The number of its pods, each of which serves all its engines; with `maxReplicas` the fewest. Default: 2.",
+    )
+    max_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        le=20,
+        description="If set, a HorizontalPodAutoscaler sets the number of pods, between `replicas` and this, by their CPU.",
+    )
+    cpu_target: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="With `maxReplicas`, the load of the pods above which there are more, in percent of one core or, if that is"
+        " less, of their CPU limit. Default: 70.",
     )
 
 

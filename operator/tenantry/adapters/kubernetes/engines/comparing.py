@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tenantry.adapters.kubernetes.engines.workload import is_scaled
 from tenantry.model.resource import Document
 
 _WHOLE = frozenset({"data", "hard", "matchLabels", "selector"})
@@ -54,9 +55,20 @@ def alteration(real: Document | None, wanted: Document) -> str:
 
 
 def settled(wanted: Document, real: Document) -> Document:
-    """Return the wanted form of an existing object: a claim keeps its volume and its storage class."""
+    """Return the wanted form of an existing object: a claim keeps its volume and its storage class, and a workload with an
+    autoscaler its number of pods."""
+    if wanted["kind"] == "StatefulSet":
+        return _with_present_count(wanted, real)
     if wanted["kind"] != "PersistentVolumeClaim":
         return wanted
     # Also if none is wanted now: server-side apply removes each field that we named before and no longer name.
     held = {key: real["spec"][key] for key in ("storageClassName", "volumeName") if key in real.get("spec", {})}
     return {**wanted, "spec": {**wanted["spec"], **held}}
+
+
+def _with_present_count(wanted: Document, real: Document) -> Document:
+    """An autoscaler leaves a workload without any pod alone: that one begins again with the fewest."""
+    present = real.get("spec", {}).get("replicas")
+    if not present or present == wanted["spec"].get("replicas") or not is_scaled(wanted):
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "replicas": present}}

@@ -13,7 +13,7 @@ from tenantry.adapters.kubernetes.client.objects import path_of, reference
 from tenantry.adapters.kubernetes.engine_secrets import EngineSecrets
 from tenantry.adapters.kubernetes.engines.applying import apply_object
 from tenantry.adapters.kubernetes.engines.comparing import alteration, covers, settled
-from tenantry.adapters.kubernetes.engines.kept_volumes import UNFILLED, KeptVolumes
+from tenantry.adapters.kubernetes.engines.kept_volumes import UNFILLED, KeptVolumes, claiming
 from tenantry.adapters.kubernetes.engines.observed import EngineObjects, FollowedObjects, ReadObjects
 from tenantry.adapters.kubernetes.engines.obstacles import belongs, check_is_ours, deleting, refused_object
 from tenantry.adapters.kubernetes.engines.releases import keeping_pod, marked, next_of, version_of
@@ -22,7 +22,6 @@ from tenantry.adapters.kubernetes.engines.state import RESTS, awaits, deployed_a
 from tenantry.adapters.kubernetes.engines.workload import (
     NAME,
     Placement,
-    claiming,
     engine_objects,
     namespace_of,
     spec_of,
@@ -173,14 +172,14 @@ class KubernetesDeployer:
         if kept := volume_of(spec.restoring):  # not before the namespace is known to be this environment's
             volume = await self._kept.reserve(at.client, spec.ref, spec.region, kept)
             others = [claiming(volume, each) for each in others]
+        if not fresh:
+            for unwanted in unwanted_objects(spec, at.placement):  # an autoscaler first: it would undo the declared number
+                await self._remove(at.client, unwanted, spec.ref)
         for wanted in others:
             if not (fresh and await self._made(at, wanted)):
                 await self._settle(at, wanted, spec.ref, spec if keeps_pod else None)
-        if fresh:
-            return
-        for unwanted in unwanted_objects(spec, at.placement):
-            await self._remove(at.client, unwanted, spec.ref)
-        await self._remove_stuck(at.client, spec.ref)
+        if not fresh:
+            await self._remove_stuck(at.client, spec.ref)
 
     async def snapshot(self, ref: EngineRef) -> None:
         """Keeps the volume itself, to be bound again when the claim is gone. Raises the Halts of KeptVolumes.keep."""

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
-from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, MANAGED_BY, Volume
+from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, MANAGED_BY
 from tenantry.adapters.kubernetes.store import WRITE
 from tenantry.adapters.local.archives import joined
 from tenantry.model.facts import Backup, BackupFacts, EngineRef
@@ -45,6 +45,20 @@ _UNITS = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T"
 ClientOf = Callable[[str], Awaitable[Client | None]]
 """The cluster of a region, None for a region that is not there."""
 Declared = Callable[[EngineRef], Sequence[Document]]
+
+
+class Volume(NamedTuple):
+    """A volume that a claim is to have."""
+
+    name: str
+    storage_class: str
+
+
+def claiming(volume: Volume, wanted: Document) -> Document:
+    """Return the wanted objects, with a claim for that volume."""
+    if wanted["kind"] != "PersistentVolumeClaim":
+        return wanted
+    return {**wanted, "spec": {**wanted["spec"], "volumeName": volume.name, "storageClassName": volume.storage_class}}
 
 
 @dataclass(frozen=True)

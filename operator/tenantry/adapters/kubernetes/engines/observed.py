@@ -15,7 +15,7 @@ from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.objects import CLUSTER_WIDE, path_of, reference
 from tenantry.adapters.kubernetes.client.watching import PAUSE_S, pages, watch_query
 from tenantry.adapters.kubernetes.client.wire import refusal
-from tenantry.adapters.kubernetes.engines.workload import MANAGED_BY, POD, ref_of_labels
+from tenantry.adapters.kubernetes.engines.workload import AUTOSCALER, MANAGED_BY, POD, ref_of_labels
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import Document, kept_json
 from tenantry.model.verdicts import Expired, Halt, NotFound
@@ -34,6 +34,7 @@ FOLLOWED = (
     ("v1", "PersistentVolumeClaim"),
     ("v1", "Service"),
     ("apps/v1", "StatefulSet"),
+    AUTOSCALER,
     ("networking.k8s.io/v1", "Ingress"),
     ("v1", "Pod"),
 )

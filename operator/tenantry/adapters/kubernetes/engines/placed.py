@@ -97,7 +97,7 @@ class PlacedDeployer:
         ServerDatabases.ensure."""
         if not spec.pool:
             if spec.capacity:
-                await self._databases.ensure_pool(spec.ref)
+                await self._databases.ensure_pool(spec.ref, spec.max_replicas)
             if spec.on_request and self.lead_to_api is not None:
                 await self.lead_to_api(spec.ref)
             await self._own.deploy(spec, admin_secret, keeps_pod)

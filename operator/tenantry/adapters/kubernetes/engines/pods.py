@@ -34,6 +34,25 @@ METRICS_LABEL = f"{GROUP}/metrics"
 """On a namespace whose pods may read the numbers of all engines: that of Prometheus."""
 COLLECTORS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _BINARY = ("Mi", "Gi", "Ti", "Pi")
+USER = 65534
+RESTRICTED_POD = {
+    "runAsNonRoot": True,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "fsGroup": USER,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+RESTRICTED_CONTAINER = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""The securityContext of a pod and of its container, as Pod Security asks for in a `restricted` namespace."""
+CORE = 1000
+"""Millicores that a process of Python uses by itself: threads wait for each other."""
+SETTLES_S, STEP_S = 300, 60
+"""Seconds of less load before an autoscaler takes pods away, and between two of its steps."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,14 @@ class EnginePods:
     def resources(self, size: str) -> dict[str, dict[str, str]]:
         """Requests and limits of a size, `""` for the default."""
         return {key: dict(value) for key, value in self.sizes[size or DEFAULT_SIZE].items()}
+
+    def cpu_of(self, size: str, percent: int) -> str:
+        """Return that part of the CPU that a pod of a size can use, as a quantity: its limit, and one core at most.
+
+        Not of its request: that of a small engine is for an idle one, and any load is many times as much.
+        """
+        limit = self.resources(size).get("limits", {}).get("cpu")
+        return _cpu(f"{max(1, min(CORE, _millis(limit) if limit else CORE) * percent // 100)}m")
 
     def variables(self, folder: str) -> list[dict[str, Any]]:
         """Environment variables. folder: where the file of the certificate authorities is mounted."""
@@ -124,11 +151,16 @@ def _quantity(where: str, what: str, text: str) -> str:
 
 
 def _cpu(text: str) -> str:
+    millis = _millis(text)
+    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
+
+
+def _millis(text: str) -> int:
     exact = Decimal(text[:-1]) if text.endswith("m") else Decimal(text) * 1000
     millis = int(exact)
     if millis != exact or millis < 0:
         raise ValueError(text)
-    return str(millis // 1000) if millis % 1000 == 0 else f"{millis}m"
+    return millis
 
 
 def _memory(text: str) -> str:
@@ -211,6 +243,33 @@ def probe(path: str, port: int, period_s: int, failures: int) -> dict[str, Any]:
         "periodSeconds": period_s,
         "timeoutSeconds": 3,
         "failureThreshold": failures,
+    }
+
+
+def scaled_by_cpu(workload: Mapping[str, str], least: int, most: int, average: str) -> dict[str, Any]:
+    """The spec of a HorizontalPodAutoscaler. workload: its reference; average: the CPU of a pod that it is to reach.
+
+    It adds pods at once, and takes one at a time: a pod that starts computes much, and users of one that ends come again.
+    """
+    return {
+        "scaleTargetRef": dict(workload),
+        "minReplicas": least,
+        "maxReplicas": most,
+        "metrics": [
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": average}}}
+        ],
+        "behavior": {
+            "scaleUp": {
+                "stabilizationWindowSeconds": 0,
+                "selectPolicy": "Max",
+                "policies": [{"type": "Percent", "value": 100, "periodSeconds": STEP_S}],
+            },
+            "scaleDown": {
+                "stabilizationWindowSeconds": SETTLES_S,
+                "selectPolicy": "Max",
+                "policies": [{"type": "Pods", "value": 1, "periodSeconds": STEP_S}],
+            },
+        },
     }
 
 

@@ -6,9 +6,11 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tenantry.adapters.kubernetes.engines.pods import (
+    RESTRICTED_CONTAINER,
+    RESTRICTED_POD,
     EnginePods,
     image_of,
     managed_names,
@@ -16,6 +18,7 @@ from tenantry.adapters.kubernetes.engines.pods import (
     ports_out,
     probe,
     quantity,
+    scaled_by_cpu,
     spread_over_nodes,
 )
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, awaits_archive
@@ -26,7 +29,6 @@ POD = f"{NAME}-0"
 RESTORE = "restore"
 """The container that waits for an archive."""
 PORT = 8080
-USER = 65534
 MANAGED_BY = {"app.kubernetes.io/managed-by": "tenantry", "app.kubernetes.io/name": "tenantry-engine"}
 ID_LABEL = f"{GROUP}/environment-id"
 SPEC_ANNOTATION = f"{GROUP}/engine-spec"
@@ -43,7 +45,10 @@ DATA_PATH = "/data"
 KEYS_PATH, ADMIN_PATH, DATABASE_PATH = "/etc/tenantry/keys", "/etc/tenantry/admin", "/etc/tenantry/database"
 _STARTS_ANEW_S = 10
 LIMITS = ("DATABASE_LIMIT", "REQUEST_LIMIT")
-_WRITTEN_IF_SET = frozenset({"database_limit", "request_limit", "pool", "capacity", "replicas", "asleep", "on_request"})
+_WRITTEN_IF_SET = frozenset(
+    ("database_limit", "request_limit", "pool", "capacity", "replicas", "max_replicas", "cpu_target", "asleep", "on_request")
+)
+AUTOSCALER = "autoscaling/v2", "HorizontalPodAutoscaler"
 ONE_EACH = {"persistentvolumeclaims": "1", "services": "1"}
 POOL_PREFIX = "pool-"
 POOL_LABEL, REGION_LABEL = f"{GROUP}/pool", f"{GROUP}/region"
@@ -74,13 +79,6 @@ class Placement:
     proxies: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     pods: EnginePods = field(default_factory=EnginePods)
-
-
-class Volume(NamedTuple):
-    """A volume that a claim is to have."""
-
-    name: str
-    storage_class: str
 
 
 @dataclass(frozen=True)
@@ -164,6 +162,8 @@ def engine_objects(spec: EngineSpec, placement: Placement, credentials: EngineCr
         _object("v1", "ResourceQuota", spec, spec={"hard": {"pods": _most_pods(spec), **ONE_EACH}}),
         _stateful_set(spec, placement, credentials.database_mark),
     ]
+    if spec.max_replicas:
+        objects.append(_autoscaler(spec, placement))
     if _is_published(spec, placement):
         objects.append(_ingress(spec, placement))
     return tuple(objects)
@@ -178,24 +178,25 @@ def pooled_ingress(spec: EngineSpec, placement: Placement) -> tuple[Document, bo
 
 def _most_pods(spec: EngineSpec) -> str:
     """With two more, for a pod that goes while another comes."""
-    return str((spec.replicas or 1) + 2)
-
-
-def claiming(volume: Volume, wanted: Document) -> Document:
-    """Return the wanted objects, with a claim for that volume."""
-    if wanted["kind"] != "PersistentVolumeClaim":
-        return wanted
-    return {**wanted, "spec": {**wanted["spec"], "volumeName": volume.name, "storageClassName": volume.storage_class}}
+    return str(max(spec.replicas, spec.max_replicas, 1) + 2)
 
 
 def unwanted_objects(spec: EngineSpec, placement: Placement) -> tuple[Document, ...]:
     """Return the objects that an engine has elsewhere, or had before, but not here."""
-    return () if _is_published(spec, placement) else (_object("networking.k8s.io/v1", "Ingress", spec),)
+    unpublished = () if _is_published(spec, placement) else (_object("networking.k8s.io/v1", "Ingress", spec),)
+    # Only the pods of a pool on a server may have had one.
+    return unpublished if spec.has_volume or spec.max_replicas else (*unpublished, _object(*AUTOSCALER, spec))
 
 
 def _is_published(spec: EngineSpec, placement: Placement) -> bool:
     """Return True if the host of an engine leads to its pod. While it comes there, the host leads to where it was."""
     return spec.restoring != MOVING_MARK and public_host(placement, spec.ref.tenant_slug, spec.ref.slug) != ""
+
+
+def is_scaled(stateful_set: Document) -> bool:
+    """Return True if an autoscaler sets the number of pods of a workload, as that was made."""
+    spec = spec_of(stateful_set)
+    return spec is not None and spec.max_replicas > 0
 
 
 def spec_of(stateful_set: Document) -> EngineSpec | None:
@@ -311,18 +312,15 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 15,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": RESTRICTED_POD,
         "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) and spec.restoring != MOVING_MARK else [],
         "containers": [engine],
         "volumes": volumes,
-        **({"topologySpreadConstraints": [spread_over_nodes(_selector(spec))]} if spec.replicas > 1 else {}),
+        **(
+            {"topologySpreadConstraints": [spread_over_nodes(_selector(spec))]}
+            if max(spec.replicas, spec.max_replicas) > 1
+            else {}
+        ),
     }
 
 
@@ -381,12 +379,14 @@ def _container(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
         "startupProbe": probe("/healthz", PORT, 2, 60),
         "livenessProbe": probe("/healthz", PORT, _STARTS_ANEW_S, 3),
         "readinessProbe": probe("/readyz", PORT, 3, 3),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": RESTRICTED_CONTAINER,
     }
+
+
+def _autoscaler(spec: EngineSpec, placement: Placement) -> dict[str, Any]:
+    workload = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": NAME}
+    average = placement.pods.cpu_of(spec.size, spec.cpu_target)
+    return _object(*AUTOSCALER, spec, spec=scaled_by_cpu(workload, spec.replicas, spec.max_replicas, average))
 
 
 def _ingress(spec: EngineSpec, placement: Placement) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tenantry.adapters.kubernetes.client.http import JSON, Client
 from tenantry.model.resource import Document
-from tenantry.model.verdicts import AlreadyExists, Forbidden, NotFound
+from tenantry.model.verdicts import AlreadyExists, Conflict, Forbidden, NotFound
 
 
 @dataclass
@@ -47,6 +47,7 @@ class FakeApi:
             return {"items": copy.deepcopy(items), "metadata": {"resourceVersion": "1"}}
         if path not in self.held and method != "PATCH":
             raise NotFound(f"{path} does not exist")
+        self._check_version(method, path, body)
         if method == "DELETE":
             self._delete(path)
         elif method == "PUT":
@@ -81,6 +82,12 @@ class FakeApi:
         document = {key: value for key, value in body.items() if key != "stringData"} | ({"data": clear} if clear else {})
         self.held[path] = copy.deepcopy({**document, "metadata": metadata})
         return copy.deepcopy(self.held[path])
+
+    def _check_version(self, method: str, path: str, body: Any) -> None:
+        """A body that names a version is written over that version only."""
+        wanted = body["metadata"].get("resourceVersion") if method in ("PUT", "PATCH") and "metadata" in body else None
+        if wanted is not None and wanted != self.held.get(path, {}).get("metadata", {}).get("resourceVersion"):
+            raise Conflict(f"{path} has changed")
 
     def _delete(self, path: str) -> None:
         if self.held[path]["kind"] == "Namespace":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from tenantry.adapters.kubernetes.engines.applying import TRIES, apply_object
-from tenantry.adapters.kubernetes.engines.workload import labels_of
-from tenantry.model.facts import EngineRef
+from tenantry.adapters.kubernetes.engines.workload import SPEC_ANNOTATION, labels_of
+from tenantry.model.facts import EngineRef, EngineSpec
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, Transient
 from tests.unit.adapters.kubernetes.scripted import Say, client_of, refused, serving
@@ -39,6 +41,43 @@ async def test_a_status_that_a_controller_writes_in_between_does_not_end_the_pas
         put = await server.asked[-1].json()
     assert put["metadata"]["resourceVersion"] == "2"
     assert put["metadata"]["labels"] == {**labels_of(REF), "theirs": "kept"}
+
+
+SPEC = EngineSpec(REF, "home", "Kubernetes", replicas=2, max_replicas=9)
+MADE_FOR: dict[str, Any] = {"annotations": {SPEC_ANNOTATION: json.dumps(asdict(SPEC))}}
+SCALED: Document = {**WANTED, "metadata": {**WANTED["metadata"], **MADE_FOR}, "spec": {"env": [], "replicas": 2}}
+
+
+def scaled(version: str, replicas: int, env: list[str] | None = None) -> Document:
+    """Return the workload of SCALED, to which its autoscaler gave a number of pods."""
+    document = stored(version, env=env, **MADE_FOR)
+    return {**document, "spec": {**document["spec"], "replicas": replicas}}
+
+
+async def test_the_number_of_an_autoscaler_is_written_only_over_the_version_that_has_it() -> None:
+    script = (MOVED, Say(body=scaled("2", 5)), Say(body=scaled("3", 5, env=[])))
+    async with serving(*script) as server, client_of(server.url) as client:
+        assert await apply_object(client, SCALED, scaled("1", 3), REF) == scaled("3", 5, env=[])
+        assert server.methods == ["PATCH", "GET", "PATCH"]
+        written = [await each.json() for each in server.asked if each.method == "PATCH"]
+    found = [(each["metadata"]["resourceVersion"], each["spec"]["replicas"]) for each in written]
+    assert found == [("1", 3), ("2", 5)]
+
+
+async def test_an_object_that_is_replaced_keeps_the_number_of_its_autoscaler() -> None:
+    script = (Say(body=scaled("1", 3)), MOVED, Say(body=scaled("2", 6)), Say(body=scaled("3", 6, env=[])))
+    async with serving(*script) as server, client_of(server.url) as client:
+        await apply_object(client, SCALED, scaled("0", 3), REF)
+        assert server.methods == ["PATCH", "PUT", "GET", "PUT"]
+        written = [(await each.json())["spec"]["replicas"] for each in server.asked if each.method == "PUT"]
+    assert written == [3, 6]
+
+
+async def test_a_workload_without_an_autoscaler_is_applied_whatever_its_version() -> None:
+    async with serving(Say(body=stored("3", env=[]))) as server, client_of(server.url) as client:
+        await apply_object(client, WANTED, stored("1"), REF)
+        (patch,) = [await each.json() for each in server.asked]
+    assert "resourceVersion" not in patch["metadata"]
 
 
 NOT_OURS = {

@@ -25,6 +25,25 @@ def test_a_size_is_added_and_the_others_stay() -> None:
     assert parsed(sizes={"tiny": tiny}).sizes == {**SIZES, "tiny": tiny}
 
 
+NARROW = {"tiny": {"limits": {"cpu": "0.25"}}, "odd": {"limits": {"cpu": "15m"}}, "free": {"requests": {"memory": "96Mi"}}}
+
+
+@pytest.mark.parametrize(
+    ("size", "percent", "part"),
+    [
+        ("", 70, "700m"),
+        ("small", 100, "1"),
+        ("medium", 70, "700m"),
+        ("large", 50, "500m"),
+        ("tiny", 70, "175m"),
+        ("odd", 1, "1m"),
+        ("free", 70, "700m"),
+    ],
+)
+def test_a_part_of_the_cpu_of_a_pod_is_of_its_limit_and_of_one_core_at_most(size: str, percent: int, part: str) -> None:
+    assert parsed(sizes=NARROW).cpu_of(size, percent) == part
+
+
 @pytest.mark.parametrize(
     ("what", "given", "written"),
     [

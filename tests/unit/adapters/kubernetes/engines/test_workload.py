@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.kubernetes.engines.comparing import covers, difference
+from tenantry.adapters.kubernetes.engines.kept_volumes import Volume, claiming
 from tenantry.adapters.kubernetes.engines.pods import SIZES, EnginePods, image_of
 from tenantry.adapters.kubernetes.engines.workload import (
     DEFAULT_STORAGE,
     EngineCredentials,
     Placement,
-    Volume,
-    claiming,
     engine_objects,
     labels_of,
     namespace_of,
@@ -25,6 +24,7 @@ from tenantry.adapters.kubernetes.engines.workload import (
     url_of,
 )
 from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.model.resource import Document
 
 ID = "3F2504E0-4f89-41d3-9a0c-0305e82c3301"
 REF = EngineRef("tenant-acme", "dev", ID, "acme", "dev", tenant="acme")
@@ -254,6 +254,55 @@ def test_a_pool_on_a_volume_is_as_it_was_before_there_were_replicas() -> None:
     assert (objects["StatefulSet"]["spec"]["replicas"], objects["ResourceQuota"]["spec"]["hard"]["pods"]) == (1, "3")
     assert "topologySpreadConstraints" not in pod_of(objects)
     assert "replicas" not in objects["StatefulSet"]["metadata"]["annotations"]["tenantry.dev/engine-spec"]
+
+
+SCALED = replace(ON_SERVER, replicas=2, max_replicas=5, cpu_target=70)
+
+
+def test_a_pool_with_a_maximum_has_an_autoscaler_of_its_workload() -> None:
+    objects = made(SCALED, credentials=POOL_CREDENTIALS)
+    autoscaler, workload = objects["HorizontalPodAutoscaler"], objects["StatefulSet"]
+    assert autoscaler["apiVersion"] == "autoscaling/v2"
+    assert {key: autoscaler["metadata"][key] for key in ("name", "namespace", "labels")} == {
+        key: workload["metadata"][key] for key in ("name", "namespace", "labels")
+    }
+    rules = autoscaler["spec"]
+    assert rules["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload["metadata"]["name"]}
+    assert (rules["minReplicas"], rules["maxReplicas"]) == (2, 5)
+    (metric,) = rules["metrics"]
+    assert metric["resource"] == {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "700m"}}
+    assert rules["behavior"]["scaleDown"]["stabilizationWindowSeconds"] >= 300
+
+
+def test_all_pods_that_an_autoscaler_may_make_have_room_and_the_workload_begins_with_the_fewest() -> None:
+    objects = made(replace(SCALED, replicas=1), credentials=POOL_CREDENTIALS)
+    assert objects["StatefulSet"]["spec"]["replicas"] == 1
+    assert int(objects["ResourceQuota"]["spec"]["hard"]["pods"]) == 7
+    assert pod_of(objects)["topologySpreadConstraints"]
+
+
+AUTOSCALERS = {
+    "a pool with a maximum wants one": (SCALED, 1, 0),
+    "one without may have had one": (ON_SERVER, 0, 1),
+    "a pool on a volume never had one": (replace(ON_SERVER, database_secret="", replicas=0), 0, 0),
+    "nor had an engine": (SPEC, 0, 0),
+    "nor one with a database of its own": (replace(SPEC, database_secret="crm"), 0, 0),
+}
+
+
+@pytest.mark.parametrize(("spec", "wanted", "unwanted"), AUTOSCALERS.values(), ids=AUTOSCALERS)
+def test_an_autoscaler(spec: EngineSpec, wanted: int, unwanted: int) -> None:
+    def count(documents: tuple[Document, ...]) -> int:
+        return [each["kind"] for each in documents].count("HorizontalPodAutoscaler")
+
+    there = count(engine_objects(spec, PLACEMENT, POOL_CREDENTIALS)), count(unwanted_objects(spec, PLACEMENT))
+    assert there == (wanted, unwanted)
+
+
+def test_a_pool_with_a_declared_number_is_as_it_was_before_there_was_a_maximum() -> None:
+    written = made(ON_SERVER, credentials=POOL_CREDENTIALS)["StatefulSet"]["metadata"]["annotations"]["tenantry.dev/engine-spec"]
+    assert "max_replicas" not in written
+    assert "cpu_target" not in written
 
 
 @pytest.mark.parametrize("size", ["", *SIZES])
