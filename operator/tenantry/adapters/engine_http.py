@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
-from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
+from tenantry.model.verdicts import Halt, Invalid, MayAct, Problem, Stalled
 from tenantry.ports import EngineAdmin, Secrets
 from tenantry.rest.auth.tokens import TokenSigner
 from tenantry.rest.outbound import Rules, checked_url
@@ -39,7 +39,8 @@ RulesFor = Callable[[EngineEndpoint], Rules]
 class HttpEngines:
     """ports.Engines over httpx. `scratch` is a folder for downloads; it exists. largest: bytes of a download.
 
-    An engine of others is reached through `guard` alone, wherever its URL leads; None: a GuardedTransport.
+    No engine is asked while `check` raises. One of others is reached through `guard` alone, wherever its URL leads; None: a
+    GuardedTransport.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class HttpEngines:
         rules_for: RulesFor = lambda endpoint: Rules(),
         guard: Callable[[Rules], httpx.AsyncBaseTransport] | None = None,
         largest: int = 1 << 30,
+        check: MayAct | None = None,
     ) -> None:
         self._signer = signer
         self._secrets = secrets
@@ -63,6 +65,7 @@ class HttpEngines:
         self._rules_for = rules_for
         self._guard = guard
         self._largest = largest
+        self._check = check
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._guarded: dict[Rules, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
@@ -115,7 +118,7 @@ class HttpEngines:
 
         client = self._guarded.get(rules)
         if client is None:
-            client = self._guarded[rules] = plain_client((self._guard or GuardedTransport)(rules), TIMEOUT)
+            client = self._guarded[rules] = plain_client((self._guard or GuardedTransport)(rules), TIMEOUT, self._check)
         base = f"{endpoint.url.rstrip('/')}/api/v1"
         turns = self._turns.setdefault(secret.namespace, LongRequestTurns())
         wire = Wire(client, base, basic, turns=turns)
@@ -138,7 +141,7 @@ class HttpEngines:
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = plain_client(transport, TIMEOUT)
+            client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
         return client
 
     def _token(self, environment_id: str) -> str:

@@ -73,7 +73,7 @@ class Wire:
         except ValueError as error:
             raise _garbage(self._base, str(error)) from error
         except RecursionError as error:
-            raise _garbage(self._base, "its answer is nested too deeplyly") from error
+            raise _garbage(self._base, "its answer is nested too deeply") from error
         if not isinstance(value, dict):
             raise _garbage(self._base, "its answer is not an object")
         return value

@@ -14,6 +14,7 @@ from typing import Any
 import httpcore
 import httpx
 
+from tenantry.model.verdicts import MayAct
 from tenantry.rest.outbound import Rules, addresses_of
 
 IDLE_CONNECTIONS = 20
@@ -26,9 +27,16 @@ def _trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def plain_client(transport: httpx.AsyncBaseTransport | None, timeout: httpx.Timeout) -> httpx.AsyncClient:
-    """Return a client that follows no redirect, keeps no cookie and knows no proxy."""
-    client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False)
+def plain_client(
+    transport: httpx.AsyncBaseTransport | None, timeout: httpx.Timeout, check: MayAct | None = None
+) -> httpx.AsyncClient:
+    """Return a client that follows no redirect, keeps no cookie and knows no proxy. It sends nothing while `check` raises."""
+
+    async def checked(request: httpx.Request) -> None:
+        if check is not None:
+            check()
+
+    client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, event_hooks={"request": [checked]})
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
 

@@ -33,8 +33,6 @@ from tenantry.adapters.kubernetes.engines.remote import Clusters
 from tenantry.adapters.kubernetes.engines.workload import Placement, is_service, service_url
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.keys import platform_keys
-from tenantry.adapters.kubernetes.lease import Lease
-from tenantry.adapters.kubernetes.shared_lease import SharedLease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.guard import TenancyGuard
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
@@ -50,7 +48,7 @@ from tenantry.bootstrap.foreign import foreign_rules
 from tenantry.bootstrap.packages import Checking
 from tenantry.bootstrap.pass_ports import Ports, quotas_of
 from tenantry.bootstrap.reconciling import collectors_of, fleet_of, follow_engines, retention_of, runtime_of
-from tenantry.hosts.acting import ActingAlone, ActingForShards, ActingParts, ShareOfWork
+from tenantry.hosts.acting import ActingParts, LeasePlace, ShareOfWork, share_of_work
 from tenantry.hosts.declared_objects import DeclaredObjects
 from tenantry.hosts.kopf_host import Backoffs, KopfHost, Watched
 from tenantry.hosts.left_engines import LeftEngines
@@ -64,8 +62,8 @@ from tenantry.kinds.registry import FOLLOWED, TYPES
 from tenantry.model.facts import DefaultPool
 from tenantry.model.quotas import Quotas
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref
-from tenantry.model.sharding.shards import HeldShards, Owns
-from tenantry.model.verdicts import Forbidden, Halt, NotFound, Transient
+from tenantry.model.sharding.shards import Owns
+from tenantry.model.verdicts import Forbidden, Halt, MayAct, NotFound, Transient
 from tenantry.ports import Fetcher, OperationLogs, Packages, Sources
 from tenantry.rest.release import release_label
 from tenantry.runtime.cache import Cache
@@ -155,10 +153,10 @@ class Connected:
 
 
 @asynccontextmanager
-async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> AsyncIterator[Connected]:
+async def connect(settings: Settings, scratch: Path, check: MayAct | None = None) -> AsyncIterator[Connected]:
     """Until the end of the block. Waits for the API server; raises a Halt where it refuses.
 
-    acts: may it read Secrets everywhere, as the operator? Else it follows the platform's alone, and reads none of engines.
+    check: of the operator, which reads Secrets everywhere. Another process follows those of the platform alone.
     """
     async with AsyncExitStack() as stack:
         client = Client(find_credentials())
@@ -172,18 +170,18 @@ async def connect(settings: Settings, scratch: Path, *, acts: bool = True) -> As
         master, signing = await _patient(partial(platform_keys, store, ISSUER))
         fingerprint_key = derive(master, "fingerprint")
         secrets = StoreSecrets(writing, cache.document, fingerprint_key)
-        engines = await stack.enter_async_context(aclosing(_engines(settings, signing, secrets, scratch, declared)))
-        check = TenantQuotas(cache, quotas_of(settings)).check_archive
-        volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, check)
-        pools = await stack.enter_async_context(aclosing(Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy))))
+        engines = await stack.enter_async_context(aclosing(_engines(settings, signing, secrets, scratch, declared, check=check)))
+        archives = TenantQuotas(cache, quotas_of(settings)).check_archive
+        volumes = KeptVolumes(client, partial(declared_of, cache), settings.backups.keep, archives)
+        pools = Pools(signing, service_url, _by_proxy(settings.cluster.engine_proxy), check)
+        stack.push_async_callback(pools.aclose)
         secret = derive(master, "pools").hex()
         deployer = _deployer(
-            settings, clusters, pools, declared=declared, secrets=secrets, keys=signing, volumes=volumes, secret=secret, acts=acts
+            settings, clusters, declared, secrets, pools, keys=signing, volumes=volumes, secret=secret, check=check
         )
-        feed = KubernetesFeed(client, only_in={} if acts else {"Secret": SYSTEM_NAMESPACE})
         yield Connected(
             clusters=clusters,
-            feed=feed,
+            feed=KubernetesFeed(client, only_in={} if check is not None else {"Secret": SYSTEM_NAMESPACE}),
             cache=cache,
             writing=writing,
             signing=signing,
@@ -212,7 +210,12 @@ async def _patient(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 def _engines(
-    settings: Settings, signing: SigningKeys, secrets: StoreSecrets, scratch: Path, declared: DeclaredObjects
+    settings: Settings,
+    signing: SigningKeys,
+    secrets: StoreSecrets,
+    scratch: Path,
+    declared: DeclaredObjects,
+    check: MayAct | None,
 ) -> HttpEngines:
     return HttpEngines(
         signer=signing,
@@ -223,20 +226,21 @@ def _engines(
         address_of=declared.address_of,
         rules_for=foreign_rules(settings.outbound, declared.cache),
         largest=settings.packages.size,
+        check=check,
     )
 
 
 def _deployer(
     settings: Settings,
     clusters: Clusters,
-    pools: Pools,
-    *,
     declared: DeclaredObjects,
     secrets: StoreSecrets,
+    pools: Pools,
+    *,
     keys: SigningKeys,
     volumes: KeptVolumes,
     secret: str,
-    acts: bool,
+    check: MayAct | None,
 ) -> PlacedDeployer:
     own = KubernetesDeployer(
         clusters=clusters,
@@ -245,10 +249,10 @@ def _deployer(
         jwks=keys.jwks,
         base=_placement(settings),
         kept=volumes,
-        acts=acts,
+        acts=check is not None,
         secret=secret,
     )
-    databases = ServerDatabases(declared, secrets, secret)
+    databases = ServerDatabases(declared, secrets, secret, check)
     documents = partial(declared_of, declared.cache)
     return PlacedDeployer(own, pools, lookup=declared, secrets=secrets, declared=documents, databases=databases)
 
@@ -290,16 +294,19 @@ def _engine_pods(folder: Path | None) -> EnginePods:
 async def run_operator(settings: Settings) -> None:
     """Stands by, acts while it holds the lease, and lets it go at the end. Raises LeaseLost, Halt; ends when cancelled."""
     with tempfile.TemporaryDirectory(prefix="tenantry-operator-") as folder:
-        async with connect(settings, Path(folder)) as connected:
-            await _operate(settings, connected, Path(folder))
+        async with connect(settings, Path(folder), check=lambda: acting.check()) as connected:
+            cluster = settings.cluster
+            place = LeasePlace(cluster.namespace, cluster.lease, _pod(cluster))
+            release = f"{release_label()} {cluster.image}"  # both decide what a pass makes of an engine
+            acting = share_of_work(connected.clusters.own, place, cluster.shards, release)
+            await _operate(settings, connected, acting, Path(folder))
 
 
-async def _operate(settings: Settings, connected: Connected, scratch: Path) -> None:
+async def _operate(settings: Settings, connected: Connected, acting: ShareOfWork, scratch: Path) -> None:
     cluster, cache = settings.cluster, connected.cache
     blobs = RemoteBlobs(cluster.api_url, connected.signing, scratch)
     logs = RemoteLogs(blobs)
     fetching = connected.fetching(settings, blobs, scratch, lambda ref: runtime.look(ref))
-    acting = _share_of_work(cluster, connected.clusters.own)
     runtime = runtime_of(settings, cache, connected.ports(blobs, logs, *fetching.both), acting.owns, acting.others_looked)
     host = _host(settings, connected, runtime)
     parts = ActingParts(
@@ -337,14 +344,6 @@ async def _operate(settings: Settings, connected: Connected, scratch: Path) -> N
 
 def _pod(cluster: ClusterSettings) -> str:
     return cluster.pod or socket.gethostname()
-
-
-def _share_of_work(cluster: ClusterSettings, own: Client) -> ShareOfWork:
-    if cluster.shards == 1:
-        return ActingAlone(Lease(own, cluster.namespace, cluster.lease, _pod(cluster)))
-    place = (cluster.namespace, cluster.lease)
-    release = f"{release_label()} {cluster.image}"  # both decide what a pass makes of an engine
-    return ActingForShards(SharedLease(own, place, _pod(cluster), wants=cluster.shards, release=release, held=HeldShards()))
 
 
 def _background(settings: Settings, connected: Connected, runtime: Runtime, logs: OperationLogs, owns: Owns) -> Background:

@@ -72,7 +72,7 @@ class ServedApi(NamedTuple):
 async def open_api(settings: Settings) -> AsyncIterator[ServedApi]:
     """The facade over the cluster, its cache complete and followed until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="tenantry-api-") as folder:
-        async with connect(settings, Path(folder), acts=False) as connected:
+        async with connect(settings, Path(folder)) as connected:
             stored = await asyncio.to_thread(_stored, connected.cache, settings, Path(folder))
             numbers = OperatorNumbers(settings.cluster.operator_metrics, tuple(KINDS))
             facade, clones = _facade(settings, connected, stored, Path(folder))

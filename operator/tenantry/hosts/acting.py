@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.shared_lease import SharedLease
 from tenantry.hosts.kopf_host import KopfHost
 from tenantry.hosts.shared_work import Background, Fetches, SharedWork
 from tenantry.hosts.supervision import supervised
 from tenantry.hosts.telling import tell_objects
-from tenantry.model.sharding.shards import PLATFORM, Owns, owns_all
+from tenantry.model.sharding.shards import PLATFORM, HeldShards, Owns, owns_all
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.loop import Runtime
 
@@ -48,11 +49,30 @@ class ShareOfWork(Protocol):
     def count(self) -> int:
         """The number of shards in effect."""
 
+    def check(self) -> None:
+        """Raise a Transient Halt (LeaseNotRenewed) if another process may act now."""
+
     async def act(self, parts: ActingParts) -> None:
         """Wait for work, and do it without end. Raises LeaseLost, Halt."""
 
     async def leave(self) -> None:
         """Let others act at once. Nothing of this process's work may be under way."""
+
+
+class LeasePlace(NamedTuple):
+    """The namespace and the name of the Lease, and the name by which this process has it."""
+
+    namespace: str
+    name: str
+    holder: str
+
+
+def share_of_work(client: Client, place: LeasePlace, shards: int, release: str) -> ShareOfWork:
+    """Return the share of a process that wants so many shards; with one, the holder of the Lease does everything."""
+    if shards == 1:
+        return ActingAlone(Lease(client, *place))
+    namespace, name, holder = place
+    return ActingForShards(SharedLease(client, (namespace, name), holder, wants=shards, release=release, held=HeldShards()))
 
 
 class ActingAlone:
@@ -63,6 +83,7 @@ class ActingAlone:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
+        self.check = lease.check
 
     def others_looked(self) -> bool:
         return True
@@ -92,6 +113,7 @@ class ActingForShards:
         self._lease = lease
         self.owns = lease.held
         self.others_looked = lease.others_looked
+        self.check = lease.check
 
     @property
     def held(self) -> frozenset[int]:

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import shlex
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -58,6 +59,8 @@ class Gone:
 NOT_LOOKED_AT = "NotLookedAt"
 """The reason of a Ready object in an engine that sleeps: the last look at it counts."""
 Verdict = Ready | Waiting | Stalled | Transient | Gone
+MayAct = Callable[[], None]
+"""Raises a Halt once another process may act. A target that cannot know who is the present one is asked nothing more then."""
 
 
 class Halt(Exception):  # noqa: N818 - it ends a pass; whether that is an error is the verdict's to say

@@ -35,6 +35,10 @@ CLUSTER: Explanations = {
         "A command inside an engine's pod failed. The message has its error.", "Look at the log of the pod"
     ),
     "CredentialsUnreadable": Explanation("A file of the cluster's credentials cannot be read.", "Correct the kubeconfig"),
+    "LeaseNotRenewed": Explanation(
+        "This replica of the operator was stopped, or did not reach the API server, so another may act. It does nothing more.",
+        "Wait: the other replica goes on, or this one once it has renewed its lease",
+    ),
     "DefinitionsDiffer": Explanation(
         "The custom resource definitions of the cluster are those of another release. The operator and the api wait for theirs.",
         "Apply the definitions of the release that runs, or run the release that they belong to",

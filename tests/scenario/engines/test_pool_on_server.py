@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tenantry.adapters.local.backups import KEEP
+from tenantry.adapters.pools import server_databases
 from tenantry.adapters.pools.archives import ArchivePlace, VolumePlace, receive, send
 from tenantry.adapters.pools.server_databases import CONNECTIONS, EACH, UNLIMITED, ServerDatabases
 from tenantry.adapters.pools.server_urls import LONGEST, engine_database, pool_url
@@ -19,6 +20,7 @@ from tenantry.model.facts import EngineRef, Password, Trust
 from tenantry.model.verdicts import Halt, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
 from tests.support.pools import COMING, DECLARED, OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +65,7 @@ async def test_databases_are_made_and_dropped_again_without_harm(pool_server: Po
     assert pool_server.names() == set()
 
 
-@pytest.mark.parametrize("made", range(9))
+@pytest.mark.parametrize("made", range(11))
 async def test_what_a_killed_operator_left_is_completed(
     pool_server: PoolServerKit, made: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +217,45 @@ async def test_a_server_that_refuses_is_told_without_its_address(
     assert (type(verdict), verdict.reason) == (kind, reason)
     assert "127.0.0.1" not in verdict.message and "secret7q" not in verdict.message
     assert pool_server.names() == set()
+
+
+async def test_an_operator_that_may_not_act_makes_and_drops_nothing(pool_server: PoolServerKit) -> None:
+    def check() -> None:
+        raise Halt(Transient("LeaseNotRenewed", "another operator may act"))
+
+    pool = EngineRef("", "eu", POOL, slug="small")
+    await pool_server.databases.ensure_pool(pool)
+    await pool_server.databases.ensure(POOL, REF)
+    before = pool_server.names() | pool_server.pools()
+    stopped = ServerDatabases(OnServer(), ServerSecret(pool_server.admin), PLATFORM, check)
+    other = EngineRef("tenant-acme", "live", "e2")
+    for work in (stopped.ensure(POOL, other), stopped.drop(POOL, REF), stopped.ensure_pool(pool), stopped.drop_pool(pool)):
+        with pytest.raises(Halt, match="LeaseNotRenewed"):
+            await work
+    assert pool_server.names() | pool_server.pools() == before
+
+
+async def test_an_operator_that_is_stopped_before_a_drop_does_not_go_on_with_it(
+    pool_server: PoolServerKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the lock and its check behind it. The server ends its session, so another operator can make the database again."""
+    await pool_server.databases.ensure(POOL, REF)
+    with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS id")
+    monkeypatch.setattr(server_databases, "IDLE_MS", 500)
+    one_at_a_time = server_databases._one_at_a_time
+
+    def stopped_after(connection: Any, name: str) -> None:
+        one_at_a_time(connection, name)
+        pid = connection.info.backend_pid
+        until(lambda: not pool_server.ask("SELECT pid FROM pg_stat_activity WHERE pid = %s", pid))
+
+    with monkeypatch.context() as patched, pytest.raises(Halt, match="PoolServerUnreachable"):
+        patched.setattr(server_databases, "_one_at_a_time", stopped_after)
+        await pool_server.databases.drop(POOL, REF)
+    await pool_server.databases.ensure(POOL, REF)  # nobody keeps the lock
+    with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (1,)
 
 
 def limits(server: PoolServerKit) -> list[int]:

@@ -7,6 +7,7 @@ gives up before others can think so.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from typing import Any
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
-from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, NotFound
+from tenantry.model.verdicts import AlreadyExists, Conflict, Halt, NotFound, Transient
 
 LASTS_S = 15.0
 RENEWS_WITHIN_S = 10.0
@@ -40,6 +41,16 @@ class StoredLease:
         self.name = name
         self._holder = holder
         self._seen: tuple[str, float] = ("", 0.0)
+        self._renewed_at = -math.inf
+
+    def check(self) -> None:
+        """Raise a Transient Halt (LeaseNotRenewed) if another process may act now, by this one's own clock.
+
+        A process that was stopped goes on at the line where it was, before it knows of any time that went by.
+        """
+        if self._clock() - self._renewed_at >= RENEWS_WITHIN_S:
+            told = f"this replica of the operator has not renewed its lease for {RENEWS_WITHIN_S:.0f} s: another one may act"
+            raise Halt(Transient("LeaseNotRenewed", told))
 
     async def _until(self, attempt: Callable[[], Awaitable[bool]]) -> None:
         """Returns once the attempt succeeds. Others may be faster, and the API server may be away."""
@@ -102,13 +113,11 @@ class Lease(StoredLease):
             self.held = False
 
     async def _keep(self) -> None:
-        renewed = self._clock()
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                async with asyncio.timeout(max(0.1, renewed + RENEWS_WITHIN_S - self._clock())):
+                async with asyncio.timeout(max(0.1, self._renewed_at + RENEWS_WITHIN_S - self._clock())):
                     if await self._renewed():
-                        renewed = self._clock()
                         continue
             except TimeoutError:
                 raise LeaseLost(f"the lease could not be renewed for {RENEWS_WITHIN_S:.0f} s") from None
@@ -125,26 +134,31 @@ class Lease(StoredLease):
 
     async def _taken(self) -> bool:
         """Return True if the lease is ours now. Raises AlreadyExists, Conflict, Halt."""
+        sent = self._clock()
         try:
             found = await self._get()
         except NotFound:
             await self._create(self._body(self._spec(0)))
+            self._renewed_at = sent
             return True
         spec = found.get("spec") or {}
         if not self._is_free(found):
             return False
         await self._put(found, self._spec(int(spec.get("leaseTransitions") or 0) + 1))
+        self._renewed_at = sent
         return True
 
     async def _renewed(self) -> bool:
         """Return True if the lease is still ours; waits through outages."""
         while True:
+            sent = self._clock()  # others count from before the answer, which may be late
             try:
                 found = await self._get()
                 spec = found.get("spec") or {}
                 if spec.get("holderIdentity") != self._holder:
                     return False
                 await self._put(found, {**spec, "renewTime": now_text()})
+                self._renewed_at = sent
             except NotFound:
                 return False
             except Halt as halt:

@@ -91,7 +91,6 @@ class SharedLease(StoredLease):
         self._run = uuid.uuid4().hex[:12]
         self._beat = 0
         self._watched: dict[str, _Watched] = {}
-        self._renewed = 0.0
         self._giving: asyncio.Task[None] | None = None
         self._gives_since = 0.0
         self._begun: frozenset[int] = frozenset()
@@ -108,7 +107,7 @@ class SharedLease(StoredLease):
         try:
             while True:
                 try:
-                    async with asyncio.timeout(max(0.1, self._renewed + RENEWS_WITHIN_S - self._clock())):
+                    async with asyncio.timeout(max(0.1, self._renewed_at + RENEWS_WITHIN_S - self._clock())):
                         pause = await self._turn(work)
                 except TimeoutError:
                     raise LeaseLost(f"the lease could not be renewed for {RENEWS_WITHIN_S:.0f} s") from None
@@ -137,7 +136,7 @@ class SharedLease(StoredLease):
         try:
             found = await self._get()
         except NotFound:
-            self._renewed = self._clock()
+            self._renewed_at = self._clock()
             await self._create(self._first())
             return True
         ledger = self._ledger_of(found)
@@ -145,7 +144,7 @@ class SharedLease(StoredLease):
             if not self._is_free(found):
                 return False
             ledger = ShardLedger(self._wants)
-        self._renewed = self._clock()
+        self._renewed_at = self._clock()
         await self._put(found, ledger.with_entry(self._holder, self._entry(frozenset())))
         return True
 
@@ -227,7 +226,7 @@ class SharedLease(StoredLease):
         sent = self._clock()
         self._beat += 1
         await self._put(found, ledger.with_entry(self._holder, self._entry(holds, looked=looked)))
-        self._renewed = sent
+        self._renewed_at = sent
 
     def _pause(self, waits: bool) -> float:
         """Return the seconds until the next renewal, not past the moment at which another replica counts as gone."""

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import orjson
 
+from tenantry.adapters.guarded import plain_client
 from tenantry.adapters.kubernetes.engines.workload import BY_ID
 from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.moving.links import Link
@@ -21,7 +22,7 @@ from tenantry.adapters.pools.verdicts import parse_verdict
 from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body, parse_facts, parse_ref
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import Document
-from tenantry.model.verdicts import Halt, Transient
+from tenantry.model.verdicts import Halt, MayAct, Transient
 from tenantry.rest.auth.tokens import TokenSigner
 from tenantry.tracing.work import header, span
 
@@ -34,17 +35,22 @@ UrlOf = Callable[[str], str]
 
 
 class Pools:
-    """Speaks to pools by id. transport_for: the way to a URL, None for the network."""
+    """Speaks to pools by id. transport_for: the way to a URL, None for the network.
+
+    A pool is asked nothing while `check` raises: it does not know which of two operators is the present one.
+    """
 
     def __init__(
         self,
         signer: TokenSigner,
         url_of: UrlOf,
         transport_for: Callable[[str], httpx.AsyncBaseTransport | None] = lambda url: None,
+        check: MayAct | None = None,
     ) -> None:
         self._signer = signer
         self._url_of = url_of
         self._transport_for = transport_for
+        self._check = check
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._tokens: dict[str, tuple[float, str]] = {}
 
@@ -154,7 +160,7 @@ class Pools:
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = httpx.AsyncClient(transport=transport, trust_env=False)
+            client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
         return client
 
     def _token(self, audience: str) -> str:

@@ -16,7 +16,7 @@ from tenantry.engine.sql.alive import ALIVE
 from tenantry.kinds.region.pools import FIELD
 from tenantry.model.facts import EngineRef
 from tenantry.model.resource import SYSTEM_NAMESPACE, SecretKeyRef
-from tenantry.model.verdicts import Halt, Stalled, Transient
+from tenantry.model.verdicts import Halt, MayAct, Stalled, Transient
 from tenantry.ports import Secrets
 from tenantry.tracing.work import span
 
@@ -38,11 +38,16 @@ ROLES, DATABASES = ("pg_roles", "rolname"), ("pg_database", "datname")
 AT_ONCE = 4
 """Databases that are made or dropped at a time: each copies some 8 MB, and a server has other work."""
 CONNECT_S = 5
+IDLE_MS = 10_000
+"""Milliseconds between two statements after which the server ends the session. Of a process that was stopped in between, another
+one takes the lease over later than that, so the rest of its work does not reach what that one made."""
 _THERE_ALREADY = ("42710", "42P04", "23505")
 """SQLSTATEs of a role and a database that another made meanwhile."""
 _REFUSED = ("22023", "28", "42501", "42P17", "0A000", "0LP01")
 """SQLSTATEs, and a beginning of them: a role that may not do it, or a server whose locale has no UTF8."""
 _LIMITS = "SELECT set_config('statement_timeout', '120s', false), set_config('lock_timeout', '30s', false)"
+_IDLE = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = 'idle_session_timeout'"
+"""A server before PostgreSQL 14 does not have it."""
 _ROOM = """
 SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
     - coalesce(current_setting('reserved_connections', true)::int, 0), pg_backend_pid()
@@ -68,12 +73,16 @@ class _PoolServer(NamedTuple):
 
 
 class ServerDatabases:
-    """The databases of engines in pools on servers. secret: of the platform, from which passwords are derived."""
+    """The databases of engines in pools on servers. secret: of the platform, from which passwords are derived.
 
-    def __init__(self, pools: PoolServers, secrets: Secrets, secret: str) -> None:
+    check: raises a Halt once another operator may act: it may have made a database of the same name again.
+    """
+
+    def __init__(self, pools: PoolServers, secrets: Secrets, secret: str, check: MayAct | None = None) -> None:
         self._pools = pools
         self._secrets = secrets
         self._secret = secret
+        self._check = check
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
         """By the URL of a server: one that hangs keeps nobody from another."""
 
@@ -144,14 +153,17 @@ class ServerDatabases:
     async def _done(self, admin: str, what: str, work: Callable[[Connection], None]) -> None:
         async with self._turns[admin]:
             with span(f"{what} database", "client"):
-                await asyncio.to_thread(_connected, admin, work)
+                await asyncio.to_thread(_connected, admin, work, self._check)
 
 
-def _connected(admin: str, work: Callable[[Connection], None]) -> None:
+def _connected(admin: str, work: Callable[[Connection], None], check: MayAct | None) -> None:
     import psycopg
 
     with _understood(), psycopg.connect(admin, autocommit=True, connect_timeout=CONNECT_S, **ALIVE) as connection:
         connection.execute(_LIMITS)
+        connection.execute(_IDLE, (str(IDLE_MS),))
+        if check is not None:
+            check()  # after the wait for the server, which from here on sees a process that is stopped
         work(connection)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, cast
 
 import pytest
 
 from tenantry.adapters.kubernetes.client.http import Client
-from tenantry.adapters.kubernetes.lease import Lease, LeaseLost
+from tenantry.adapters.kubernetes.lease import EVERY_S, RENEWS_WITHIN_S, Lease, LeaseLost, StoredLease
 from tenantry.adapters.kubernetes.shared_lease import LEDGER, SharedLease
 from tenantry.model.sharding.shards import HeldShards
+from tenantry.model.verdicts import Halt
 from tests.support.virtual_time import run_virtually, virtual_now
 from tests.support.waiting import eventually
 from tests.unit.adapters.kubernetes.leases import AWAY, LeaseClient, Leases
@@ -276,6 +278,66 @@ def test_a_holder_of_everything_that_was_killed_is_replaced_by_replicas() -> Non
         platform.start("a")
         assert await platform.all_held() > 10
         await platform.end()
+
+    run_virtually(story())
+
+
+Call = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Stops:
+    """The clock of a process, and its way to the leases. It may be stopped while an answer is on its way."""
+
+    def __init__(self) -> None:
+        self.client = LeaseClient(Leases())
+        self.seconds = self.during_an_answer = 0.0
+
+    def clock(self) -> float:
+        return virtual_now() + self.seconds
+
+    async def request(self, method: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = await self.client.request(method, path, body=body)
+        self.seconds += self.during_an_answer
+        return answer
+
+
+class NoWork:
+    looked = True
+
+    async def give(self, shards: frozenset[int]) -> None: ...
+    async def take(self, shards: frozenset[int]) -> None: ...
+
+
+def candidates(stops: Stops) -> tuple[tuple[StoredLease, Call, Call], ...]:
+    """Each kind of lease, with its ways to begin and to go on."""
+    client = cast(Client, stops)
+    alone = Lease(client, *PLACE, "a", stops.clock)
+    shared = SharedLease(client, PLACE, "b", wants=COUNT, release="1", held=HeldShards(), clock=stops.clock)
+    return (alone, alone.acquire, alone.keep), (shared, shared.join, lambda: shared.keep(NoWork()))
+
+
+@pytest.mark.parametrize("while_asking", [False, True])
+@pytest.mark.parametrize("kind", [0, 1], ids=["alone", "shared"])
+def test_a_process_that_was_stopped_may_do_nothing_before_it_has_renewed(kind: int, while_asking: bool) -> None:
+    async def story() -> None:
+        stops = Stops()
+        lease, begin, keep = candidates(stops)[kind]
+        with pytest.raises(Halt, match="LeaseNotRenewed"):
+            lease.check()
+        await begin()
+        lease.check()
+        keeping = asyncio.create_task(keep())
+        await asyncio.sleep(60)
+        lease.check()
+        if while_asking:
+            stops.during_an_answer = RENEWS_WITHIN_S
+            await asyncio.sleep(2 * EVERY_S)  # an answer that waited for the process is as old as its request
+        else:
+            stops.seconds += RENEWS_WITHIN_S
+        with pytest.raises(Halt, match="LeaseNotRenewed"):
+            lease.check()
+        keeping.cancel()
+        await asyncio.wait([keeping])
 
     run_virtually(story())
 
