@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Of `make shake` and `make bench-guard`.
 export TIER SEED RECORD WHY ROWS
 
-.PHONY: help ready up test slow campaigns cluster node processes shake lint types bench bench-guard bench-cluster cost screenshots docs release crds lock newest \
+.PHONY: help ready up test slow campaigns cluster node processes shake lint types bench bench-guard bench-cluster bench-node cost screenshots docs release crds lock newest \
   image kind-up clean
 
 help: ## List the targets
@@ -103,6 +103,9 @@ bench-guard: $(READY) ## Compare speed with docs/benchmarks.json; RECORD=10 writ
 
 bench-cluster: $(READY) ## Measure the platform on an API server that is built with Go
 	$(BIN)/python -m tests.bench.cluster
+
+bench-node: $(READY) ## Measure how engines of a real node wake
+	$(BIN)/python -m tests.bench.node
 
 cost: $(READY) ## Print what an environment costs in each placement
 	$(BIN)/python -m tests.bench.cost
