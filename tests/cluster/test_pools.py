@@ -175,9 +175,11 @@ def test_the_platforms_default_pool_takes_new_environments_and_restarts_none(pla
 def test_an_upgrade_gives_no_pool_to_regions_that_exist_and_new_regions_have_one(
     platform: Platform, kube: Kube, home: str
 ) -> None:
-    with platform.leader():
+    with platform.leader() as operator:
         kube.apply(object_("Region", "plain"), _in_plain("old", home))
         kube.ready("environment/old", home, within=300)
+        pools = "the pool of the test before is gone"
+        until(lambda: not kube.get("region", "plain")["status"].get("pools"), pools, explained=operator.told)
     with platform.leader(TENANTRY_CLUSTER__DEFAULT_POOL="new"):
         kube.apply(object_("Region", "fresh"), _in_plain("later", home))
         kube.apply(object_("Environment", "new", home, region="fresh", deletionPolicy="Delete"))
