@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from tenantry.adapters.pools.server_databases import ServerDatabases
-from tenantry.adapters.pools.server_urls import engine_database, pool_url
+from tenantry.adapters.pools.server_urls import engine_database, pool_database, pool_url
 from tenantry.model.facts import Password
 from tenantry.model.resource import SecretKeyRef
 from tests.contract.engine_admins import AdminSecret
@@ -57,6 +59,18 @@ class PoolServerKit:
         with psycopg.connect(self._own, autocommit=True) as connection:
             found = [connection.execute(query.encode()).fetchone() for query in queries]
         return [row[0] for row in found if row is not None]
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Let the pool not reach its database for a block."""
+        name = pool_database(self.url).name
+        with psycopg.connect(self.root, autocommit=True) as connection:
+            connection.execute(f'ALTER ROLE "{name}" NOLOGIN'.encode())
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (name,))
+            try:
+                yield
+            finally:
+                connection.execute(f'ALTER ROLE "{name}" LOGIN'.encode())
 
     def tables(self, database: str) -> set[str]:
         """The names of the tables in a database."""

@@ -13,7 +13,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from structlog.testing import capture_logs
 
-from tenantry.adapters.pools.server_urls import pool_database, pool_key
+from tenantry.adapters.pools.server_urls import pool_key
 from tenantry.adapters.pools.shared import failures, guesses
 from tenantry.adapters.pools.shared.catalog import Catalog, CatalogRecord
 from tenantry.adapters.pools.shared.failures import SharedCounts
@@ -174,20 +174,9 @@ async def test_ever_other_usernames_from_ever_other_addresses_fill_no_table_and_
     assert (pool.rows("engine = 'one'"), pool.rows("engine = 'two'")) == (20, 2)
 
 
-@contextmanager
-def away(server: PoolServerKit) -> Iterator[None]:
-    """Let the pool not reach its database for a block."""
-    name = pool_database(server.url).name
-    with psycopg.connect(server.root, autocommit=True) as connection:
-        connection.execute(f'ALTER ROLE "{name}" NOLOGIN'.encode())
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (name,))
-        yield
-        connection.execute(f'ALTER ROLE "{name}" LOGIN'.encode())
-
-
 async def test_while_the_database_is_away_each_replica_counts_for_itself(pool: Pool) -> None:
     await pool.a.signs_in(False)
-    with away(pool.server), capture_logs() as logs:
+    with pool.server.away(), capture_logs() as logs:
         assert await pool.a.signs_in(True, username="bob") == 200
         guesses_at_a = [await pool.a.signs_in(False) for _ in range(FREE + 1)]
         assert [entry["event"] for entry in logs] == [
@@ -216,7 +205,7 @@ async def test_a_replica_looks_again_and_again(pool: Pool, monkeypatch: pytest.M
     monkeypatch.setattr(failures, "SWEEP_S", 0.0)
     work = asyncio.create_task(pool.b.counts.run())
     try:
-        with away(pool.server):
+        with pool.server.away():
             await pool.a.signs_in(False)
         await pool.a.counts.refresh()
         for _ in range(FREE):

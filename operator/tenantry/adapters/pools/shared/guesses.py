@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tenantry.adapters.pools.shared.catalog import connect, unreachable
+from tenantry.adapters.pools.shared.short_statements import ShortStatements
 from tenantry.rest.auth.failures import FORGOTTEN_S, NEVER, Guesser, Tally, of_name, of_place
 
 if TYPE_CHECKING:
@@ -57,26 +56,16 @@ class HeldBack(NamedTuple):
     tallies: Sequence[tuple[bytes, Tally]]
 
 
-class GuessTable:
-    """Blocks; for one thread. Its calls raise a Transient Halt (PoolServerUnreachable).
-
-    Each statement is a transaction of its own: a replica that is killed or cut off between two of them holds no lock.
-    """
+class GuessTable(ShortStatements):
+    """Blocks; for one thread. Its calls raise a Transient Halt (PoolServerUnreachable)."""
 
     def __init__(self, url: str, clock: Callable[[], float] | None = None) -> None:
         """url: of the pool's own database. clock: instead of the server's, in seconds."""
-        self._url = url
+        super().__init__(url)
         self._clock = clock
-        self._kept: Connection | None = None
         self._added: Counter[str] = Counter()
         self.guessed: frozenset[str] | None = None
         """The engines with failures of late; None before the first look."""
-
-    def close(self) -> None:
-        """Let the connection go."""
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
 
     def claim(self, who: Guesser, *, known: bool) -> Looked:
         """Count an attempt as a failure before it is made, if the username failed of late and neither it nor the address has to
@@ -163,20 +152,6 @@ class GuessTable:
         row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         assert row is not None
         return float(row[0])
-
-    @contextmanager
-    def _asking(self) -> Iterator[Connection]:
-        import psycopg
-
-        try:
-            if self._kept is None or self._kept.closed:
-                # No statement is prepared: a pooler may stand between.
-                self._kept = connect(self._url, autocommit=True, prepare_threshold=None)
-                self._kept.execute("SELECT set_config('statement_timeout', '2s', false)")
-            yield self._kept
-        except psycopg.Error as error:
-            self.close()
-            raise unreachable(error) from error
 
 
 def _until(tally: Tally | None) -> float:
