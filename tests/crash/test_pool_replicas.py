@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -22,8 +21,8 @@ from tenantry.packages.build import build
 from tenantry.packages.check import inspect
 from tests.campaigns.scale import at_full
 from tests.contract.engine_admins import AdminSecret
-from tests.scenario.cli import Running, serving
 from tests.scenario.data_world import DATA, MANIFEST, PASSWORD
+from tests.support.pool_processes import TwoProcesses
 from tests.support.pool_servers import PoolServerKit
 from tests.support.pools import POOL, REF, SPEC, sent
 from tests.support.waiting import eventually
@@ -35,37 +34,6 @@ ALREADY = "there is a row with this value already"
 """The first try was committed, and its answer was lost with the replica."""
 BETWEEN = 40
 """Rows that are answered between two kills."""
-
-
-@dataclass
-class TwoProcesses:
-    """Two replicas as processes. Whoever has none is at the other one, as behind a Service."""
-
-    folder: Path
-    server: PoolServerKit
-    keys: KeyRing
-    stack: ExitStack
-    running: dict[str, Running] = field(default_factory=dict)
-    starts: Iterator[int] = field(default_factory=count)
-
-    def start(self, name: str) -> None:
-        """In an empty folder, as a new pod has it."""
-        folder = self.folder / f"{name}-{next(self.starts)}"
-        folder.mkdir()
-        for file, content in (("jwks.json", json.dumps(self.keys.jwks())), ("url", self.server.url)):
-            (folder / file).write_text(content)
-        about = {"POOL": POOL, "FACADE_URL": "http://api", "JWKS": str(folder / "jwks.json"), "DATABASE_URL": str(folder / "url")}
-        settings = {f"TENANTRY_MANAGED__{key}": value for key, value in about.items()}
-        command = ("pool", "--data", "data", "--listen", "127.0.0.1:0")
-        self.running[name] = self.stack.enter_context(serving(*command, cwd=folder, **settings))
-
-    def kill(self, name: str) -> None:
-        running = self.running.pop(name)
-        running.process.kill()
-        running.process.wait()
-
-    def urls(self) -> list[str]:
-        return [running.url.rstrip("/") for running in self.running.values()]
 
 
 @asynccontextmanager

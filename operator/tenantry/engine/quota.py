@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from tenantry.engine.database import size_of
 from tenantry.model.quotas import DATABASE, REQUESTS, QuotaReached, check_rate, check_storage
-from tenantry.rest.fairness.rates import Rates
+from tenantry.rest.fairness.rates import Rates, RequestRates
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,17 @@ def _uncounted(quota: str) -> None:
 
 @dataclass(frozen=True)
 class EngineQuota:
-    """One engine's limits, as they are at each call. refused: counts a refusal."""
+    """One engine's limits, as they are at each call. refused: counts a refusal; key: of the engine in `rates`."""
 
     limits: Callable[[], Limits] = Limits
     refused: Callable[[str], None] = _uncounted
-    rates: Rates = field(default_factory=Rates)
+    rates: RequestRates = field(default_factory=Rates)
+    key: str = ""
 
     def admit(self) -> None:
         """Count a request. Raises QuotaReached."""
         limit = self.limits().requests
-        if limit and (wait_s := self.rates.take("", limit)) > 0:
+        if limit and (wait_s := self.rates.take(self.key, limit)) > 0:
             self.refused(REQUESTS)
             check_rate(limit, wait_s)
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
+
+
+class RequestRates(Protocol):
+    """A limit for each key."""
+
+    def take(self, key: str, per_second: int) -> float:
+        """Count a request: 0.0, or the seconds until one may be made."""
 
 
 class Rates:
-    """A bucket for each key. The keys are tenants or engines: there are no more of them than are declared."""
+    """RequestRates of one process, with a bucket for each key.
+
+    The keys are tenants or engines: there are no more of them than are declared.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -55,6 +55,12 @@ CREATE UNLOGGED TABLE IF NOT EXISTS guesses (
 CREATE INDEX IF NOT EXISTS guesses_until ON guesses (until);
 """
 """A failed sign-in writes no log of the server, so guesses cost its disk nothing. A server that crashes forgets them."""
+_ASKED = """
+CREATE UNLOGGED TABLE IF NOT EXISTS asked (
+    replica text PRIMARY KEY, at timestamptz NOT NULL, engines text[] NOT NULL, rates float8[] NOT NULL
+);
+"""
+"""The same of the rates of requests, which are of the last second."""
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +97,7 @@ class Catalog:
         with self.transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             # Not again at each start: the statements wait for all who write, and keep others waiting.
-            for last, tables in (("blobs", _TABLES), ("guesses", _GUESSES)):
+            for last, tables in (("blobs", _TABLES), ("guesses", _GUESSES), ("asked", _ASKED)):
                 if connection.execute("SELECT to_regclass(%s)", (last,)).fetchone() == (None,):
                     connection.execute(tables)
 

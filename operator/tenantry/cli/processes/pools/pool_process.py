@@ -41,6 +41,7 @@ from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.model.facts import Password
 from tenantry.model.measures import EngineHoldings
 from tenantry.model.verdicts import Halt, Transient
+from tenantry.rest.fairness.rates import Rates
 from tenantry.settings import Settings
 
 T = TypeVar("T")
@@ -145,7 +146,8 @@ def _opener(
 ) -> EngineOpener:
     def quota_of(id_: str) -> EngineQuota:
         made = lru_cache(maxsize=1)(Limits)
-        return EngineQuota(lambda: made(*folders.limits(id_)))
+        rates = shared.rates if shared is not None else Rates()
+        return EngineQuota(lambda: made(*folders.limits(id_)), rates=rates, key=id_)
 
     return EngineOpener(
         secrets=NoSecrets(),
@@ -171,7 +173,7 @@ def _works(pool: OpenedPool) -> dict[str, Callable[[], Coroutine[Any, Any, None]
 
     works: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {"survey": survey, "backups": sweep}
     if pool.follower is not None and pool.shared is not None:
-        works |= {"catalog": pool.follower.run, "sign-ins": pool.shared.counts.run}
+        works |= {"catalog": pool.follower.run, "sign-ins": pool.shared.counts.run, "requests": pool.shared.rates.run}
     return works
 
 
