@@ -19,6 +19,7 @@ from tenantry.engine.sql import kept_plans
 from tenantry.engine.sql.quick.pipeline import ConnectionBroken, PipelineConnection
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.model.facts import Password
+from tenantry.rest.fairness.rates import Rates
 from tests.scenario.data.fast_world import DATA, WAYS, World, world_of
 from tests.scenario.data.plain_rows import ROWS
 from tests.scenario.postgres import database_url
@@ -198,8 +199,7 @@ async def test_a_bug_behind_the_commit_is_answered_and_nothing_is_inserted_again
 async def test_a_request_counts_once_against_its_quotas(world: World) -> None:
     refused: list[str] = []
     rows = [{"email": "one@x"}, {"email": "no at"}, [{"email": "three@x"}]]
-    world.served.quota = EngineQuota(lambda: Limits(requests=len(rows)), refused.append)
-    world.served.quota.rates._clock = lambda: 1000.0
+    world.served.quota = EngineQuota(lambda: Limits(requests=len(rows)), refused.append, Rates(lambda: 1000.0))
     assert [(await sent(world, CONTACTS, row))[0] for row in rows] == [201, 400, 201]
     assert [(await sent(world, CONTACTS, row))[0] for row in rows] == [429, 429, 429]
     assert len(refused) == len(rows)

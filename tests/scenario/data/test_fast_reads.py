@@ -17,6 +17,7 @@ from tenantry.engine.quota import EngineQuota, Limits
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.transactions import Transactions
 from tenantry.model.facts import Password
+from tenantry.rest.fairness.rates import Rates
 from tests.scenario.data.fast_world import DATA, ORIGIN, WAYS, World, world_of
 from tests.scenario.data.plain_rows import ROWS
 from tests.scenario.postgres import database_url
@@ -170,8 +171,7 @@ async def test_rights_are_read_with_the_row_in_one_statement(world: World) -> No
 async def test_a_request_counts_once_against_its_quota(world: World) -> None:
     refused: list[str] = []
     asked = (f"GET {DATA}/plain/003", f"GET {DATA}/plain/gone", f"GET {DATA}/plain?limit=3&n=gt.1")
-    world.served.quota = EngineQuota(lambda: Limits(requests=len(asked)), refused.append)
-    world.served.quota.rates._clock = lambda: 1000.0
+    world.served.quota = EngineQuota(lambda: Limits(requests=len(asked)), refused.append, Rates(lambda: 1000.0))
     assert [(await world.ask(one))[0] for one in asked] == [200, 404, 200]
     assert [(await world.ask(one))[0] for one in asked] == [429, 429, 429]
     assert len(refused) == len(asked)
