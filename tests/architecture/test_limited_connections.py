@@ -18,6 +18,7 @@ OWN = {
     "adapters/local/data_loss/owning.py",
     "adapters/local/folders.py",
     "adapters/store/sqlite.py",
+    "engine/porting/kept_places.py",
 }
 """Modules that open the platform's own records: no expression of a tenant is in them."""
 

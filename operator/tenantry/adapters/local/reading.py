@@ -29,6 +29,7 @@ from tenantry.adapters.local.archives import (
 )
 from tenantry.adapters.local.members import MANIFEST, SIGNATURE
 from tenantry.adapters.local.signing import holds
+from tenantry.engine.logical.moments import CHANGED
 from tenantry.kinds.registry import CONTENTS
 from tenantry.model.facts import Backup, EngineRef, Trust
 from tenantry.model.resource import Document, parse_time
@@ -108,6 +109,12 @@ def holds_rows(archive: Checked) -> bool:
     if rows and archive.database == SQLITE:
         raise _refused(archive.path, f"is broken: it says that its database is {SQLITE}, and holds rows of another kind")
     return rows
+
+
+def holds_changes(archive: Checked) -> bool:
+    """Return True if the archive holds only the rows that changed since another one. Blocks. Raises Invalid, OSError."""
+    with _opened(archive.path) as (tar, _):
+        return any(name.startswith(f"{DATABASE}/{CHANGED}") for name in tar.getnames())
 
 
 def read(archive: Path | Checked) -> Backup:

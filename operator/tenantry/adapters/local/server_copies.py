@@ -23,6 +23,13 @@ def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
     return dumped(url, scratch, named=named)
 
 
+def dump_to_move(url: str, scratch: Path, earlier: bytes = b"", *, named: bool = True) -> Generator[str]:
+    """The same of an engine that moves: later only what changed. See engine/logical/changes.py."""
+    from tenantry.engine.logical.changes import dump_to_move as dumped
+
+    return dumped(url, scratch, earlier, named=named)
+
+
 def load(url: str, member: Callable[[str], BinaryIO], mark: str) -> None:
     """Create and fill the tables of a copy. See engine/logical/load.py."""
     from tenantry.engine.logical.load import load as loaded
@@ -30,14 +37,34 @@ def load(url: str, member: Callable[[str], BinaryIO], mark: str) -> None:
     loaded(url, member, mark)
 
 
-def unpack_as_file(archive: Checked, folder: Path) -> None:
-    """Unpack an engine that is to have SQLite, whatever it had. Blocks. Raises Invalid, Halt, OSError."""
+def unpack_as_file(archive: Checked, folder: Path, places: Path | None = None) -> None:
+    """Unpack an engine that is to have SQLite, whatever it had. Blocks. Raises Invalid, Halt, OSError.
+
+    places: the file that gets the places of the rows, of an engine that moves.
+    """
     unpack(archive, folder, database=POSTGRESQL)
     if holds_rows(archive):
-        from tenantry.engine.porting.ways import to_file
+        from tenantry.engine.porting.ways import keep_places, to_file
 
         with members(archive) as member:
             to_file(member, folder)
+            if places is not None:
+                keep_places(member, folder, places)
+
+
+def bring_changes(archive: Checked, folder: Path, places: Path) -> None:
+    """Bring the SQLite database in a folder to an archive that holds changes only. See engine/porting/ways.py."""
+    from tenantry.engine.porting.ways import bring_changes as brought
+
+    with members(archive) as member:
+        brought(member, folder, places)
+
+
+def earlier_copy(places: Path) -> bytes:
+    """Return what the old place must know of a copy to send changes only, `b""` for nothing. Blocks. Raises OSError."""
+    from tenantry.engine.porting.ways import earlier_copy as packed
+
+    return packed(places)
 
 
 def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, replaces: bool = False, named: bool = True) -> None:

@@ -12,17 +12,19 @@ from pathlib import Path
 import orjson
 
 from tenantry.adapters.local.archives import CHANGES, POSTGRESQL, SQLITE
-from tenantry.adapters.local.reading import Checked, holds_rows, unpack
-from tenantry.adapters.local.server_copies import unpack_as_file
-from tenantry.adapters.moving.blocks import Blocks, apply_changes, blocks_of
+from tenantry.adapters.local.reading import Checked, holds_changes, holds_rows, unpack
+from tenantry.adapters.local.server_copies import bring_changes, earlier_copy, unpack_as_file
+from tenantry.adapters.moving.blocks import LARGEST, Blocks, apply_changes, blocks_of
 from tenantry.engine.sealing import Sealing
 from tenantry.engine.sql.files import FILE
 from tenantry.model.facts import EngineRef
-from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting
+from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, Waiting
 from tenantry.rest.disk import make_durable
 
 _FOR = "for.json"
 _FILES = "engine"
+_PLACES = "places.db"
+"""The places of the rows on the server that an engine leaves."""
 _ROWS = "rows"
 """While it exists, the rows of the archive are not in their database yet. It holds the mark of their restore."""
 
@@ -52,12 +54,16 @@ class Staging:
         unfinished.mkdir(mode=0o700)
         try:
             rows = not as_file and holds_rows(archive)
-            if as_file:
-                unpack_as_file(archive, unfinished / _FILES)
+            if mark and as_file and holds_changes(archive):
+                self._bring(archive, ref, unfinished)
+            elif as_file:
+                unpack_as_file(archive, unfinished / _FILES, unfinished / _PLACES if mark else None)
             else:
                 unpack(archive, unfinished / _FILES, database=POSTGRESQL if rows else SQLITE)
             if mark and (unfinished / _FILES / CHANGES).exists():
                 self._complete(archive, ref, unfinished / _FILES)
+            if (unfinished / _PLACES).exists():
+                make_durable(unfinished / _PLACES)
             # Unless the archive brought it; on a server it also says that this folder is that of the database.
             Sealing(unfinished / _FILES).make_key()
             self._write(unfinished / _FOR, orjson.dumps({"namespace": ref.namespace, "name": ref.name, "mark": mark}))
@@ -80,6 +86,17 @@ class Staging:
             return str(orjson.loads((self._folder / ref.id / _FOR).read_bytes()).get("mark", ""))
         except FileNotFoundError:
             return ""
+
+    def earlier(self, ref: EngineRef) -> bytes:
+        """Return what the old place must know of the copy that is there, to send only what changed. `b""` for none.
+
+        These are the digests of its blocks, or the places of its rows on a server. Raises OSError, Halt.
+        """
+        if self._is_for(ref) and (self._folder / ref.id / _PLACES).exists():
+            packed = earlier_copy(self._folder / ref.id / _PLACES)
+            return packed if len(packed) <= LARGEST else b""
+        blocks = self.blocks(ref)
+        return b"" if blocks is None else blocks.packed()
 
     def blocks(self, ref: EngineRef) -> Blocks | None:
         """Return the digests of the database that is there for an environment, None for none. Raises OSError."""
@@ -108,6 +125,22 @@ class Staging:
             shutil.rmtree(used)
         (files / CHANGES).unlink()
         make_durable(files)
+
+    def _bring(self, archive: Checked, ref: EngineRef, unfinished: Path) -> None:
+        """Bring the changed rows of the server into the earlier copy. Raises Invalid, a Transient Halt (MoveStale), OSError."""
+        unpack(archive, unfinished / _FILES, database=POSTGRESQL)
+        used = self._folder / f".{secrets.token_hex(8)}"
+        if not self._is_for(ref) or not (self._folder / ref.id / _PLACES).exists():
+            raise Halt(Transient("MoveStale", "the copy that the changes are of is gone; the move goes on with another one"))
+        (self._folder / ref.id).rename(used)  # as in `_complete`
+        self._blocks.pop(ref.id, None)
+        try:
+            (used / _FILES / FILE).rename(unfinished / _FILES / FILE)
+            (used / _PLACES).rename(unfinished / _PLACES)
+            bring_changes(archive, unfinished / _FILES, unfinished / _PLACES)
+        finally:
+            shutil.rmtree(used)
+        make_durable(unfinished / _FILES)
 
     def take(self, ref: EngineRef, target: Path) -> None:
         """Moves the engine's files to `target` where they are for that environment. Idempotent.

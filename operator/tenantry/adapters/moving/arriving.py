@@ -50,9 +50,8 @@ class Arrival:
         return "Copied" if self._staging.holds(self._ref.id) or self._taken() else "Reserved"
 
     def blocks(self) -> bytes:
-        """Return the packed digests of the copy that lies ready, `b""` if none does."""
-        earlier = self._staging.blocks(self._ref)
-        return earlier.packed() if earlier is not None else b""
+        """Return what the old place must know of the copy that lies ready, `b""` for nothing."""
+        return self._staging.earlier(self._ref)
 
     def put(self, archive: Path, copy: Packed) -> None:
         """Lay a copy ready; it replaces an earlier one. Raises Invalid, a Transient Halt (MoveStale)."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 import orjson
 
 from tenantry.adapters.local.signing import ArchiveKey
-from tenantry.adapters.moving.blocks import Blocks
+from tenantry.adapters.moving.blocks import Blocks, parse_blocks
 from tenantry.engine.sealing import TOKEN_KEY_FILE, Sealing
 from tenantry.engine.sql.files import FILE
 from tenantry.engine.sql.limits import bound
@@ -66,12 +66,22 @@ async def _write(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
     await asyncio.to_thread(file.flush)
 
 
+class LeavingCopy(NamedTuple):
+    """A copy of a database. kind: of the database; members: write a logical copy, None for a file of the engine's folder.
+
+    earlier: of that file, as the new place has it.
+    """
+
+    kind: str
+    members: Members | None = None
+    earlier: Blocks | None = None
+
+
 class LeavingDatabase(Protocol):
     """The database of an engine that leaves. Its calls block, and raise OSError, Halt."""
 
-    @property
-    def copy(self) -> tuple[str, Members | None]:
-        """Its kind, and the writer of its logical copy; None for a file of the engine's folder."""
+    def copy(self, earlier: bytes) -> LeavingCopy:
+        """Return how it is copied. earlier: what the new place says of its copy, `b""` if it has none. Raises ValueError."""
 
     def token(self) -> str:
         """The token of an engine that is read-only, `""` of one that is not."""
@@ -92,9 +102,8 @@ class LeavingFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @property
-    def copy(self) -> tuple[str, Members | None]:
-        return "sqlite", None
+    def copy(self, earlier: bytes) -> LeavingCopy:
+        return LeavingCopy("sqlite", earlier=parse_blocks(earlier) if earlier else None)
 
     def token(self) -> str:
         return token_of(self._folder)
@@ -137,19 +146,20 @@ class LeavingEngine:
         """
         await asyncio.to_thread(lambda: self._database.thaw(cancelled=cancelled))
 
-    async def pack(self, earlier: Blocks | None = None) -> Packed:
+    async def pack(self, earlier: bytes = b"") -> Packed:
         """Return an archive of the engine with its keys, while it serves. A reader that gets less than all of it gets no archive.
 
-        earlier: of a copy of the database that the reader has. Raises OSError, Halt.
+        earlier: what the reader says of the copy that it has, `b""` for none. Raises OSError, Halt, ValueError.
         """
+        copy = self._database.copy(earlier)
         token = await asyncio.to_thread(self._database.token)
         signer, _ = await asyncio.to_thread(self._key.sign, b"")
-        return Packed(token, signer, self._stream(earlier))
+        return Packed(token, signer, self._stream(copy))
 
-    async def _stream(self, earlier: Blocks | None) -> AsyncIterator[bytes]:
+    async def _stream(self, copy: LeavingCopy) -> AsyncIterator[bytes]:
         ends = os.pipe()
         reading, writing = os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb")
-        packing = asyncio.ensure_future(asyncio.to_thread(self._pack, writing, earlier))
+        packing = asyncio.ensure_future(asyncio.to_thread(self._pack, writing, copy))
         try:
             while block := await asyncio.to_thread(reading.read, BLOCK):
                 yield block
@@ -159,15 +169,14 @@ class LeavingEngine:
             with suppress(OSError, Halt):
                 await packing  # a reader that left ends it by a broken pipe
 
-    def _pack(self, out: BinaryIO, earlier: Blocks | None) -> None:
+    def _pack(self, out: BinaryIO, copy: LeavingCopy) -> None:
         # With the fields of declarations: an engine starts without them.
         from tenantry.adapters.local.archives import ABOUT, FORMAT, Packing, stream
 
-        kind, copy = self._database.copy
-        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": kind}
-        packing = Packing(self._key, keys=True, earlier=earlier)
+        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": copy.kind}
+        packing = Packing(self._key, keys=True, earlier=copy.earlier)
         with out:
-            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, packing, copy)
+            stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, packing, copy.members)
 
 
 def freeze(folder: Path) -> str:

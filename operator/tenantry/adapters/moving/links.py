@@ -61,9 +61,9 @@ class Link:
         await self._call("cancel")
 
     async def blocks(self) -> bytes:
-        """Return the digests of the copy of the engine's database that lies ready, `b""` if none does. Raises Halt.
+        """Return what the old place must know of the copy that lies ready, to send only what changed. Raises Halt.
 
-        An earlier release does not tell them; it takes whole archives.
+        It is `b""` if there is no copy, and from an earlier release, which takes whole archives.
         """
         try:
             answer = await self.client.post(f"{self.url}/blocks", headers=self.signed(), timeout=LONG)

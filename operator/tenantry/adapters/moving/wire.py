@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from tenantry.adapters.moving.blocks import LARGEST, Blocks, parse_blocks
+from tenantry.adapters.moving.blocks import LARGEST
 from tenantry.adapters.moving.leaving import Packed
 from tenantry.rest.bodies import read_bytes
 
@@ -17,10 +17,9 @@ REF = "Tenantry-Engine"
 PREPARED = "prepared"
 
 
-async def earlier_copy(request: Request) -> Blocks | None:
-    """Return the digests of the copy that its reader has, which a request for an archive may name. Raises Invalid, ValueError."""
-    packed = await read_bytes(request, LARGEST)
-    return parse_blocks(packed) if packed else None
+async def earlier_copy(request: Request) -> bytes:
+    """Return what a request for an archive says of the copy that its reader has, `b""` for none. Raises Invalid."""
+    return await read_bytes(request, LARGEST)
 
 
 def packed_response(packed: Packed) -> StreamingResponse:

@@ -55,11 +55,10 @@ class PoolMoves:
             await asyncio.to_thread(self._stage, archive, ref, copy)
 
     async def blocks(self, ref: EngineRef) -> bytes:
-        """Return the packed digests of the copy that lies ready, `b""` if none does. Raises NotFound, OSError."""
+        """Return what the old place must know of the copy that lies ready, `b""` for nothing. Raises NotFound, OSError."""
         async with self._turn(ref):
             self._coming(ref)
-            earlier = await asyncio.to_thread(self._backups.staging.blocks, ref)
-            return earlier.packed() if earlier is not None else b""
+            return await asyncio.to_thread(self._backups.staging.earlier, ref)
 
     async def take(self, spec: EngineSpec, sent: SentFacts, token: str) -> None:
         """Open the engine with the copy of that token, and serve it from now on. Idempotent.

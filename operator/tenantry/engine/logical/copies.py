@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -41,7 +41,7 @@ class LogicalCopy:
             file = self.member(name)
         except KeyError as error:
             raise _broken(name) from error
-        while block := file.read(_BLOCK):
+        for block in blocks(file):
             digest.update(block)
             yield block
         if digest.hexdigest() != self.digests[name]:
@@ -52,6 +52,20 @@ def open_copy(member: Member) -> LogicalCopy:
     """Read what the tables are. Blocks. Raises Invalid for a broken copy, or one with tables that are not an engine's."""
     digests = _digests(member)
     return LogicalCopy(member, digests, _described(member, digests))
+
+
+def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a text that COPY made: it writes an end of a line in a value by other characters."""
+    left = b""
+    for block in blocks:
+        *whole, left = (left + block).split(b"\n")
+        yield from whole
+
+
+def blocks(file: BinaryIO) -> Iterator[bytes]:
+    """The content of a member. Raises Invalid at the end, unless it is what was written."""
+    while block := file.read(_BLOCK):
+        yield block
 
 
 def _digests(member: Member) -> dict[str, str]:

@@ -38,19 +38,20 @@ def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         with connection.transaction():
-            yield from _members(connection, scratch)
+            yield from members(connection, scratch)
 
 
-def _members(connection: Connection, scratch: Path) -> Generator[str]:
+def members(connection: Connection, scratch: Path) -> Generator[str]:
+    """The same within a transaction that sees one moment."""
     described = tables(connection)
     if not described.tables:
         raise Invalid((Problem("database", "holds no tables of an engine: there is nothing to back up"),))
-    digests = {TABLES: _write(scratch, [orjson.dumps(described.model_dump(), option=orjson.OPT_INDENT_2)])}
+    digests = {TABLES: write(scratch, [orjson.dumps(described.model_dump(), option=orjson.OPT_INDENT_2)])}
     yield TABLES
     for table in described.tables:
-        digests[rows_of(table.name)] = _write(scratch, _rows(connection, table))
+        digests[rows_of(table.name)] = write(scratch, all_rows(connection, table))
         yield rows_of(table.name)
-    _write(scratch, [orjson.dumps(digests, option=orjson.OPT_INDENT_2)])
+    write(scratch, [orjson.dumps(digests, option=orjson.OPT_INDENT_2)])
     yield DIGESTS
 
 
@@ -60,12 +61,14 @@ def copied(table: CatalogTable) -> sql.Composed:
     return sql.SQL("{} ({})").format(sql.Identifier(table.name), columns)
 
 
-def _rows(connection: Connection, table: CatalogTable) -> Iterator[bytes | bytearray | memoryview]:
+def all_rows(connection: Connection, table: CatalogTable) -> Iterator[bytes | bytearray | memoryview]:
+    """The rows of a table as COPY spells them, in blocks."""
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} TO STDOUT").format(copied(table))) as copy:
         yield from copy
 
 
-def _write(scratch: Path, blocks: Iterable[bytes | bytearray | memoryview]) -> str:
+def write(scratch: Path, blocks: Iterable[bytes | bytearray | memoryview]) -> str:
+    """Write a member to that file, and return its SHA-256. Raises OSError."""
     digest = hashlib.sha256()
     with scratch.open("wb") as file:
         for block in blocks:

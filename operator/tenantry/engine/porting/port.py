@@ -31,21 +31,21 @@ def port(tables: PortedTables, manifest_of: ManifestOf, connection: sa.Connectio
 
     Blocks. Raises Invalid for tables of which no package is stored, and for rows that the database cannot keep as they are; Halt.
     """
-    apps = list(_declared(tables, manifest_of))
+    apps = list(declared_apps(tables, manifest_of))
     note_new(connection)
     records.prepare(connection)
     for name in sorted(tables.columns.keys() & records.TABLES.keys()):
-        _fill(connection, records.TABLES[name], tables)
+        fill(connection, records.TABLES[name], tables)
     go_on_after(connection, records.VERSIONS.name, records.VERSIONS.c.seq.name)
     for manifest in apps:
         metadata = run.make_tables(connection, manifest)
         for table in metadata.tables.values():
-            _fill(connection, table, tables)
-            _go_on(connection, table, tables)
+            fill(connection, table, tables)
+            go_on(connection, table, tables)
         run.bind_tables(connection, metadata)
 
 
-def _declared(tables: PortedTables, manifest_of: ManifestOf) -> Iterator[Manifest]:
+def declared_apps(tables: PortedTables, manifest_of: ManifestOf) -> Iterator[Manifest]:
     """Return the package of each app that has tables: the installed one, or the last stored one that made them."""
     stored = sorted(tables.rows(records.VERSIONS, ("seq", "app", "sha256")), key=lambda row: int(row[0] or 0), reverse=True)
     installed = {str(app): sha256 for app, sha256 in tables.rows(records.INSTALLED, ("app", "sha256"))}
@@ -77,13 +77,14 @@ def _plain(type_: str) -> str:
     return type_.lower().replace("character varying", "varchar").replace(", ", ",")
 
 
-def _fill(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> None:
+def fill(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> None:
+    """Insert the rows of a table."""
     columns = list(tables.columns[table.name])
     strange = [name for name in columns if name not in table.c]
     if strange:
         raise Invalid((Problem("database", f"this release does not know the column {strange[0]} of {table.name}"),))
     target = _fill_file if connection.dialect.name == "sqlite" else _fill_server
-    with _told_as_sql():
+    with told_as_sql():
         target(connection, table, columns, tables)
 
 
@@ -110,7 +111,7 @@ def _fill_file(connection: sa.Connection, table: sa.Table, columns: Sequence[str
     sqlite_driver(connection).executemany(statement, rows)
 
 
-def _go_on(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> None:
+def go_on(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> None:
     """Generated keys go on after the last that was made, also if its row is gone."""
     last = tables.last_key(table.name)
     generated = next((column.name for column in table.columns if column.autoincrement is True), None)
@@ -124,7 +125,7 @@ def _go_on(connection: sa.Connection, table: sa.Table, tables: PortedTables) -> 
 
 
 @contextmanager
-def _told_as_sql() -> Iterator[None]:
+def told_as_sql() -> Iterator[None]:
     """Raise errors of a driver as SQLAlchemy does, for who understands those."""
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ from sqlalchemy.engine.interfaces import Dialect
 
 from tenantry.engine.data.live.triggers import NAMES as LOG
 from tenantry.engine.inventory import is_of_an_engine
-from tenantry.engine.logical.copies import LogicalCopy
+from tenantry.engine.logical.copies import LogicalCopy, lines
 from tenantry.engine.porting.values import spelling
 from tenantry.engine.records import OWNER
 from tenantry.engine.sql.limits import bound
@@ -68,6 +68,10 @@ class FileTables:
         for row in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
             yield tuple(None if value is None else spell(value) for spell, value in zip(spelled, row, strict=True))
 
+    def count(self, table: str) -> int:
+        """Return the number of a table's rows."""
+        return int(self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0])  # noqa: S608 - quoted
+
     def last_key(self, table: str) -> int | None:
         if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
             return None
@@ -88,8 +92,8 @@ class CopiedTables:
     def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
         there = list(self.columns[table.name])
         order = [there.index(name) for name in columns]
-        for line in _lines(self._copy.rows(table.name)):
-            values = [None if field == _NULL else _unescaped(field) for field in line.split("\t")]
+        for line in lines(self._copy.rows(table.name)):
+            values = fields(line)
             yield tuple(values[at] for at in order)
 
     def last_key(self, table: str) -> int | None:
@@ -107,13 +111,9 @@ def file_tables(file: Path) -> Iterator[FileTables]:
         raise Invalid((Problem(file.name, f"cannot be read: {error}"),)) from error
 
 
-def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The lines of a text: COPY writes an end of a line in a value by other characters."""
-    left = b""
-    for block in blocks:
-        *whole, left = (left + block).split(b"\n")
-        for line in whole:
-            yield line.decode()
+def fields(line: bytes) -> Row:
+    """Return the values in a line of a text that COPY made."""
+    return tuple(None if field == _NULL else _unescaped(field) for field in line.decode().split("\t"))
 
 
 def _unescaped(field: str) -> str:

@@ -50,7 +50,7 @@ async def backup(folder: Path) -> None:
     back_up(folder, None, folder.parent / "dev.tar", packing())
 
 
-async def move(folder: Path, earlier: Blocks | None = None) -> None:
+async def move(folder: Path, earlier: bytes = b"") -> None:
     scratch = folder.parent / "scratch"
     scratch.mkdir()
     leaving = LeavingEngine(folder, scratch, ArchiveKey(folder.parent / "key"))
@@ -61,7 +61,7 @@ async def move(folder: Path, earlier: Blocks | None = None) -> None:
 
 
 async def move_of_changes(folder: Path) -> None:
-    await move(folder, Blocks(1 << 16, b""))
+    await move(folder, Blocks(1 << 16, b"").packed())
 
 
 async def looks(folder: Path) -> None:

@@ -18,7 +18,6 @@ from tenantry.adapters.local.reading import Checked, read
 from tenantry.adapters.local.server_copies import copied, take_copied, unpack_to_server
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
-from tenantry.adapters.moving.blocks import Blocks
 from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob
 from tenantry.adapters.pools.shared.folders import SharedFolders
@@ -131,9 +130,9 @@ class SharedStaging(Staging):
         """As Staging. Raises Halt, too."""
         return copied(self._databases.of(ref.id))
 
-    def blocks(self, ref: EngineRef) -> Blocks | None:
-        """None: a copy lies there as rows."""
-        return None
+    def earlier(self, ref: EngineRef) -> bytes:
+        """Nothing: all rows come once more."""
+        return b""
 
     def take_copy(self, ref: EngineRef, mark: str, target: Path) -> bool:
         """As Staging: from now on no other copy takes the place of this one. Raises Halt, too."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-from tenantry.adapters.local.archives import POSTGRESQL, Members
+from tenantry.adapters.local.archives import POSTGRESQL
 from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.hosting import LocalHosting
-from tenantry.adapters.local.server_copies import dump
-from tenantry.adapters.moving.leaving import LeavingDatabase
+from tenantry.adapters.local.server_copies import dump_to_move
+from tenantry.adapters.moving.leaving import LeavingCopy, LeavingDatabase
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.shared.backups import bring_packages
 from tenantry.adapters.pools.shared.folders import CatalogFollower
@@ -54,13 +55,12 @@ class LeavingRows:
         self._folder = folder
         self._url = parts.databases.of(id_)
 
-    @property
-    def copy(self) -> tuple[str, Members | None]:
-        return POSTGRESQL, self._copied
+    def copy(self, earlier: bytes) -> LeavingCopy:
+        return LeavingCopy(POSTGRESQL, partial(self._copied, earlier))
 
-    def _copied(self, scratch: Path) -> Generator[str]:
+    def _copied(self, earlier: bytes, scratch: Path) -> Generator[str]:
         """After the rows: a package is there before the rows that name it, and goes after them."""
-        yield from dump(self._url, scratch, named=False)
+        yield from dump_to_move(self._url, scratch, earlier, named=False)
         bring_packages(self._parts.catalog, self._id, self._folder)
 
     def token(self) -> str:
