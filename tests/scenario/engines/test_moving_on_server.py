@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import tarfile
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
@@ -12,6 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from tenantry.adapters.moving.leaving import Packed
+from tenantry.adapters.moving.links import Link
 from tenantry.engine.logical import moving
 from tenantry.engine.logical.moving import freeze, give, thaw, token_of
 from tenantry.engine.logical.notes import may_fill
@@ -20,6 +24,7 @@ from tenantry.model.facts import MOVING_MARK, EngineSpec
 from tenantry.model.verdicts import Halt
 from tenantry.packages.build import build
 from tests.scenario.data_world import DATA, HASHED, MANIFEST, PASSWORD
+from tests.support.moving import POD, moving_world
 from tests.support.pool_servers import PoolServerKit
 from tests.support.pools import HOST, POOL, REF, SPEC, PoolKit, pool_of, sent
 from tests.support.waiting import eventually
@@ -225,3 +230,36 @@ async def test_what_a_person_reads_names_no_server(kit: PoolKit, pool_server: Po
             await asked
         assert "127.0.0.1" not in refused.value.told
         assert "its server is not reached" in refused.value.told
+
+
+@pytest.mark.parametrize(("origin", "target"), [("a", "s"), ("s", "a"), ("s", "t"), ("s", POD), (POD, "s")])
+async def test_the_last_copy_has_only_what_changed(
+    tmp_path: Path, pool_server: PoolServerKit, monkeypatch: pytest.MonkeyPatch, origin: str, target: str
+) -> None:
+    """With the role of an engine, which may nothing else on the server, and any replica for each command."""
+    members: list[list[str]] = []
+    receive = Link.receive
+
+    async def received(link: Link, copy: Packed) -> None:
+        content = b"".join([block async for block in copy.blocks])
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            members.append(archive.getnames())
+
+        async def again() -> AsyncIterator[bytes]:
+            yield content
+
+        await receive(link, copy._replace(blocks=again()))
+
+    engine = {"placement": "Dedicated"} if origin == POD else {"pool": origin}
+    async with moving_world(tmp_path, server=pool_server, **engine) as world:
+        token = await world.sign_in()
+        assert await world.add_row(token, "kept") == 201
+        monkeypatch.setattr(Link, "receive", received)
+        await world.declare(target)
+        await world.settle()
+        assert await world.rows(token) == ["kept"]
+    first, last = members
+    whole, changes = ("engine/engine.db", "rows/engine.db") if "engine/engine.db" in first else ("database/", "database/changed/")
+    assert [name for name in first if name.startswith(whole)]
+    assert [name for name in last if name.startswith(changes)]
+    assert not [name for name in last if name.startswith("database/rows/") or name == "engine/engine.db"]

@@ -24,6 +24,7 @@ from tenantry.adapters.local.members import MemberWriter, scratch_folder
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.moving.blocks import Blocks, write_changes
 from tenantry.adapters.store.state_folder import PASSWORD_FILE
+from tenantry.engine.logical.moments import FileMoment
 from tenantry.engine.sealing import OWN_KEYS
 from tenantry.engine.sql.files import BACKED_UP, FILE, ID_FILE
 from tenantry.kinds.environment.spec import Environment
@@ -42,6 +43,11 @@ ENGINE = "engine"
 DATABASE = "database"
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
+ROWS, ROWS_MOMENT = "rows/engine.db", "rows/moment.json"
+"""Instead of the engine's database: a file with the rows that changed, and the moment of these. They are not beside the engine's
+files, so an earlier release refuses the archive, and does not take it for one of an engine without a database."""
+SENDS_ROWS = "sendsRows"
+"""In the description of an engine that moves: its place can send the rows that changed in a file."""
 ATTEMPTS = 5
 CHANGES = f"{FILE}.changes.part"
 """Instead of the engine's database: its blocks that are not those of an earlier copy. No file of an engine has such a name."""
@@ -60,14 +66,14 @@ class _Moved(Exception):  # noqa: N818 - it ends an attempt
 class Packing(NamedTuple):
     """The keys of an archive: the one that signs it, and public keys of age that it is encrypted to; in clear for none.
 
-    keys: in clear, it holds the engine's own keys all the same. earlier: of a copy of the database that the reader has; what
-    differs from it is enough then.
+    keys: in clear, it holds the engine's own keys all the same. earlier: of a copy of the database that the reader has, as a file
+    or as rows; what differs from it is enough then.
     """
 
     key: ArchiveKey
     recipients: Sequence[str] = ()
     keys: bool = False
-    earlier: Blocks | None = None
+    earlier: Blocks | FileMoment | None = None
 
     def leaves_out(self, member: str) -> bool:
         """Return True for a key with which a reader of the archive could act as the engine."""
@@ -229,13 +235,16 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
     databases = [path for path in sorted(before) if path.parent == folder and _is_database(path)]
     for path in databases:
         copy.unlink(missing_ok=True)
+        if path.name == FILE and isinstance(packing.earlier, FileMoment) and _add_rows(writer, path, packing.earlier, copy):
+            continue
+        copy.unlink(missing_ok=True)
         with closing(bound(sqlite3.connect(path))) as source, closing(bound(sqlite3.connect(copy))) as target:
             target.execute("PRAGMA synchronous = OFF")  # it is read once, by this process
             source.backup(target)
             # What is restored is the database of the engine that starts with it.
             target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
             remove_log(target)
-        if packing.earlier is not None and path.name == FILE:
+        if isinstance(packing.earlier, Blocks) and path.name == FILE:
             changes = copy.with_name(CHANGES)
             write_changes(copy, packing.earlier, changes)
             writer.file(changes, f"{ENGINE}/{CHANGES}")
@@ -251,6 +260,17 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
             raise _Moved from error
     if (before | copied) - set(_files(folder)):
         raise _Moved
+
+
+def _add_rows(writer: MemberWriter, database: Path, earlier: FileMoment, copy: Path) -> bool:
+    """Add the rows that changed since an earlier copy. Return False if the whole database is needed."""
+    from tenantry.engine.porting.ways import write_rows
+
+    moment = write_rows(database, earlier, copy)
+    if moment:
+        writer.file(copy, ROWS)
+        writer.text(ROWS_MOMENT, moment)
+    return bool(moment)
 
 
 def _files(folder: Path) -> Iterator[Path]:

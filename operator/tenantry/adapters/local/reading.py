@@ -23,6 +23,8 @@ from tenantry.adapters.local.archives import (
     ENGINE,
     FORMAT,
     RESOURCES,
+    ROWS,
+    ROWS_MOMENT,
     SQLITE,
     UNSIGNED,
     private,
@@ -112,9 +114,22 @@ def holds_rows(archive: Checked) -> bool:
 
 
 def holds_changes(archive: Checked) -> bool:
-    """Return True if the archive holds only the rows that changed since another one. Blocks. Raises Invalid, OSError."""
+    """Return True if the archive holds only the rows on a server that changed since another one. Raises Invalid, OSError."""
     with _opened(archive.path) as (tar, _):
         return any(name.startswith(f"{DATABASE}/{CHANGED}") for name in tar.getnames())
+
+
+def extract_rows(archive: Checked, folder: Path) -> bool:
+    """Write the rows that changed in a file, and their moment, to a folder. Return False if the archive has none.
+
+    Blocks. Raises Invalid, OSError.
+    """
+    with _opened(archive.path) as (tar, _):
+        found = [name for name in (ROWS, ROWS_MOMENT) if name in tar.getnames()]
+        for name in found:
+            with (folder / PurePosixPath(name).name).open("wb") as out:
+                shutil.copyfileobj(_member(tar, name, archive.path, archive.digests), out)
+    return bool(found)
 
 
 def read(archive: Path | Checked) -> Backup:
@@ -150,13 +165,13 @@ def members(archive: Checked) -> Iterator[Callable[[str], BinaryIO]]:
 def unpack(archive: Checked, folder: Path, *, database: str = SQLITE) -> None:
     """Unpacks the engine's files into a folder, which it makes; all are durable on return. Blocks. Raises Invalid, OSError.
 
-    database: of what kind it is to be; with postgresql the archive may hold a logical copy, which is not unpacked.
+    database: of what kind it is to be; with postgresql the archive may hold a logical copy, or rows, which are not unpacked.
     """
     folder.mkdir(mode=0o700)
     try:
         with tarfile.open(archive.path) as tar:
             for member in tar:
-                beside = database != SQLITE and member.name.startswith(f"{DATABASE}/")
+                beside = database != SQLITE and (member.name.startswith(f"{DATABASE}/") or member.name in (ROWS, ROWS_MOMENT))
                 if not beside and member.name not in _TOLD:
                     _unpack(archive, tar, member, folder)
     except tarfile.TarError as error:

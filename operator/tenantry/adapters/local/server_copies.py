@@ -6,14 +6,16 @@ What makes them is imported when one is made: SQLite needs no driver of PostgreS
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
 
 import orjson
 
-from tenantry.adapters.local.archives import POSTGRESQL
-from tenantry.adapters.local.reading import Checked, holds_rows, members, unpack
+from tenantry.adapters.local.archives import CHANGES, POSTGRESQL, SENDS_ROWS
+from tenantry.adapters.local.reading import Checked, extract_rows, holds_changes, holds_rows, members, unpack
+from tenantry.model.verdicts import Invalid, Problem
 
 
 def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
@@ -73,16 +75,37 @@ def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, rep
     Blocks. Raises Invalid, Halt, OSError.
     """
     unpack(archive, folder, database=POSTGRESQL)
-    if holds_rows(archive):
+    if replaces and holds_changes(archive):
+        from tenantry.engine.logical.load_changes import load_changes
+
+        with members(archive) as member:
+            load_changes(url, member, mark, named=named)
+    elif holds_rows(archive):
         from tenantry.engine.logical.load import load as loaded
 
         with members(archive) as member:
             loaded(url, member, mark, replaces=replaces, named=named)
     else:
-        from tenantry.engine.porting.ways import to_server
+        from tenantry.engine.porting.ways import bring_to_server, to_server
 
         digest = hashlib.sha256(orjson.dumps(archive.digests, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        to_server(folder, url, mark, digest, replaces=replaces, named=named)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as changed:
+            if replaces and extract_rows(archive, Path(changed)):
+                bring_to_server(Path(changed), folder, url, mark, digest, named=named)
+                return
+        if (folder / CHANGES).exists():
+            raise Invalid((Problem(str(archive.path), "holds the changes of a file, and the engine comes to a server"),))
+        keeps = replaces and archive.about.get(SENDS_ROWS) is True
+        to_server(folder, url, mark, digest, replaces=replaces, keeps=keeps, named=named)
+
+
+def copied_before(url: str) -> bytes:
+    """Return what the old place must know of the copy that fills a database, `b""` for nothing. Blocks. Raises Halt."""
+    from tenantry.engine.logical.kept_rows import KeptRows
+    from tenantry.engine.logical.session import session
+
+    with session(url, named=False) as connection, connection.transaction():
+        return KeptRows(connection).earlier()
 
 
 def copied(url: str) -> str:
@@ -99,12 +122,16 @@ def take_copied(url: str, mark: str) -> bool:
 
     Idempotent. Blocks. Raises Halt.
     """
+    from tenantry.engine.logical.kept_rows import forget
     from tenantry.engine.logical.notes import note_taken
     from tenantry.engine.logical.session import keep_migrations_out, session
 
     with session(url, named=False) as connection, connection.transaction():
         keep_migrations_out(connection)
-        return note_taken(connection, mark)
+        taken = note_taken(connection, mark)
+        if taken:
+            forget(connection)
+        return taken
 
 
 def check_empty(url: str) -> None:

@@ -18,6 +18,7 @@ import orjson
 
 from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.adapters.moving.blocks import Blocks, parse_blocks
+from tenantry.engine.logical.moments import FileMoment
 from tenantry.engine.sealing import TOKEN_KEY_FILE, Sealing
 from tenantry.engine.sql.files import FILE
 from tenantry.engine.sql.limits import bound
@@ -69,12 +70,12 @@ async def _write(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
 class LeavingCopy(NamedTuple):
     """A copy of a database. kind: of the database; members: write a logical copy, None for a file of the engine's folder.
 
-    earlier: of that file, as the new place has it.
+    earlier: of that file, as the new place has it: as a file, or as rows.
     """
 
     kind: str
     members: Members | None = None
-    earlier: Blocks | None = None
+    earlier: Blocks | FileMoment | None = None
 
 
 class LeavingDatabase(Protocol):
@@ -103,7 +104,8 @@ class LeavingFile:
         self._folder = folder
 
     def copy(self, earlier: bytes) -> LeavingCopy:
-        return LeavingCopy("sqlite", earlier=parse_blocks(earlier) if earlier else None)
+        rows = FileMoment.parse(earlier)
+        return LeavingCopy("sqlite", earlier=rows or (parse_blocks(earlier) if earlier else None))
 
     def token(self) -> str:
         return token_of(self._folder)
@@ -171,9 +173,9 @@ class LeavingEngine:
 
     def _pack(self, out: BinaryIO, copy: LeavingCopy) -> None:
         # With the fields of declarations: an engine starts without them.
-        from tenantry.adapters.local.archives import ABOUT, FORMAT, Packing, stream
+        from tenantry.adapters.local.archives import ABOUT, FORMAT, SENDS_ROWS, Packing, stream
 
-        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": copy.kind}
+        about = {"format": FORMAT, "takenAt": format_time(datetime.now(UTC)), "database": copy.kind, SENDS_ROWS: True}
         packing = Packing(self._key, keys=True, earlier=copy.earlier)
         with out:
             stream({ABOUT: orjson.dumps(about)}, self._folder, out, self._scratch, packing, copy.members)

@@ -68,6 +68,15 @@ def blocks(file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
+def blocks_if_any(member: Member, name: str) -> Iterator[bytes]:
+    """The same, nothing for a member that is not there: a table that lost no row has none of those that are left."""
+    try:
+        file = member(name)
+    except KeyError:
+        return
+    yield from blocks(file)
+
+
 def _digests(member: Member) -> dict[str, str]:
     try:
         return TypeAdapter(dict[str, str]).validate_json(member(DIGESTS).read())

@@ -9,6 +9,7 @@ from psycopg import sql
 from tenantry.engine.logical.catalog import CatalogTable, Tables, names
 from tenantry.engine.logical.copies import LogicalCopy, Member, open_copy
 from tenantry.engine.logical.dump import copied
+from tenantry.engine.logical.kept_rows import keep_places
 from tenantry.engine.logical.notes import may_fill, note_filled, refuse_tables
 from tenantry.engine.logical.session import keep_migrations_out, session
 
@@ -20,7 +21,8 @@ def load(url: str, member: Member, mark: str, *, replaces: bool = False, named: 
     """Create and fill the tables. Blocks. Raises Invalid (a broken copy, or existing tables), Halt, OSError.
 
     mark: identifies the restore. If this restore already ran, and ended before it could report, nothing is done.
-    replaces: an earlier copy that was not taken makes way, as `may_fill` says. named: errors may name the server.
+    replaces: an earlier copy that was not taken makes way, as `may_fill` says, and changes may be brought to this one. named:
+    errors may name the server.
     """
     copy = open_copy(member)
     with session(url, named=named) as connection:
@@ -30,8 +32,10 @@ def load(url: str, member: Member, mark: str, *, replaces: bool = False, named: 
                 return
             _make(connection, copy.tables)
             for table in copy.tables.tables:
-                _fill(connection, table, copy)
+                fill(connection, table, copy)
             _bind(connection, copy.tables)
+            if replaces:
+                keep_places(connection, member)
             note_filled(connection, mark, copy.digest)
 
 
@@ -57,10 +61,20 @@ def _make(connection: Connection, described: Tables) -> None:
         connection.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(table.name), columns), prepare=True)
 
 
-def _fill(connection: Connection, table: CatalogTable, copy: LogicalCopy) -> None:
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(copied(table))) as target:
-        for block in copy.rows(table.name):
-            target.write(block)
+def fill(connection: Connection, table: CatalogTable, copy: LogicalCopy) -> int:
+    """Insert the rows of a table, and return how many they are."""
+    with connection.cursor() as cursor:
+        with cursor.copy(sql.SQL("COPY {} FROM STDIN").format(copied(table))) as target:
+            for block in copy.rows(table.name):
+                target.write(block)
+        return cursor.rowcount
+
+
+def go_on(connection: Connection, table: CatalogTable) -> None:
+    """Let generated keys go on where they were."""
+    for sequence in table.sequences:
+        position = (sql.Identifier(sequence.name).as_string(connection), sequence.last, sequence.called)
+        connection.execute("SELECT setval(%s::regclass, %s, %s)", position)
 
 
 def _bind(connection: Connection, described: Tables) -> None:
@@ -75,8 +89,7 @@ def _bind(connection: Connection, described: Tables) -> None:
             connection.execute(_as_is(statement), prepare=True)
         for sequence in table.sequences:
             _do(connection, "ALTER SEQUENCE {} OWNED BY {}.{}", sequence.name, table.name, sequence.column)
-            position = (sql.Identifier(sequence.name).as_string(connection), sequence.last, sequence.called)
-            connection.execute("SELECT setval(%s::regclass, %s, %s)", position)
+        go_on(connection, table)
 
 
 def _do(connection: Connection, statement: str, *identifiers: str) -> None:

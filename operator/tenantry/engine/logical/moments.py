@@ -8,9 +8,12 @@ place. Counting those is enough to see that none is gone: no new one can become 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tenantry.model.verdicts import Halt, Transient
 
 MOMENT = "moment.json"
 CHANGED = "changed/"
@@ -20,6 +23,9 @@ MOST_XIDS = 1 << 31
 PAGE = 1 << 16
 """Places of a page, as they are numbered. Few of them have a row."""
 _HARMLESS = (1 << 62).to_bytes(8, "big")
+"""Before what an earlier release ignores."""
+_FILE = (1).to_bytes(8, "big")
+"""Before what only a release that knows it may get: an earlier one refuses it."""
 _STEP = 32
 """Multiple of the length: an earlier release takes it for the digests of a file of another size."""
 
@@ -103,6 +109,38 @@ class EarlierCopy(_Part):
         return same and then.xid <= now.xid and next_xid - then.xid < MOST_XIDS
 
 
+class FileMoment(_Part):
+    """The state of a SQLite file of which a server has a copy. id: of the copy; shape: the digest of its tables without rows.
+
+    each: rows of a chunk that is new. chunks: by table its rows in the order of their row ids, in chunks: the first row id, and
+    the digest of the rows. The first chunk of a table begins before all row ids.
+    Of changes only: since, the id of the earlier copy; lost, by table the row ids (first and last) of which all rows are sent;
+    sequences, by table the last generated key.
+    """
+
+    id: str
+    shape: str
+    each: int
+    chunks: dict[str, tuple[tuple[int, str], ...]]
+    since: str = ""
+    lost: dict[str, tuple[tuple[int, int], ...]] = {}
+    sequences: dict[str, int] = {}
+
+    def packed(self) -> bytes:
+        """Return it as bytes, which `parse` takes."""
+        return _FILE + self.model_copy(update={"lost": {}, "sequences": {}}).model_dump_json().encode()
+
+    @classmethod
+    def parse(cls, packed: bytes) -> Self | None:
+        """Return None for what is something else."""
+        if packed[: len(_FILE)] != _FILE:
+            return None
+        try:
+            return cls.model_validate_json(packed[len(_FILE) :])
+        except ValidationError:
+            return None
+
+
 class Counted(NamedTuple):
     """Rows of a range: those that are older than the earlier copy, and those that may be new."""
 
@@ -124,6 +162,19 @@ def changes(earlier: Mapping[int, int], now: Mapping[int, Counted]) -> TableChan
     none = Counted(0, 0)
     lost = (at for at, count in earlier.items() if now.get(at, none).old < count)
     return TableChanges(runs(lost), runs(at for at, counted in now.items() if counted.new))
+
+
+def moment_of(content: str) -> CopyMoment | FileMoment | None:
+    """Return the moment of a copy that was kept, None for one of another release."""
+    for kind in (CopyMoment, FileMoment):
+        with suppress(ValidationError):
+            return kind.model_validate_json(content)
+    return None
+
+
+def stale(told: str) -> Halt:
+    """Return the refusal of changes that do not fit the copy that is here."""
+    return Halt(Transient("MoveStale", f"the changes of the engine {told}; the move goes on with another copy"))
 
 
 def runs(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -37,6 +37,17 @@ def may_fill(connection: Connection, mark: str, digest: str, *, replaces: bool) 
     return True
 
 
+def may_change(connection: Connection, mark: str, digest: str) -> bool:
+    """Return False if the rows have the changes of that copy already. Raises a Transient Halt (MoveStale) if no copy is there
+    that was not taken."""
+    noted = _note(connection)
+    if noted == [_RESTORED, mark, digest] or noted == [_TAKEN, mark]:
+        return False
+    if noted[:1] != [_RESTORED]:
+        raise Halt(Transient("MoveStale", "the copy that the changes are of is not here; the move goes on with another one"))
+    return True
+
+
 def note_filled(connection: Connection, mark: str, digest: str) -> None:
     """Note that the rows are those of a copy."""
     _put(connection, f"{_RESTORED} {mark} {digest}")

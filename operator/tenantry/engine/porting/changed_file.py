@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import sqlalchemy as sa
 
 from tenantry.engine import records
 from tenantry.engine.database import sqlite_driver
-from tenantry.engine.logical.copies import Member, blocks, open_copy
-from tenantry.engine.logical.moments import CHANGED, CopyMoment, kept_of, places_of
+from tenantry.engine.logical.copies import Member, blocks_if_any, open_copy
+from tenantry.engine.logical.moments import CHANGED, CopyMoment, kept_of, places_of, stale
 from tenantry.engine.migration.tables import metadata_of
 from tenantry.engine.porting.kept_places import KeptPlaces
 from tenantry.engine.porting.port import ManifestOf, declared_apps, fill, go_on, told_as_sql
 from tenantry.engine.porting.sources import CopiedTables, FileTables, fields
 from tenantry.engine.porting.values import spelling
-from tenantry.model.verdicts import Halt, Transient
 
 
 class ChangedFile:
@@ -38,7 +37,7 @@ class ChangedFile:
             or earlier.moment.id != self._moment.since
             or earlier.moment.tables.keys() != self._tables.columns.keys()
         ):
-            raise _stale("are those of another copy")
+            raise stale("are those of another copy")
         left = set(self._tables.columns)
         for name in sorted(left & records.TABLES.keys()):
             self._bring(records.TABLES[name])
@@ -50,7 +49,7 @@ class ChangedFile:
                 go_on(self._connection, table, self._tables)
                 left.discard(table.name)
         if left:
-            raise _stale(f"have the table {min(left)}, which is not here")
+            raise stale(f"have the table {min(left)}, which is not here")
 
     def _bring(self, table: sa.Table) -> None:
         """Bring the rows of a table. All that go or change are deleted first, so no new one meets a key that is free now."""
@@ -60,13 +59,16 @@ class ChangedFile:
                 self._kept.clear(name)
                 self._driver.execute(f"DELETE FROM {self._quoted(name)}")  # noqa: S608 - quoted
             else:
-                gone = self._kept.remove(name, self._moment.lost.get(name, ()), self._blocks(kept_of(name)))
+                gone = self._kept.remove(name, self._moment.lost.get(name, ()), blocks_if_any(self._member, kept_of(name)))
                 if self._delete(table, gone) != len(gone):
-                    raise _stale(f"have rows of {name} that are not here")
+                    raise stale(f"have rows of {name} that are not here")
         before = self._driver.total_changes
         fill(self._connection, table, self._tables)
-        if facts.key and self._kept.add(name, self._blocks(places_of(name))) != self._driver.total_changes - before:
-            raise _stale(f"have not the places of all rows of {name}")
+        if (
+            facts.key
+            and self._kept.add(name, blocks_if_any(self._member, places_of(name))) != self._driver.total_changes - before
+        ):
+            raise stale(f"have not the places of all rows of {name}")
 
     def _delete(self, table: sa.Table, keys: Iterable[bytes]) -> int:
         key = self._moment.tables[table.name].key
@@ -75,16 +77,5 @@ class ChangedFile:
         found = (tuple(store(str(text)) for store, text in zip(stored, fields(line), strict=True)) for line in keys)
         return self._driver.executemany(f"DELETE FROM {self._quoted(table.name)} WHERE {where}", found).rowcount  # noqa: S608
 
-    def _blocks(self, name: str) -> Iterator[bytes]:
-        try:
-            file = self._member(name)
-        except KeyError:  # a table that lost no row has no such member
-            return
-        yield from blocks(file)
-
     def _quoted(self, name: str) -> str:
         return self._connection.dialect.identifier_preparer.quote_identifier(name)
-
-
-def _stale(told: str) -> Halt:
-    return Halt(Transient("MoveStale", f"the changes of the engine {told}; the move goes on with another copy"))

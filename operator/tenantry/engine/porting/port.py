@@ -26,22 +26,30 @@ ManifestOf = Callable[[str], Manifest]
 """The manifest of a stored package by its SHA-256. Raises Halt."""
 
 
-def port(tables: PortedTables, manifest_of: ManifestOf, connection: sa.Connection) -> None:
+def port(
+    tables: PortedTables,
+    manifest_of: ManifestOf,
+    connection: sa.Connection,
+    filled: Callable[[sa.Table], None] = lambda table: None,
+) -> None:
     """Make and fill the tables in a database that has none of an engine. connection: of `Database.migrating`.
 
-    Blocks. Raises Invalid for tables of which no package is stored, and for rows that the database cannot keep as they are; Halt.
+    filled: called with each table that has its rows. Blocks. Raises Invalid for tables of which no package is stored, and for
+    rows that the database cannot keep as they are; Halt.
     """
     apps = list(declared_apps(tables, manifest_of))
     note_new(connection)
     records.prepare(connection)
     for name in sorted(tables.columns.keys() & records.TABLES.keys()):
         fill(connection, records.TABLES[name], tables)
+        filled(records.TABLES[name])
     go_on_after(connection, records.VERSIONS.name, records.VERSIONS.c.seq.name)
     for manifest in apps:
         metadata = run.make_tables(connection, manifest)
         for table in metadata.tables.values():
             fill(connection, table, tables)
             go_on(connection, table, tables)
+            filled(table)
         run.bind_tables(connection, metadata)
 
 

@@ -68,6 +68,14 @@ class FileTables:
         for row in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
             yield tuple(None if value is None else spell(value) for spell, value in zip(spelled, row, strict=True))
 
+    def places(self, table: sa.Table) -> Iterator[tuple[int, *Row]]:
+        """The row id of each row of a table, and its primary key."""
+        key = list(table.primary_key.columns)
+        spelled = [spelling(column.type).text for column in key]
+        listed = ", ".join(("_rowid_", *(_quoted(column.name) for column in key)))
+        for place, *values in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
+            yield place, *(spell(value) for spell, value in zip(spelled, values, strict=True))
+
     def count(self, table: str) -> int:
         """Return the number of a table's rows."""
         return int(self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0])  # noqa: S608 - quoted
@@ -104,9 +112,16 @@ class CopiedTables:
 @contextmanager
 def file_tables(file: Path) -> Iterator[FileTables]:
     """The tables of that file. Raises Invalid unless it is a whole SQLite database."""
+    with opened(file) as connection:
+        yield FileTables(connection)
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[sqlite3.Connection]:
+    """A SQLite file that is only read. Raises Invalid unless it is a whole database."""
     try:
         with closing(bound(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))) as connection:
-            yield FileTables(connection)
+            yield connection
     except sqlite3.DatabaseError as error:
         raise Invalid((Problem(file.name, f"cannot be read: {error}"),)) from error
 

@@ -15,9 +15,10 @@ import orjson
 from tenantry.adapters.local.backups import ARCHIVE, DECLARED, Backups, Declared, facts_of
 from tenantry.adapters.local.folders import EngineRecord, decode, known_fields
 from tenantry.adapters.local.reading import Checked, read
-from tenantry.adapters.local.server_copies import copied, take_copied, unpack_to_server
+from tenantry.adapters.local.server_copies import copied, copied_before, take_copied, unpack_to_server
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
+from tenantry.adapters.moving.blocks import LARGEST
 from tenantry.adapters.pools.databases import PoolDatabases
 from tenantry.adapters.pools.shared.catalog import Catalog, put_blob, read_blob
 from tenantry.adapters.pools.shared.folders import SharedFolders
@@ -131,8 +132,9 @@ class SharedStaging(Staging):
         return copied(self._databases.of(ref.id))
 
     def earlier(self, ref: EngineRef) -> bytes:
-        """Nothing: all rows come once more."""
-        return b""
+        """As Staging. It is in the database of the engine, so any replica may be asked. Raises Halt, too."""
+        packed = copied_before(self._databases.of(ref.id))
+        return packed if len(packed) <= LARGEST else b""
 
     def take_copy(self, ref: EngineRef, mark: str, target: Path) -> bool:
         """As Staging: from now on no other copy takes the place of this one. Raises Halt, too."""
