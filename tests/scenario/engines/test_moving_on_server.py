@@ -250,7 +250,7 @@ async def test_the_last_copy_has_only_what_changed(
 
         await receive(link, copy._replace(blocks=again()))
 
-    engine = {"placement": "Dedicated"} if origin == POD else {"pool": origin}
+    engine: dict[str, Any] = {"placement": "Dedicated"} if origin == POD else {"pool": origin}
     async with moving_world(tmp_path, server=pool_server, **engine) as world:
         token = await world.sign_in()
         assert await world.add_row(token, "kept") == 201
