@@ -11,7 +11,13 @@ from tests.support.parsed_code import parsed, text_of
 
 ROOT = Path(tenantry.__file__).parent
 OPENERS = {"sqlite3.connect", "create_engine", "sa.create_engine"}
-BOUND = {"engine/sql/engines.py", "adapters/local/archives.py", "adapters/moving/leaving.py", "engine/porting/sources.py"}
+BOUND = {
+    "engine/sql/engines.py",
+    "adapters/local/archives.py",
+    "adapters/moving/leaving.py",
+    "engine/porting/chunks.py",
+    "engine/porting/sources.py",
+}
 """Modules that open the databases of engines, in which tenants' checks run."""
 OWN = {
     "adapters/local/data_loss/losses.py",

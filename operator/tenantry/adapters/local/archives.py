@@ -223,10 +223,6 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
 
     So it is whole unless a file went in between. Raises _Moved then.
     """
-    from tenantry.engine.data.live.triggers import remove_log  # with SQLAlchemy: a platform starts without it
-    from tenantry.engine.records import OWNER
-    from tenantry.engine.sql.limits import bound
-
     before = set(_files(folder))
     if database is not None:
         with closing(database(copy)) as names:
@@ -234,22 +230,9 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
                 writer.file(copy, f"{DATABASE}/{name}")
     databases = [path for path in sorted(before) if path.parent == folder and _is_database(path)]
     for path in databases:
-        copy.unlink(missing_ok=True)
-        if path.name == FILE and isinstance(packing.earlier, FileMoment) and _add_rows(writer, path, packing.earlier, copy):
-            continue
-        copy.unlink(missing_ok=True)
-        with closing(bound(sqlite3.connect(path))) as source, closing(bound(sqlite3.connect(copy))) as target:
-            target.execute("PRAGMA synchronous = OFF")  # it is read once, by this process
-            source.backup(target)
-            # What is restored is the database of the engine that starts with it.
-            target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
-            remove_log(target)
-        if isinstance(packing.earlier, Blocks) and path.name == FILE:
-            changes = copy.with_name(CHANGES)
-            write_changes(copy, packing.earlier, changes)
-            writer.file(changes, f"{ENGINE}/{CHANGES}")
-        else:
-            writer.file(copy, _inside(path, folder))
+        earlier = packing.earlier if path.name == FILE else None
+        if not isinstance(earlier, FileMoment) or not _add_rows(writer, path, earlier, copy):
+            _add_database(writer, path, copy, earlier)
     copied = set(_files(folder))
     for path in sorted(copied.difference(databases)):
         if packing.leaves_out(_inside(path, folder)):
@@ -262,10 +245,32 @@ def _add_engine(writer: MemberWriter, folder: Path, copy: Path, packing: Packing
         raise _Moved
 
 
+def _add_database(writer: MemberWriter, database: Path, copy: Path, earlier: Blocks | FileMoment | None) -> None:
+    """Add a consistent copy of a file, or only the blocks that are not those of the earlier one."""
+    from tenantry.engine.data.live.triggers import remove_log  # with SQLAlchemy: a platform starts without it
+    from tenantry.engine.records import OWNER
+    from tenantry.engine.sql.limits import bound
+
+    copy.unlink(missing_ok=True)
+    with closing(bound(sqlite3.connect(database))) as source, closing(bound(sqlite3.connect(copy))) as target:
+        target.execute("PRAGMA synchronous = OFF")  # it is read once, by this process
+        source.backup(target)
+        # What is restored is the database of the engine that starts with it.
+        target.execute(f"DROP TABLE IF EXISTS {OWNER.name}")
+        remove_log(target)
+    if isinstance(earlier, Blocks):
+        changes = copy.with_name(CHANGES)
+        write_changes(copy, earlier, changes)
+        writer.file(changes, f"{ENGINE}/{CHANGES}")
+    else:
+        writer.file(copy, f"{ENGINE}/{database.name}")
+
+
 def _add_rows(writer: MemberWriter, database: Path, earlier: FileMoment, copy: Path) -> bool:
     """Add the rows that changed since an earlier copy. Return False if the whole database is needed."""
     from tenantry.engine.porting.ways import write_rows
 
+    copy.unlink(missing_ok=True)
     moment = write_rows(database, earlier, copy)
     if moment:
         writer.file(copy, ROWS)

@@ -6,9 +6,11 @@ removes the write-ahead log, and what this process writes from then on is lost w
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tenantry.adapters.local.engine_backups import back_up, database_size, is_re
 from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.adapters.moving.blocks import Blocks
 from tenantry.adapters.moving.leaving import LeavingEngine
+from tenantry.engine.porting.chunks import moment_of_file
 from tenantry.engine.service import Engine
 from tenantry.engine.sql.files import FILE
 from tests.scenario.archives import packing
@@ -64,6 +67,13 @@ async def move_of_changes(folder: Path) -> None:
     await move(folder, Blocks(1 << 16, b"").packed())
 
 
+async def move_of_rows(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / FILE)) as connection:
+        earlier = moment_of_file(connection)
+    assert earlier is not None
+    await move(folder, earlier.packed())
+
+
 async def looks(folder: Path) -> None:
     assert loss_in(folder) is None
     assert is_whole(folder / FILE)
@@ -73,7 +83,7 @@ async def looks(folder: Path) -> None:
     mark_backed_up(folder)
 
 
-@pytest.mark.parametrize("work", [nothing, backup, move, move_of_changes, looks], ids=lambda work: work.__name__)
+@pytest.mark.parametrize("work", [nothing, backup, move, move_of_changes, move_of_rows, looks], ids=lambda work: work.__name__)
 async def test_the_locks_of_an_open_database_stay(folder: Path, work: Callable[[Path], Awaitable[None]]) -> None:
     assert (folder / f"{FILE}-wal").exists()
     await work(folder)
