@@ -23,6 +23,7 @@ from tenantry.model.quotas import CheckArchive, unlimited
 from tenantry.model.resource import Document, Metadata, Ref
 from tenantry.model.verdicts import Halt, NotFound, Transient, Waiting
 from tests.cluster.fixtures import until
+from tests.support.waiting import eventually
 
 BASE = Placement("tenantry:1.2.0", "IfNotPresent", "tenantry", "https://api.example.com", "tenantry-system")
 JWKS: dict[str, Any] = {"keys": [{"kid": "1", "kty": "OKP"}]}
@@ -94,16 +95,22 @@ class Kit:
     async def settled(self, spec: EngineSpec | None = None) -> None:
         """Deployed as passes do it: again, while a pod of an older template or the count of a quota is in the way."""
 
+        last: object = None
+
         async def done() -> bool:
+            nonlocal last
             try:
                 await self.deploy(spec)
             except Halt as halted:
                 if not isinstance(halted.verdict, Transient):
                     raise
+                last = halted
                 return False
-            return (await self.engine()).spec == (spec or self.spec)
+            facts = await self.engine()
+            last = facts.altered, facts.status, facts.message
+            return facts.spec == (spec or self.spec)
 
-        await until(done, "the engine is not as it is wanted")
+        await eventually(done, shows=lambda: last)
 
     async def engine(self) -> EngineFacts:
         facts = await self.deployer.engine(self.ref)
