@@ -100,6 +100,7 @@ class Leaving:
 class NewPlace(Protocol):
     def earlier(self) -> bytes: ...
     def put(self, archive: Checked, mark: str) -> None: ...
+    def do(self, statement: str) -> None: ...
     def taken(self, mark: str) -> list[str]:
         """All that is in the copy of that mark, which is the engine's now."""
 
@@ -117,6 +118,10 @@ class NewFile:
 
     def put(self, archive: Checked, mark: str) -> None:
         self.staging.put(archive, REF, mark, as_file=True)
+
+    def do(self, statement: str) -> None:
+        with closing(sqlite3.connect(self.folder / "restoring" / REF.id / "engine" / FILE, isolation_level=None)) as connection:
+            connection.execute(statement)
 
     def taken(self, mark: str) -> list[str]:
         assert self.staging.take_copy(REF, mark, self.folder / mark)
@@ -137,6 +142,10 @@ class NewServer:
     def put(self, archive: Checked, mark: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             unpack_to_server(archive, Path(scratch) / "engine", self.url, mark, replaces=True)
+
+    def do(self, statement: str) -> None:
+        with closing(psycopg.connect(self.url.replace("+psycopg", ""), autocommit=True)) as connection:
+            connection.execute(statement.encode())
 
     def taken(self, mark: str) -> list[str]:
         assert take_copied(self.url, mark)
@@ -405,10 +414,24 @@ async def test_changes_of_a_file_come_to_no_other_copy(leaving: Leaving) -> None
     leaving.copy()
     with pytest.raises(Halt, match="those of another copy"):
         leaving.new.put(other, "late")
-    assert sends_changes(leaving.copy()), "on a server the earlier copy stays"
+    assert leaving.new.earlier() == b""
+    assert not sends_changes(leaving.copy())
     assert leaving.exactly()
     with pytest.raises(Halt, match="is not here"):
         leaving.new.put(other, "late")
+
+
+@pytest.mark.parametrize("leaving", [("server", "file"), ("server", "server"), ("file", "server")], indirect=True, ids="-".join)
+async def test_a_copy_that_lost_a_row_takes_no_changes_and_the_next_one_is_whole(leaving: Leaving) -> None:
+    leaving.do("INSERT INTO crm__accounts (name) VALUES ('a'), ('b')")
+    leaving.copy()
+    leaving.new.do("DELETE FROM crm__accounts WHERE name = 'a'")
+    leaving.do("UPDATE crm__accounts SET name = 'c' WHERE name = 'a'")
+    with pytest.raises(Halt, match="have rows of crm__accounts that are not here"):
+        leaving.copy()
+    assert leaving.new.earlier() == b""
+    assert not sends_changes(leaving.copy())
+    assert leaving.exactly()
 
 
 @FROM_FILE

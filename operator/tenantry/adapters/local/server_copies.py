@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,7 @@ import orjson
 
 from tenantry.adapters.local.archives import CHANGES, POSTGRESQL, SENDS_ROWS
 from tenantry.adapters.local.reading import Checked, extract_rows, holds_changes, holds_rows, members, unpack
-from tenantry.model.verdicts import Invalid, Problem
+from tenantry.model.verdicts import Halt, Invalid, Problem
 
 
 def dump(url: str, scratch: Path, *, named: bool = True) -> Generator[str]:
@@ -75,28 +76,57 @@ def unpack_to_server(archive: Checked, folder: Path, url: str, mark: str, *, rep
     Blocks. Raises Invalid, Halt, OSError.
     """
     unpack(archive, folder, database=POSTGRESQL)
-    if replaces and holds_changes(archive):
-        from tenantry.engine.logical.load_changes import load_changes
-
-        with members(archive) as member:
-            load_changes(url, member, mark, named=named)
-    elif holds_rows(archive):
+    if replaces and _bring_to_server(archive, folder, url, mark, named=named):
+        return
+    if holds_rows(archive):
         from tenantry.engine.logical.load import load as loaded
 
         with members(archive) as member:
             loaded(url, member, mark, replaces=replaces, named=named)
     else:
-        from tenantry.engine.porting.ways import bring_to_server, to_server
+        from tenantry.engine.porting.ways import to_server
 
-        digest = hashlib.sha256(orjson.dumps(archive.digests, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        with tempfile.TemporaryDirectory(dir=folder.parent) as changed:
-            if replaces and extract_rows(archive, Path(changed)):
-                bring_to_server(Path(changed), folder, url, mark, digest, named=named)
-                return
         if (folder / CHANGES).exists():
             raise Invalid((Problem(str(archive.path), "holds the changes of a file, and the engine comes to a server"),))
         keeps = replaces and archive.about.get(SENDS_ROWS) is True
-        to_server(folder, url, mark, digest, replaces=replaces, keeps=keeps, named=named)
+        to_server(folder, url, mark, _digest_of(archive), replaces=replaces, keeps=keeps, named=named)
+
+
+def _bring_to_server(archive: Checked, folder: Path, url: str, mark: str, *, named: bool) -> bool:
+    """Bring changed rows into the earlier copy in a database. Return False if the archive holds all rows.
+
+    If they do not come there, the next copy has all rows.
+    """
+    try:
+        if holds_changes(archive):
+            from tenantry.engine.logical.load_changes import load_changes
+
+            with members(archive) as member:
+                load_changes(url, member, mark, named=named)
+            return True
+        with tempfile.TemporaryDirectory(dir=folder.parent) as changed:
+            if not extract_rows(archive, Path(changed)):
+                return False
+            from tenantry.engine.porting.ways import bring_to_server
+
+            bring_to_server(Path(changed), folder, url, mark, _digest_of(archive), named=named)
+            return True
+    except Halt:
+        with suppress(Halt):
+            _forget_places(url)
+        raise
+
+
+def _digest_of(archive: Checked) -> str:
+    return hashlib.sha256(orjson.dumps(archive.digests, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _forget_places(url: str) -> None:
+    from tenantry.engine.logical.kept_rows import forget
+    from tenantry.engine.logical.session import session
+
+    with session(url, named=False) as connection, connection.transaction():
+        forget(connection)
 
 
 def copied_before(url: str) -> bytes:
