@@ -35,10 +35,14 @@ from tenantry.adapters.store.state_folder import (
 )
 from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Ref
+from tenantry.model.verdicts import Halt
 
 DATABASE_FILE = "state.db"
 BATCH = 256
 """Writes to one commit at most: bounds how long the first of them waits."""
+SHRINK = "PRAGMA shrink_memory"
+RESTS_S = 5.0
+"""Seconds without a write after which the memory of the connections is given back."""
 R = TypeVar("R")
 
 
@@ -198,7 +202,10 @@ class SqliteStore(EmbeddedStore):
         self._waiting.append(Pending(request, caller, answer))
         if len(self._waiting) == 1:
             self._loop.call_soon(self._hand_over)
-        return await answer
+        try:
+            return await answer
+        finally:
+            del answer  # which has the exception, which has this frame: only the garbage collector would free them
 
     @property
     def version(self) -> str:
@@ -261,9 +268,22 @@ class SqliteStore(EmbeddedStore):
             self._batches.put(batch)
 
     def _write_until_closed(self) -> None:
-        while batch := self._batches.get():
-            answers, entries = self._commit(batch)
-            self._loop.call_soon_threadsafe(self._settle, batch, answers, entries)
+        while True:
+            try:
+                batch = self._batches.get(timeout=RESTS_S)
+            except queue.Empty:
+                self._rest()
+                batch = self._batches.get()
+            if not batch:
+                return
+            self._loop.call_soon_threadsafe(self._settle, batch, *self._commit(batch))
+            del batch  # else it stays until the next one comes
+
+    def _rest(self) -> None:
+        """Give back the pages that both connections keep in memory: up to 2 MiB each."""
+        with suppress(sqlite3.Error):  # the next write says what is wrong
+            self._connection.execute(SHRINK)
+        self._reader.submit(self._read_connection.execute, SHRINK)
 
     def _commit(self, batch: list[Pending]) -> tuple[list[Answer], list[LoggedEvent]]:
         """Carries the batch out in one transaction: each write's own answer, or for all that nothing could be written."""
@@ -293,6 +313,9 @@ class SqliteStore(EmbeddedStore):
             document, entry = self._ledger.perform(pending.request, pending.caller)
         except sqlite3.Error:
             raise
+        except Halt as refusal:
+            # By its traceback a refusal would keep the whole batch, until the garbage collector looks through all objects.
+            return refusal.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - it is the caller's answer, and its neighbours go on
             return error
         if entry is not None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import os
 import resource
 import signal
 import sqlite3
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +88,26 @@ def killed_after(folder: Path, run: str, acknowledgements: int) -> list[str]:
 
 
 # Batches
+
+
+async def test_a_refused_write_leaves_nothing_to_the_garbage_collector(store: SqliteStore) -> None:
+    """By its traceback it would keep all writes of its batch, and the collector looks through old objects very seldom."""
+    await store.create(environment("dev"))
+
+    class Marked(dict[str, object]):
+        pass
+
+    document = Marked(environment("dev"))
+    kept = weakref.ref(document)
+    gc.disable()
+    try:
+        with pytest.raises(AlreadyExists):
+            await store.create(document)
+        del document
+        await store.create(environment("next"))  # the writer is done with the batch before
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_refused_write_costs_its_neighbours_nothing(store: SqliteStore) -> None:

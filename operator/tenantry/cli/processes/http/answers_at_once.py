@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any, cast
+from weakref import ReferenceType, ref
 
 from starlette.types import Scope
 from uvicorn._types import ASGI3Application
@@ -48,7 +49,8 @@ class AnswersAtOnce(Patient):
             self._start_task(cycle, app)
 
     def _start_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        cast(Scope, cycle.scope)[PART_NOW] = partial(_sent_now, cycle)
+        # The cycle has the scope: with a reference from there, only the garbage collector would free both.
+        cast(Scope, cycle.scope)[PART_NOW] = partial(_sent_now, ref(cycle))
         super()._start_asgi_task(cycle, app)
 
     def _go_on(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -88,8 +90,11 @@ class AnswersAtOnce(Patient):
         cycle.on_response()
 
 
-def _sent_now(cycle: RequestResponseCycle, part: bytes) -> bool:
+def _sent_now(of: ReferenceType[RequestResponseCycle], part: bytes) -> bool:
     """Send a part of an answer, as PartNow: a thousand listeners would need a step of a task each."""
+    cycle = of()
+    if cycle is None:  # its task has ended
+        return False
     begun = cycle.response_started and cycle.chunked_encoding and not cycle.response_complete
     if not begun or cycle.flow.write_paused or cycle.disconnected or cycle.transport.is_closing():
         return False

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MethodType
+from typing import cast
+from weakref import ReferenceType, ref
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -275,6 +279,23 @@ async def test_a_part_is_sent_at_once_in_its_place() -> None:
     app = Streaming()
     assert await streamed(app) == b"5\r\nfirst\r\n6\r\nsecond\r\n4\r\nlast\r\n0\r\n\r\n"
     assert app.taken == [False, True, False], "neither before the head nor after the end"
+
+
+async def test_a_request_with_a_task_of_its_own_leaves_nothing_to_the_garbage_collector() -> None:
+    """Its scope alone is several KiB, and the collector looks through old objects very seldom."""
+    cycles = list[ReferenceType[object]]()
+
+    class Recorded(Streaming):
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            cycles.append(ref(cast(MethodType, receive).__self__))
+            await super().__call__(scope, receive, send)
+
+    gc.disable()
+    try:
+        await streamed(Recorded())
+        assert [cycle() for cycle in cycles] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_an_answer_of_a_known_length_takes_no_parts() -> None:
