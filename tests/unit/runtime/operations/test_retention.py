@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenantry.kinds.operation.spec import Operation
-from tenantry.runtime.operations.retention import Keep, surplus
+from tenantry.model.resource import Document
+from tenantry.runtime.operations.retention import Keep, finished_ones, surplus
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -20,21 +20,21 @@ def operation(
     tenant: str = "acme",
     action: str = "UPDATE_ENVIRONMENT",
     status: str = "COMPLETED",
-) -> Operation:
+) -> Document:
     """An Operation of so many days."""
-    return Operation.model_validate(
-        {
-            "metadata": {"name": name, "uid": name, "creationTimestamp": (NOW - timedelta(days=age)).isoformat()},
-            "spec": {
-                "action": action,
-                "target": {"kind": "Environment", "name": target, "uid": target},
-                "cause": "1",
-                "tenant": "acme",
-                "tenantUid": tenant,
-            },
-            "status": {"status": status, "result": "SUCCESS"},
-        }
-    )
+    made = (NOW - timedelta(days=age)).isoformat()
+    return {
+        "kind": "Operation",
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1", "creationTimestamp": made},
+        "spec": {
+            "action": action,
+            "target": {"kind": "Environment", "name": target, "uid": target},
+            "cause": "1",
+            "tenant": "acme",
+            "tenantUid": tenant,
+        },
+        "status": {"status": status, "result": "SUCCESS"},
+    }
 
 
 CASES = {
@@ -65,6 +65,6 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_is_removed(case: tuple[list[Operation], set[str], Keep, list[str]]) -> None:
+def test_what_is_removed(case: tuple[list[Document], set[str], Keep, list[str]]) -> None:
     operations, living, limits, removed = case
-    assert [one.metadata.name for one in surplus(operations, living, limits, NOW)] == removed
+    assert [one.held.ref.name for one in surplus(finished_ones(operations), living, limits, NOW)] == removed
