@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, kept_json, ref_of
+from tenantry.runtime.multimap import Multimap, trimmed
 
 
 class Entry(NamedTuple):
@@ -63,8 +64,8 @@ class Cache:
     def __init__(self, kinds: Mapping[str, type[Resource[Any, Any]]]) -> None:
         self._kinds = kinds
         self._entries: dict[str, dict[Name, Entry]] = {}
-        self._index: dict[tuple[str, str], dict[Name, None]] = {}
-        self._by_namespace: dict[tuple[str, str], dict[Name, None]] = {}
+        self._index: Multimap[tuple[str, str], Name] = Multimap()
+        self._by_namespace: Multimap[tuple[str, str], Name] = Multimap()
         self._gone: dict[Ref, int] = {}
         self._parsed: OrderedDict[Ref, tuple[int, Resource[Any, Any]]] = OrderedDict()
         self._listeners: list[Listener] = []
@@ -164,8 +165,8 @@ class Cache:
 
     def _names(self, kind: str, namespace: str | None, by: str) -> Collection[Name]:
         if namespace is None:
-            return self._index.get((kind, by), ()) if by else self._entries.get(kind, ())
-        inside = self._by_namespace.get((kind, namespace), ())
+            return self._index.get((kind, by)) if by else self._entries.get(kind, ())
+        inside = self._by_namespace.get((kind, namespace))
         if not by or not inside:
             return inside
         indexed = self._index.get((kind, by))
@@ -212,25 +213,18 @@ class Cache:
         none: frozenset[str] = frozenset()
         left, joined = before.keys if before else none, after.keys if after else none
         for key in left - joined:
-            self._discard(self._index, (ref.kind, key), name)
+            self._index.discard((ref.kind, key), name)
         if after is None:
             entries.pop(name, None)
+            self._entries[ref.kind] = trimmed(entries)
             self._parsed.pop(ref, None)
-            self._discard(self._by_namespace, (ref.kind, ref.namespace), name)
+            self._by_namespace.discard((ref.kind, ref.namespace), name)
             return
         entries[name] = after
         if before is None:
-            _add(self._by_namespace, (ref.kind, ref.namespace), name)
+            self._by_namespace.add((ref.kind, ref.namespace), name)
         for key in joined - left:
-            _add(self._index, (ref.kind, key), name)
-
-    @staticmethod
-    def _discard(table: dict[tuple[str, str], dict[Name, None]], key: tuple[str, str], name: Name) -> None:
-        names = table.get(key)
-        if names is not None:
-            names.pop(name, None)
-            if not names:
-                del table[key]
+            self._index.add((ref.kind, key), name)
 
     def _tell(self, seen: Seen) -> None:
         for listener in tuple(self._listeners):
@@ -242,18 +236,10 @@ def _filled(kinds: Mapping[str, type[Resource[Any, Any]]], held: Mapping[str, di
     copy._entries = {kind: entries.copy() for kind, entries in held.items()}
     for kind, entries in held.items():
         for name, entry in entries.items():
-            _add(copy._by_namespace, (kind, name[0]), name)
+            copy._by_namespace.add((kind, name[0]), name)
             for key in entry.keys:
-                _add(copy._index, (kind, key), name)
+                copy._index.add((kind, key), name)
     return copy
-
-
-def _add(table: dict[tuple[str, str], dict[Name, None]], key: tuple[str, str], name: Name) -> None:
-    names = table.get(key)
-    if names is None:  # mostly: `setdefault` would make a dict for each call
-        table[key] = {name: None}
-    else:
-        names[name] = None
 
 
 def _face(document: Document, unfollowed: frozenset[str]) -> int:
@@ -265,4 +251,4 @@ def _face(document: Document, unfollowed: frozenset[str]) -> int:
 
 # Typed objects are kept for what every pass reads (regions, tenants) and for what was just written; holding all would cost ten
 # times their JSON.
-PARSED = 512
+PARSED = 256

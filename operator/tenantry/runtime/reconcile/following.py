@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from tenantry.model.resource import Ref, Resource
 from tenantry.runtime.cache import Cache, Seen
+from tenantry.runtime.multimap import Multimap, trimmed
 
 R = TypeVar("R", bound=Resource[Any, Any])
 
@@ -66,38 +67,39 @@ class TrackedView:
 
 
 class Following:
-    """The readers of each object."""
+    """The readers of each object. What is kept of one object is small: there are as many as objects."""
 
     def __init__(self) -> None:
-        self._followed: dict[Ref, set[Followed]] = {}
-        self._followers: dict[Followed, dict[Ref, None]] = {}
+        self._followed: dict[Ref, tuple[Followed, ...]] = {}
+        self._running: dict[Ref, set[Followed]] = {}
+        """What passes that run follow beyond that."""
+        self._followers: Multimap[Followed, Ref] = Multimap()
 
     def also(self, follower: Ref, followed: Followed) -> None:
         """Adds to what `follower` follows, while its pass runs."""
         if followed != follower:
-            self._followed.setdefault(follower, set()).add(followed)
-            self._followers.setdefault(followed, {})[follower] = None
+            self._running.setdefault(follower, set()).add(followed)
+            self._followers.add(followed, follower)
 
     def follow(self, follower: Ref, followed: set[Followed]) -> None:
         """Replaces what `follower` follows."""
         fresh = followed - {follower}
-        stale = self._followed.get(follower, set())
+        before = self._followed.get(follower, ())
+        stale = self._running.pop(follower, set[Followed]()).union(before)
         for one in stale - fresh:
-            followers = self._followers[one]
-            followers.pop(follower, None)
-            if not followers:
-                del self._followers[one]
+            self._followers.discard(one, follower)
         for one in fresh - stale:
-            self._followers.setdefault(one, {})[follower] = None
-        if fresh:
-            self._followed[follower] = fresh
-        else:
+            self._followers.add(one, follower)
+        if not fresh:
             self._followed.pop(follower, None)
+            self._followed = trimmed(self._followed)
+        elif len(fresh) != len(before) or not fresh.issuperset(before):
+            self._followed[follower] = tuple(fresh)
 
     def woken_by(self, seen: Seen) -> Iterator[tuple[Ref, bool]]:
         """Yield the readers that a change wakes, and True for a list. The pass that made the change is left out."""
         kind, namespace, _ = seen.ref
-        for follower in tuple(self._followers.get(seen.ref, ())):
+        for follower in tuple(self._followers.get(seen.ref)):
             if follower != seen.origin:
                 yield follower, False
         followers = self._followers
@@ -106,6 +108,6 @@ class Following:
                 # A plain tuple is the same key as a Listing, and made in a fifth of the time; this runs at every write.
                 listing: Any = (kind, scope, by)
                 if listing in followers:
-                    for follower in tuple(followers[listing]):
+                    for follower in tuple(followers.get(listing)):
                         if follower != seen.origin:
                             yield follower, True

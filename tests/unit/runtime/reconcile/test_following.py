@@ -107,7 +107,7 @@ def test_who_follows_nothing_is_forgotten() -> None:
     following = Following()
     following.follow(WHO, {DEV})
     following.follow(WHO, set())
-    assert (following._followed, following._followers) == ({}, {})
+    assert (len(following._followed), len(following._followers)) == (0, 0)
 
 
 def test_what_is_read_counts_at_once_while_the_pass_runs() -> None:
