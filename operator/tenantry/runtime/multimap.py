@@ -11,13 +11,14 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V", bound=Hashable)
+T = TypeVar("T")
 SPARE = 2048
 """Bytes that a dict may take beyond those of its entries."""
 EACH = 240
 """Bytes of a dict for each entry, from which on it is made anew: it takes about 30 when it is full."""
 
 
-def trimmed(held: dict[K, V]) -> dict[K, V]:
+def trimmed(held: dict[K, T]) -> dict[K, T]:
     """Return the dict, or a small copy of one that has lost most of its entries: a dict never gives room back by itself."""
     return held if held.__sizeof__() < SPARE + EACH * len(held) else dict(held)
 

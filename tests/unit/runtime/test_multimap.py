@@ -12,7 +12,7 @@ MANY = 5_000
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_holds_what_was_added_and_not_discarded(seed: int) -> None:
-    choice, map_, model = random.Random(seed), Multimap[str, tuple[str, int]](), defaultdict[str, list[tuple[str, int]]](list)  # noqa: S311
+    choice, map_, model = random.Random(seed), Multimap[str, tuple[str, int]](), defaultdict[str, list[tuple[str, int]]](list)
     for _ in range(500):
         key, value = choice.choice("abcd"), ("v", choice.randrange(6))
         if choice.random() < 0.5:

@@ -82,7 +82,7 @@ def _precious(newest_first: Iterable[FinishedOperation], living: Collection[str]
 
 
 def finished_ones(documents: Iterable[Document]) -> Iterator[FinishedOperation]:
-    """Yield those of the Operations that have ended. Documents, because typed objects of all Operations take ten times as much."""
+    """Yield those of the Operations that have ended. Typed objects of all would take ten times as much."""
     for document in documents:
         if document.get("status", {}).get("status") == "COMPLETED":
             made, spec = parse_time(document["metadata"]["creationTimestamp"]), document["spec"]

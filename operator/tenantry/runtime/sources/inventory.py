@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tenantry.kinds.registry import DECLARED
@@ -28,18 +27,22 @@ class Changes:
     """Counts what a sync would see of the cache's changes: where none has come, another look finds the same."""
 
     def __init__(self, cache: Cache) -> None:
-        self._counts = Counter[str | None]()
+        self._count = 0
+        self._last: dict[str, int] = {}
+        """The number of the last change of each namespace that is there."""
         self.close = cache.listen(self._seen)
 
     def version(self, namespace: str | None) -> str:
         """Another one after each change. namespace: the only one that is looked at, None for all."""
-        return str(self._counts[namespace])
+        return str(self._count if namespace is None else self._last.get(namespace, 0))
 
     def _seen(self, seen: Seen) -> None:
         kind, namespace, name = seen.ref
         if kind in DECLARED and seen.matters:
-            self._counts[None] += 1
-            self._counts[name if kind == "Namespace" else namespace] += 1
+            self._count += 1
+            self._last[name if kind == "Namespace" else namespace] = self._count
+        if kind == "Namespace" and seen.after is None:
+            self._last.pop(name, None)
 
 
 def owned_by(cache: Cache, owner: str, namespace: str | None) -> Iterator[Document]:
