@@ -36,7 +36,7 @@ class Keep:
 
 
 class FinishedOperation(NamedTuple):
-    """What decides how long a finished Operation is kept. target, tenant: uids."""
+    """A finished Operation, by the facts that decide how long it is kept. target, tenant: uids."""
 
     held: Held
     made: datetime

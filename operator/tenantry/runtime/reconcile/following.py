@@ -72,7 +72,7 @@ class Following:
     def __init__(self) -> None:
         self._followed: dict[Ref, tuple[Followed, ...]] = {}
         self._running: dict[Ref, set[Followed]] = {}
-        """What passes that run follow beyond that."""
+        """More, by objects whose passes run."""
         self._followers: Multimap[Followed, Ref] = Multimap()
 
     def also(self, follower: Ref, followed: Followed) -> None:
