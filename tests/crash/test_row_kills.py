@@ -14,9 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.scenario.cli import OPERATOR, environment
+from tests.scenario.cli import environment
 from tests.scenario.data_world import DATA, engine_with_app
 from tests.scenario.postgres import database_url
+from tests.support.forked_commands import OPERATOR
 
 CLIENTS = 12
 KILLS = (3, 40, 77, 150)

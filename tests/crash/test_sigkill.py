@@ -22,7 +22,7 @@ from tenantry.adapters.store.sqlite import DATABASE_FILE
 from tests.campaigns.scale import at_full
 from tests.crash import story
 from tests.crash.campaign import copy_of, run
-from tests.scenario.cli import COMMAND, PATIENCE_S, called, environment, until
+from tests.scenario.cli import PATIENCE_S, begun, called, until
 from tests.support.turns import turn
 
 KILLS = 20
@@ -110,9 +110,9 @@ def _write(folder: Path, chapter: str) -> Path:
 
 
 def _up(state: Path, source: Path, *options: str) -> subprocess.Popen[str]:
-    command = [*COMMAND, "up", str(source), "--state", str(state), *options]
-    settings = environment() | {"TENANTRY_LISTEN": "127.0.0.1:0"}
-    return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    listen = {"TENANTRY_LISTEN": "127.0.0.1:0"}
+    return begun("up", source, "--state", state, *options, cwd=Path.cwd(), variables=listen, **pipes)
 
 
 def _once(state: Path, source: Path, *, finishes: bool = True) -> None:

@@ -10,20 +10,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from unittest import mock
 
 import pytest
 
 from tenantry.cli.main import main
 from tests.support import waiting
+from tests.support.forked_commands import MODULE, plain_environment, start
 
-OPERATOR = Path(__file__).parents[2] / "operator"
-COMMAND = (sys.executable, "-m", "tenantry.cli.main")
+COMMAND = (sys.executable, "-m", MODULE)
 PATIENCE_S = 150.0
 T = TypeVar("T")
 _HOME = tempfile.TemporaryDirectory(prefix="tenantry-home-")
@@ -33,22 +33,23 @@ CONFIG = Path(_HOME.name)
 
 def environment() -> dict[str, str]:
     """Without any setting of the machine that the tests run on."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("TENANTRY_")}
-    return kept | {"PYTHONPATH": str(OPERATOR), "COLUMNS": "200", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(CONFIG)}
+    return plain_environment() | {"XDG_CONFIG_HOME": str(CONFIG)}
 
 
 def tenantry(*arguments: str | Path, cwd: Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        cwd=cwd,
-        input=stdin,
-        env=environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with begun(*arguments, cwd=cwd, variables=variables, **pipes) as process:
+        try:
+            out, err = process.communicate(stdin, PATIENCE_S)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def begun(*arguments: str | Path, cwd: Path, variables: Mapping[str, str], **streams: Any) -> subprocess.Popen[str]:
+    """Begins a command. streams: stdin, stdout and stderr, as of `Popen`."""
+    return start([*map(str, arguments)], cwd=cwd, env={**environment(), **variables}, **streams)
 
 
 class Terminal(io.StringIO):
@@ -119,9 +120,7 @@ class Running:
 def serving(*arguments: str | Path, cwd: Path, **variables: str) -> Iterator[Running]:
     """A command that runs until it is ended; entered when it has printed where it serves."""
     errors = (cwd / "stderr").open("w+")
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, env=environment() | variables, stdout=subprocess.PIPE, stderr=errors, text=True
-    )
+    process = begun(*arguments, cwd=cwd, variables=variables, stdout=subprocess.PIPE, stderr=errors)
     try:
         printed = list(_until_url(process))
         if not printed or not (found := re.search(r"http://\S+", printed[-1])):

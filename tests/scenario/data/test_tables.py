@@ -14,9 +14,10 @@ from tenantry.cli.arguments.kinds import find_kind, kinds
 from tenantry.cli.commands.objects.listing import table_of
 from tenantry.cli.output.tables import GAP, TextTable
 from tenantry.model.resource import Document
-from tests.scenario.cli import OPERATOR, called, tenantry
+from tests.scenario.cli import called, tenantry
 from tests.scenario.platforms import declare
 from tests.scenario.repositories import Remote
+from tests.support.forked_commands import OPERATOR
 from tests.support.made_once import copy_of
 
 EXAMPLES = OPERATOR.parent / "examples"

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scenario.cli import OPERATOR, PATIENCE_S, Running, called, serving, tenantry
+from tests.scenario.cli import PATIENCE_S, Running, called, serving, tenantry
+from tests.support.forked_commands import OPERATOR
 from tests.support.published_packages import FAX, package
 from tests.support.trace_collector import Seen, TraceCollector, collecting, of_trace, orphans
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario.cli import OPERATOR, called, tenantry
+from tests.scenario.cli import called, tenantry
+from tests.support.forked_commands import OPERATOR
 
 LOSING = "-/+ tenant-europe/staging.music-store: "
 QUESTION = "destroy rows. Go on?"
