@@ -14,6 +14,8 @@ from tenantry.model.verdicts import Expired
 from tenantry.ports import Event
 
 Decode = Callable[[bytes], Document]
+MOST_BYTES = 16 << 20
+"""Bytes of the changes that are kept of one kind: who writes large objects again and again fills no memory of others."""
 
 
 class LoggedEvent(NamedTuple):
@@ -26,24 +28,30 @@ class LoggedEvent(NamedTuple):
 
 
 class EventLog:
-    """Keeps `keep` changes of each kind; belongs to one event loop.
+    """Keeps `keep` changes of each kind, or fewer if they are large, and always the last; belongs to one event loop.
 
     It is not durable: after a restart a watcher's version is Expired and it lists again, as it must anyway to fill its cache.
     """
 
     def __init__(self, start: int, keep: int, decode: Decode) -> None:
-        self._entries: defaultdict[str, deque[LoggedEvent]] = defaultdict(lambda: deque(maxlen=keep))
+        self._keep = keep
+        self._entries: defaultdict[str, deque[LoggedEvent]] = defaultdict(deque)
+        self._sizes: defaultdict[str, int] = defaultdict(int)
         self._trimmed: defaultdict[str, int] = defaultdict(lambda: start)
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._decode = decode
 
     def publish(self, entry: LoggedEvent) -> None:
         """Adds a change, newer than all before, and wakes the watchers of its kind."""
-        entries = self._entries[entry.ref.kind]
-        if len(entries) == entries.maxlen:
-            self._trimmed[entry.ref.kind] = entries[0].version
+        kind = entry.ref.kind
+        entries = self._entries[kind]
         entries.append(entry)
-        for waiting in self._waiting[entry.ref.kind]:
+        self._sizes[kind] += len(entry.body)
+        while len(entries) > self._keep or (len(entries) > 1 and self._sizes[kind] > MOST_BYTES):
+            oldest = entries.popleft()
+            self._sizes[kind] -= len(oldest.body)
+            self._trimmed[kind] = oldest.version
+        for waiting in self._waiting[kind]:
             waiting.set()
 
     async def watch(self, kind: str, after: int) -> AsyncIterator[Event]:
