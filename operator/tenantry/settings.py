@@ -321,6 +321,7 @@ class ManagedEngineSettings(_Group):
     request_limit: int = Field(0, ge=0, description="Requests a second that the engine answers; 0: no limit.")
     pool: str = Field("", description="The id of the pool that the process is; empty for one engine.")
     capacity: int = Field(300, ge=1, description="The number of engines that a pool takes.")
+    copies: int = Field(0, ge=0, description="Bytes that the folder of a pool may have; 0: as many as its disk.")
 
 
 class Settings(BaseSettings):

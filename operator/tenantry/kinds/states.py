@@ -18,6 +18,7 @@ FOR_PEOPLE = frozenset(
         "EngineFailed",
         "EnvironmentMissing",
         "NamespaceNotEmpty",
+        "NoRoomForCopy",
         "PoolFailed",
         "PoolFull",
         "PackageNotFound",

@@ -50,6 +50,10 @@ ENGINES: Explanations = {
     "KubeconfigRefused": Explanation(
         "The kubeconfig of the region cannot be used. The message names the field.", "Correct the Secret of the region"
     ),
+    "NoRoomForCopy": Explanation(
+        "The copy of an engine that comes to a pool finds no room beside the engines there. Tenantry tries again every minute.",
+        "Raise `storage.size` of the pool, or wait until other engines have come",
+    ),
     "NotLookedAt": Explanation(
         "The engine sleeps, so Tenantry does not look whether it still is as declared. It does when the engine wakes.",
         "Run `tenantry wake` for its environment, if you want to know now",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +137,31 @@ async def test_a_full_pool_says_so_and_the_engine_serves_where_it_is(tmp_path: P
         await world.declare("a")
         await world.settle()
         assert await world.rows(token) == ["one"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("copy", ["first", "last"])
+@pytest.mark.parametrize(("origin", "target"), [("a", "b"), ("s", "b"), ("a", "s")])
+async def test_a_pool_without_room_for_the_copy_says_so_and_the_engine_serves_where_it_is(
+    tmp_path: Path, server_of: ServerOf, monkeypatch: pytest.MonkeyPatch, origin: str, target: str, copy: str
+) -> None:
+    """copy: the one that finds no room."""
+    real = shutil.disk_usage
+    async with moving_world(tmp_path, server=server_of(origin, target), pool=origin) as world:
+        token = await world.sign_in()
+        if copy == "last":
+            await until_before(world, "freeze", target)
+        with monkeypatch.context() as full:
+            full.setattr(shutil, "disk_usage", lambda path: real(path)._replace(free=1 << 10))
+            await world.declare(target)
+            for _ in range(3):
+                await world.reconcile()
+            assert world.told.startswith("NoRoomForCopy: there is no room for a copy")
+            assert await world.add_row(token, "one") == 201
+            assert not any((world.folder / "places").rglob("moving-*"))
+        await world.settle()
+        assert await world.rows(token) == ["one"]
+        assert not world.holds(origin)
 
 
 @pytest.mark.slow

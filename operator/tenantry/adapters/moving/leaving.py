@@ -9,7 +9,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
@@ -18,6 +18,7 @@ import orjson
 
 from tenantry.adapters.local.signing import ArchiveKey
 from tenantry.adapters.moving.blocks import Blocks, parse_blocks
+from tenantry.adapters.moving.room import CopyRoom, Count, uncounted
 from tenantry.engine.logical.moments import FileMoment
 from tenantry.engine.sealing import TOKEN_KEY_FILE, Sealing
 from tenantry.engine.sql.files import FILE
@@ -49,22 +50,31 @@ class Packed(NamedTuple):
 
 
 @asynccontextmanager
-async def held_archive(copy: Packed, scratch: Path) -> AsyncIterator[Path]:
-    """The archive that comes, as a file for this block. scratch: a folder with room. Raises OSError, and what ends its blocks."""
-    with tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
-        await _write(copy.blocks, cast(BinaryIO, held))
+async def held_archive(copy: Packed, scratch: Path, room: CopyRoom | None = None) -> AsyncIterator[Path]:
+    """The archive that comes, as a file in that folder for this block. Raises OSError, Halt, and what ends its blocks.
+
+    room: where others have engines, which need the disk.
+    """
+    taken = room.taken() if room is not None else nullcontext(uncounted)
+    with taken as count, tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
+        await _write(copy.blocks, cast(BinaryIO, held), count)
         yield Path(held.name)
 
 
-async def _write(blocks: AsyncIterator[bytes], file: BinaryIO) -> None:
+async def _write(blocks: AsyncIterator[bytes], file: BinaryIO, count: Count) -> None:
     held: list[bytes] = []
     async for block in blocks:
         held.append(block)
         if sum(map(len, held)) >= BLOCK:
-            await asyncio.to_thread(file.writelines, held)
+            await _put(held, file, count)
             held = []
-    await asyncio.to_thread(file.writelines, held)
+    await _put(held, file, count)
     await asyncio.to_thread(file.flush)
+
+
+async def _put(held: list[bytes], file: BinaryIO, count: Count) -> None:
+    count(sum(map(len, held)))
+    await asyncio.to_thread(file.writelines, held)
 
 
 class LeavingCopy(NamedTuple):

@@ -17,6 +17,7 @@ from tenantry.adapters.local.folders import EngineFolders, EngineRecord, SentFac
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.reading import check
 from tenantry.adapters.moving.leaving import LeavingDatabase, LeavingEngine, LeavingFile, Packed, held_archive
+from tenantry.adapters.moving.room import CopyRoom
 from tenantry.adapters.moving.wire import PREPARED
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, Trust
 from tenantry.model.resource import Ref
@@ -31,8 +32,11 @@ NO_SECRET = Ref("Secret", "", "")
 class PoolMoves:
     """The moves of one pool, into it and out of it."""
 
-    def __init__(self, folders: EngineFolders, backups: Backups, deployer: LocalDeployer, hosting: LocalHosting) -> None:
+    def __init__(
+        self, folders: EngineFolders, backups: Backups, deployer: LocalDeployer, hosting: LocalHosting, room: CopyRoom
+    ) -> None:
         self._folders = folders
+        self._room = room
         self._backups = backups
         self._deployer = deployer
         self._hosting = hosting
@@ -50,7 +54,7 @@ class PoolMoves:
     async def receive(self, ref: EngineRef, copy: Packed) -> None:
         """Lay a copy of the engine ready; it replaces an earlier one. Raises NotFound (no place is kept), Invalid, OSError."""
         self._coming(ref)
-        async with held_archive(copy, self._folders.incoming) as archive, self._turn(ref):
+        async with held_archive(copy, self._folders.incoming, self._room) as archive, self._turn(ref):
             self._coming(ref)
             await asyncio.to_thread(self._stage, archive, ref, copy)
 

@@ -22,6 +22,7 @@ from tenantry.adapters.kubernetes.engines.pods import (
     spread_over_nodes,
 )
 from tenantry.model.facts import MOVING_MARK, EngineRef, EngineSpec, awaits_archive
+from tenantry.model.quotas import bytes_of
 from tenantry.model.resource import GROUP, Document
 
 NAME = "engine"
@@ -306,6 +307,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
     if database:
         volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": DATABASE_KEY, "path": "url"}]}})
     volumes += map(dict, placement.pods.volumes)
+    spread = [spread_over_nodes(_selector(spec))] if max(spec.replicas, spec.max_replicas) > 1 else []
     engine = _container(spec, placement, database=database)
     return {
         "serviceAccountName": NAME,
@@ -316,11 +318,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
         "initContainers": [_awaiting(engine)] if awaits_archive(spec.restoring) and spec.restoring != MOVING_MARK else [],
         "containers": [engine],
         "volumes": volumes,
-        **(
-            {"topologySpreadConstraints": [spread_over_nodes(_selector(spec))]}
-            if max(spec.replicas, spec.max_replicas) > 1
-            else {}
-        ),
+        **({"topologySpreadConstraints": spread} if spread else {}),
     }
 
 
@@ -335,7 +333,8 @@ def _variables(spec: EngineSpec, placement: Placement, *, database: bool) -> dic
     if spec.capacity:
         shared = {"FACADE_URL": placement.facade_url, "ISSUER": placement.issuer, "JWKS": f"{KEYS_PATH}/jwks.json"}
         pool = {"POOL": spec.ref.id, "CAPACITY": str(spec.capacity), **shared}
-        pool |= {"DATABASE_URL": f"{DATABASE_PATH}/url"} if database else {}
+        copies = str(bytes_of(spec.storage or DEFAULT_STORAGE))
+        pool |= {"DATABASE_URL": f"{DATABASE_PATH}/url", "COPIES": copies} if database else {}
         return {f"MANAGED__{key}": value for key, value in pool.items()}
     managed = {
         **managed_names(spec.ref),

@@ -13,6 +13,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.server_copies import dump_to_move
 from tenantry.adapters.moving.leaving import LeavingCopy, LeavingDatabase
+from tenantry.adapters.moving.room import CopyRoom
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.shared.backups import bring_packages
 from tenantry.adapters.pools.shared.folders import CatalogFollower
@@ -23,8 +24,10 @@ from tenantry.model.facts import EngineRef
 class SharedMoves(PoolMoves):
     """As PoolMoves. Of the commands about one engine, one replica carries out one at a time, and knows what others did before."""
 
-    def __init__(self, parts: SharedParts, deployer: LocalDeployer, hosting: LocalHosting, follower: CatalogFollower) -> None:
-        super().__init__(parts.folders, parts.backups, deployer, hosting)
+    def __init__(
+        self, parts: SharedParts, deployer: LocalDeployer, hosting: LocalHosting, follower: CatalogFollower, room: CopyRoom
+    ) -> None:
+        super().__init__(parts.folders, parts.backups, deployer, hosting, room)
         self._parts = parts
         self._follower = follower
 

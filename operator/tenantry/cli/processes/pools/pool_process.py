@@ -20,6 +20,7 @@ from tenantry.adapters.local.deployer import LocalDeployer
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.local.opening import EngineOpener
+from tenantry.adapters.moving.room import CopyRoom
 from tenantry.adapters.pools.declarations import NoSecrets, SentDeclarations
 from tenantry.adapters.pools.moves import PoolMoves
 from tenantry.adapters.pools.server import Pool, PoolServer
@@ -134,9 +135,10 @@ def open_pool(data: Path, settings: Settings) -> OpenedPool:
     survey = DataSurvey(folders, hosting)
     deployer = LocalDeployer(folders, backups, "", hosting.closed, databases, hosting.try_open, survey)
     follower = CatalogFollower(shared.folders, shared.catalog, hosting.closed) if shared is not None else None
-    moves = PoolMoves(folders, backups, deployer, hosting)
+    room = CopyRoom(data, managed.copies)
+    moves = PoolMoves(folders, backups, deployer, hosting, room)
     if shared is not None and follower is not None:
-        moves = SharedMoves(shared, deployer, hosting, follower)
+        moves = SharedMoves(shared, deployer, hosting, follower, room)
     pool = Pool(managed.pool, managed.capacity, folders, deployer, declared, backups, survey, moves, follower)
     return OpenedPool(folders, hosting, backups, survey, PoolServer(pool, folders, hosting, keys), shared, follower)
 

@@ -1,0 +1,77 @@
+"""The room that copies of engines may take where they come to, beside the engines that are there already."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tenantry.model.quotas import told
+from tenantry.model.verdicts import Halt, Waiting
+
+SPARE = 20
+"""This part of the whole stays free: the engines that are there go on writing."""
+AGAIN = timedelta(minutes=1)
+Count = Callable[[int], None]
+"""Counts bytes that are about to be written. Raises a Waiting Halt (NoRoomForCopy)."""
+
+
+def uncounted(more: int) -> None:
+    """Take all that comes."""
+
+
+class CopyRoom:
+    """Counts the archives that come at the same time. For one event loop.
+
+    folder: where they are held. limit: bytes of that folder, which the cluster ends the pod for; 0 where the disk is the limit.
+    """
+
+    def __init__(self, folder: Path, limit: int = 0) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._coming = 0
+        self._before = 0
+        """Bytes of the folder before the first of those that come."""
+
+    @contextmanager
+    def taken(self) -> Iterator[Count]:
+        """The room of an archive for this block, in which it is also unpacked. Blocks shortly."""
+        if self._limit and not self._coming:
+            self._before = _size(self._folder)
+        own = 0
+
+        def count(more: int) -> None:
+            nonlocal own
+            self._check(own, more)
+            own += more
+            self._coming += more
+
+        try:
+            yield count
+        finally:
+            self._coming -= own
+
+    def _check(self, own: int, more: int) -> None:
+        """Once they are unpacked, all that have come take as much again."""
+        coming = self._coming + more
+        if self._limit:
+            whole, free = self._limit, self._limit - self._before - coming
+        else:
+            usage = shutil.disk_usage(self._folder)
+            whole, free = usage.total, usage.free - more
+        if free - coming < whole // SPARE:
+            reason = f"there is no room for a copy of {told(own + more)} or more, which takes twice that for a while"
+            advice = "raise storage.size of the pool, or wait until other engines have come"
+            raise Halt(Waiting("NoRoomForCopy", f"{reason}: {advice}", datetime.now(UTC) + AGAIN))
+
+
+def _size(folder: Path) -> int:
+    found = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # it went in between
+                found += os.lstat(Path(path, name)).st_size
+    return found
