@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from tenantry.adapters.engine_http import HttpEngines
-from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineEndpoint, Password
 from tenantry.packages.build import build
@@ -103,9 +102,7 @@ async def test_a_replica_that_is_killed_under_load_loses_no_row_and_no_request_a
     pool_server: PoolServerKit, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        processes = TwoProcesses(tmp_path, pool_server, KeyRing(tmp_path / "keys", "tenantry"), stack)
-        for name in ("one", "two"):
-            processes.start(name)
+        processes = TwoProcesses.started(tmp_path, pool_server, stack)
         async with an_engine_at(processes) as token:
             load = Load(processes, token)
             writing = asyncio.create_task(load.run())

@@ -49,7 +49,7 @@ def plain_environment() -> dict[str, str]:
 
 
 BASE = plain_environment()
-"""That before a test could change it."""
+"""The environment of a command, before a test could change it."""
 
 
 def _read_early(env: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Self
 
 from tenantry.adapters.keys import KeyRing
 from tests.scenario.cli import Running, serving
@@ -25,6 +26,14 @@ class TwoProcesses:
     stack: ExitStack
     running: dict[str, Running] = field(default_factory=dict)
     starts: Iterator[int] = field(default_factory=count)
+
+    @classmethod
+    def started(cls, folder: Path, server: PoolServerKit, stack: ExitStack) -> Self:
+        """Both of them, `one` and `two`. stack: ends them."""
+        processes = cls(folder, server, KeyRing(folder / "keys", "tenantry"), stack)
+        for name in ("one", "two"):
+            processes.start(name)
+        return processes
 
     def start(self, name: str) -> None:
         """In an empty folder, as a new pod has it."""

@@ -11,6 +11,7 @@ import psycopg
 
 from tenantry.adapters.pools.server_databases import ServerDatabases
 from tenantry.adapters.pools.server_urls import engine_database, pool_database, pool_url
+from tenantry.adapters.pools.shared.catalog import Catalog
 from tenantry.model.facts import Password
 from tenantry.model.resource import SecretKeyRef
 from tests.contract.engine_admins import AdminSecret
@@ -89,6 +90,16 @@ class PoolServerKit:
     def _all(self) -> list[str]:
         found = self.ask("SELECT datname FROM pg_database UNION SELECT rolname FROM pg_roles")
         return [name for name in found if name.startswith("tenantry_")]
+
+
+class ReplicasInTime:
+    """Replicas of a pool, whose database is made, with one clock."""
+
+    def __init__(self, server: PoolServerKit) -> None:
+        self.clock = [1000.0]
+        self.server = server
+        self.catalog = Catalog(server.url)
+        self.catalog.prepare()
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +28,15 @@ def write_whole(file: BinaryIO, pieces: Iterable[bytes]) -> None:
             rest = memoryview(piece)
             while rest:
                 rest = rest[file.write(rest) :]
+
+
+def folder_size(folder: Path) -> int:
+    """Return the bytes of all files in it. One that goes in between counts as none. Blocks."""
+    sizes = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            sizes += path.lstat().st_size if path.is_file() else 0
+    return sizes
 
 
 def make_durable(path: Path) -> None:

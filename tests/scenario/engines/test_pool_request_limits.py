@@ -14,15 +14,13 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.pools.client import Pools
-from tenantry.adapters.pools.shared import request_rates
+from tenantry.adapters.pools.shared import request_rates, short_statements
 from tenantry.adapters.pools.shared.asked_rates import COUNTS_S, LIVES_S, AskedRates, OtherReplicas
 from tenantry.adapters.pools.shared.buckets import SharedBuckets
-from tenantry.adapters.pools.shared.catalog import Catalog
 from tenantry.adapters.pools.shared.request_rates import HOLDS_S, PAUSE_S, REST_S, SharedRates
 from tests.support.pool_processes import TwoProcesses
-from tests.support.pool_servers import PoolServerKit
+from tests.support.pool_servers import PoolServerKit, ReplicasInTime
 from tests.support.pools import HOST, OTHER_SPEC, POOL, REF, SPEC, PoolKit, pool_of, sent
 from tests.support.waiting import eventually
 
@@ -51,14 +49,11 @@ class Replica:
         return sum(self.rates.take(engine, limit) == 0 for _ in range(asked))
 
 
-class Pool:
-    """Replicas with one clock."""
+class Pool(ReplicasInTime):
+    """Three replicas."""
 
     def __init__(self, server: PoolServerKit) -> None:
-        self.clock = [1000.0]
-        self.server = server
-        self.catalog = Catalog(server.url)
-        self.catalog.prepare()
+        super().__init__(server)
         self.all = [Replica(server.url, self.clock) for _ in range(3)]
 
     async def second(self, *asked: int, engine: str = "one", limit: int = 60) -> list[int]:
@@ -160,7 +155,7 @@ async def test_an_exchange_that_takes_long_comes_less_often_and_the_rates_still_
 
 
 async def test_a_database_that_does_not_answer_keeps_no_request_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_rates, "ASK_S", 0.1)
+    monkeypatch.setattr(short_statements, "ASK_S", 0.1)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         replica = Replica(f"postgresql://pool:secret@127.0.0.1:{silent.getsockname()[1]}/pool?connect_timeout=2", [0.0])
         asking = asyncio.create_task(replica.rates.refresh())
@@ -233,9 +228,7 @@ async def test_two_processes_admit_the_limit_together_and_one_alone_admits_it_al
     pool_server: PoolServerKit, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        processes = TwoProcesses(tmp_path, pool_server, KeyRing(tmp_path / "keys", "tenantry"), stack)
-        for name in ("one", "two"):
-            processes.start(name)
+        processes = TwoProcesses.started(tmp_path, pool_server, stack)
         urls = processes.urls()
         await pool_server.databases.ensure(POOL, REF)
         pools = Pools(processes.keys, lambda pool: urls[0])

@@ -14,14 +14,14 @@ from starlette.exceptions import HTTPException
 from structlog.testing import capture_logs
 
 from tenantry.adapters.pools.server_urls import pool_key
-from tenantry.adapters.pools.shared import failures, guesses
-from tenantry.adapters.pools.shared.catalog import Catalog, CatalogRecord
+from tenantry.adapters.pools.shared import failures, guesses, short_statements
+from tenantry.adapters.pools.shared.catalog import CatalogRecord
 from tenantry.adapters.pools.shared.failures import SharedCounts
 from tenantry.adapters.pools.shared.guesses import GuessTable
 from tenantry.model.verdicts import Halt, Unauthorized
 from tenantry.rest.auth.failures import FORGOTTEN_S, FREE, ProcessCounts
 from tenantry.rest.auth.throttle import Throttle
-from tests.support.pool_servers import PoolServerKit
+from tests.support.pool_servers import PoolServerKit, ReplicasInTime
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -67,14 +67,11 @@ class Replica:
         return self.table.asked - before
 
 
-class Pool:
-    """Two replicas with one clock, and the engines `one` and `two`."""
+class Pool(ReplicasInTime):
+    """Two replicas, and the engines `one` and `two`."""
 
     def __init__(self, server: PoolServerKit) -> None:
-        self.clock = [1000.0]
-        self.server = server
-        self.catalog = Catalog(server.url)
-        self.catalog.prepare()
+        super().__init__(server)
         self.catalog.put([CatalogRecord(id_, b"{}", False) for id_ in ("one", "two")])
         self.a, self.b = (Replica(server.url, self.clock) for _ in range(2))
 
@@ -190,7 +187,7 @@ async def test_while_the_database_is_away_each_replica_counts_for_itself(pool: P
 
 
 async def test_a_database_that_does_not_answer_keeps_one_sign_in_waiting_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failures, "ASK_S", 0.1)
+    monkeypatch.setattr(short_statements, "ASK_S", 0.1)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         port = silent.getsockname()[1]
         replica = Replica(f"postgresql://pool:secret@127.0.0.1:{port}/pool?connect_timeout=2", [0.0])

@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -92,7 +94,7 @@ class Staging:
 
         These are the digests of its blocks, or the places of its rows on a server. Raises OSError, Halt.
         """
-        if self._is_for(ref) and (self._folder / ref.id / _PLACES).exists():
+        if self._has_places(ref):
             packed = earlier_copy(self._folder / ref.id / _PLACES)
             return packed if len(packed) <= LARGEST else b""
         blocks = self.blocks(ref)
@@ -112,35 +114,36 @@ class Staging:
         earlier = self.blocks(ref)
         if earlier is None:
             raise Invalid((Problem(str(archive.path), "holds the changes of a copy that is not here"),))
-        used = self._folder / f".{secrets.token_hex(8)}"
-        # From here on no earlier copy is there: half of a change is in it.
-        (self._folder / ref.id).rename(used)
-        del self._blocks[ref.id]
-        try:
+        with self._used_up(ref) as used:
             (used / _FILES / FILE).rename(files / FILE)
-            apply_changes(files / CHANGES, files / FILE, earlier)
-        except ValueError as error:
-            raise Invalid((Problem(str(archive.path), f"does not fit the earlier copy: {error}"),)) from error
-        finally:
-            shutil.rmtree(used)
+            try:
+                apply_changes(files / CHANGES, files / FILE, earlier)
+            except ValueError as error:
+                raise Invalid((Problem(str(archive.path), f"does not fit the earlier copy: {error}"),)) from error
         (files / CHANGES).unlink()
         make_durable(files)
 
     def _bring(self, archive: Checked, ref: EngineRef, unfinished: Path) -> None:
         """Bring the changed rows of the server into the earlier copy. Raises Invalid, a Transient Halt (MoveStale), OSError."""
         unpack(archive, unfinished / _FILES, database=POSTGRESQL)
-        used = self._folder / f".{secrets.token_hex(8)}"
-        if not self._is_for(ref) or not (self._folder / ref.id / _PLACES).exists():
+        if not self._has_places(ref):
             raise Halt(Transient("MoveStale", "the copy that the changes are of is gone; the move goes on with another one"))
-        (self._folder / ref.id).rename(used)  # as in `_complete`
-        self._blocks.pop(ref.id, None)
-        try:
+        with self._used_up(ref) as used:
             (used / _FILES / FILE).rename(unfinished / _FILES / FILE)
             (used / _PLACES).rename(unfinished / _PLACES)
             bring_changes(archive, unfinished / _FILES, unfinished / _PLACES)
+        make_durable(unfinished / _FILES)
+
+    @contextmanager
+    def _used_up(self, ref: EngineRef) -> Iterator[Path]:
+        """The earlier copy, for this block. It is not there from here on: half of a change may be in it."""
+        used = self._folder / f".{secrets.token_hex(8)}"
+        (self._folder / ref.id).rename(used)
+        self._blocks.pop(ref.id, None)
+        try:
+            yield used
         finally:
             shutil.rmtree(used)
-        make_durable(unfinished / _FILES)
 
     def take(self, ref: EngineRef, target: Path) -> None:
         """Moves the engine's files to `target` where they are for that environment. Idempotent.
@@ -191,6 +194,9 @@ class Staging:
         for held in self._folder.iterdir():
             if time.time() - held.stat().st_mtime > age.total_seconds():
                 shutil.rmtree(held)
+
+    def _has_places(self, ref: EngineRef) -> bool:
+        return self._is_for(ref) and (self._folder / ref.id / _PLACES).exists()
 
     def _is_for(self, ref: EngineRef) -> bool:
         try:

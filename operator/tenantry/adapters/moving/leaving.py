@@ -56,9 +56,10 @@ async def held_archive(copy: Packed, scratch: Path, room: CopyRoom | None = None
     room: where others have engines, which need the disk.
     """
     taken = room.taken() if room is not None else nullcontext(uncounted)
-    with taken as count, tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
-        await _write(copy.blocks, cast(BinaryIO, held), count)
-        yield Path(held.name)
+    async with taken as count:
+        with tempfile.NamedTemporaryFile(dir=scratch, prefix="moving-", suffix=".tar") as held:
+            await _write(copy.blocks, cast(BinaryIO, held), count)
+            yield Path(held.name)
 
 
 async def _write(blocks: AsyncIterator[bytes], file: BinaryIO, count: Count) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tenantry.model.quotas import told
 from tenantry.model.verdicts import Halt, Waiting
+from tenantry.rest.disk import folder_size
 
 SPARE = 20
 """This part of the whole stays free: the engines that are there go on writing."""
@@ -36,11 +37,11 @@ class CopyRoom:
         self._before = 0
         """Bytes of the folder before the first of those that come."""
 
-    @contextmanager
-    def taken(self) -> Iterator[Count]:
-        """The room of an archive for this block, in which it is also unpacked. Blocks shortly."""
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[Count]:
+        """The room of an archive for this block, in which it is also unpacked."""
         if self._limit and not self._coming:
-            self._before = _size(self._folder)
+            self._before = await asyncio.to_thread(folder_size, self._folder)
         own = 0
 
         def count(more: int) -> None:
@@ -66,12 +67,3 @@ class CopyRoom:
             reason = f"there is no room for a copy of {told(own + more)} or more, which takes twice that for a while"
             advice = "raise storage.size of the pool, or wait until other engines have come"
             raise Halt(Waiting("NoRoomForCopy", f"{reason}: {advice}", datetime.now(UTC) + AGAIN))
-
-
-def _size(folder: Path) -> int:
-    found = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # it went in between
-                found += os.lstat(Path(path, name)).st_size
-    return found

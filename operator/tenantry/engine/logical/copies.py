@@ -14,6 +14,7 @@ from tenantry.engine import records
 from tenantry.engine.inventory import is_of_an_engine
 from tenantry.engine.logical.catalog import Tables
 from tenantry.engine.logical.dump import DIGESTS, TABLES, rows_of
+from tenantry.engine.logical.moments import MOMENT, CopyMoment
 from tenantry.model.verdicts import Invalid, Problem
 
 Member = Callable[[str], BinaryIO]
@@ -52,6 +53,14 @@ def open_copy(member: Member) -> LogicalCopy:
     """Read what the tables are. Blocks. Raises Invalid for a broken copy, or one with tables that are not an engine's."""
     digests = _digests(member)
     return LogicalCopy(member, digests, _described(member, digests))
+
+
+def moment_in(member: Member) -> CopyMoment | None:
+    """Return the moment of a copy that moves, None for a copy of an earlier release, or of a later one."""
+    try:
+        return CopyMoment.read(member(MOMENT).read())
+    except KeyError:
+        return None
 
 
 def lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from tenantry.engine.logical.copies import Member, blocks_if_any
-from tenantry.engine.logical.moments import MOMENT, PAGE, CopyMoment, EarlierCopy, FileMoment, moment_of, places_of, stale
+from tenantry.engine.logical.copies import Member, blocks_if_any, moment_in
+from tenantry.engine.logical.moments import PAGE, CopyMoment, EarlierCopy, FileMoment, moment_of, places_of, stale
 
 if TYPE_CHECKING:
     from tenantry.engine.logical.session import Connection
@@ -125,9 +125,7 @@ class KeptRows:
 
 def keep_places(connection: Connection, member: Member) -> None:
     """Keep the places of the rows of a copy that was filled in, if it has them. Raises Invalid."""
-    try:
-        moment = CopyMoment.model_validate_json(member(MOMENT).read())
-    except (KeyError, ValueError):  # of an earlier release, or a later one
+    if (moment := moment_in(member)) is None:
         return
     kept = KeptRows(connection)
     for name, facts in moment.tables.items():

@@ -8,7 +8,6 @@ place. Counting those is enough to see that none is gone: no new one can become 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -42,6 +41,14 @@ def kept_of(table: str) -> str:
 
 class _Part(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True)
+
+    @classmethod
+    def read(cls, packed: bytes, begins: bytes = b"") -> Self | None:
+        """Return it from JSON behind that beginning, None for anything else."""
+        try:
+            return cls.model_validate_json(packed.removeprefix(begins)) if packed.startswith(begins) else None
+        except ValidationError:
+            return None
 
 
 class TableFacts(_Part):
@@ -95,12 +102,7 @@ class EarlierCopy(_Part):
     @classmethod
     def parse(cls, packed: bytes) -> Self | None:
         """Return None for what another release, or a place with another kind of database, has sent."""
-        if packed[: len(_HARMLESS)] != _HARMLESS:
-            return None
-        try:
-            return cls.model_validate_json(packed[len(_HARMLESS) :])
-        except ValidationError:
-            return None
+        return cls.read(packed, _HARMLESS)
 
     def precedes(self, now: CopyMoment, next_xid: int) -> bool:
         """Return True if the changes since then can be seen. next_xid: of the transaction that comes next."""
@@ -133,12 +135,7 @@ class FileMoment(_Part):
     @classmethod
     def parse(cls, packed: bytes) -> Self | None:
         """Return None for what is something else."""
-        if packed[: len(_FILE)] != _FILE:
-            return None
-        try:
-            return cls.model_validate_json(packed[len(_FILE) :])
-        except ValidationError:
-            return None
+        return cls.read(packed, _FILE)
 
 
 class Counted(NamedTuple):
@@ -166,10 +163,7 @@ def changes(earlier: Mapping[int, int], now: Mapping[int, Counted]) -> TableChan
 
 def moment_of(content: str) -> CopyMoment | FileMoment | None:
     """Return the moment of a copy that was kept, None for one of another release."""
-    for kind in (CopyMoment, FileMoment):
-        with suppress(ValidationError):
-            return kind.model_validate_json(content)
-    return None
+    return CopyMoment.read(content.encode()) or FileMoment.read(content.encode())
 
 
 def stale(told: str) -> Halt:

@@ -26,7 +26,7 @@ def may_fill(connection: Connection, mark: str, digest: str, *, replaces: bool) 
     if not there:
         return True
     noted = _note(connection)
-    if noted == [_RESTORED, mark, digest] or noted == [_TAKEN, mark]:
+    if _is_of(noted, mark, digest):
         return False
     if not replaces:
         refuse_tables(there)
@@ -41,7 +41,7 @@ def may_change(connection: Connection, mark: str, digest: str) -> bool:
     """Return False if the rows have the changes of that copy already. Raises a Transient Halt (MoveStale) if no copy is there
     that was not taken."""
     noted = _note(connection)
-    if noted == [_RESTORED, mark, digest] or noted == [_TAKEN, mark]:
+    if _is_of(noted, mark, digest):
         return False
     if noted[:1] != [_RESTORED]:
         raise Halt(Transient("MoveStale", "the copy that the changes are of is not here; the move goes on with another one"))
@@ -72,6 +72,11 @@ def refuse_tables(there: list[str]) -> None:
     """Raises Invalid where there are tables of an engine."""
     if there:
         raise Invalid((Problem("database", f"is not empty: it holds {len(there)} tables of an engine, {there[0]} among them"),))
+
+
+def _is_of(noted: list[str], mark: str, digest: str) -> bool:
+    """Return True if the rows are those of that copy already, taken or not."""
+    return noted in ([_RESTORED, mark, digest], [_TAKEN, mark])
 
 
 def _note(connection: Connection) -> list[str]:

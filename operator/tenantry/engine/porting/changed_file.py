@@ -14,7 +14,7 @@ from tenantry.engine.logical.moments import CHANGED, CopyMoment, kept_of, places
 from tenantry.engine.migration.tables import metadata_of
 from tenantry.engine.porting.kept_places import KeptPlaces
 from tenantry.engine.porting.port import ManifestOf, declared_apps, fill, go_on, told_as_sql
-from tenantry.engine.porting.sources import CopiedTables, FileTables, fields
+from tenantry.engine.porting.sources import CopiedTables, FileTables, fields, quoted
 from tenantry.engine.porting.values import spelling
 
 
@@ -57,7 +57,7 @@ class ChangedFile:
         with told_as_sql():
             if name in self._moment.whole:
                 self._kept.clear(name)
-                self._driver.execute(f"DELETE FROM {self._quoted(name)}")  # noqa: S608 - quoted
+                self._driver.execute(f"DELETE FROM {quoted(name)}")  # noqa: S608 - quoted
             else:
                 gone = self._kept.remove(name, self._moment.lost.get(name, ()), blocks_if_any(self._member, kept_of(name)))
                 if self._delete(table, gone) != len(gone):
@@ -73,9 +73,6 @@ class ChangedFile:
     def _delete(self, table: sa.Table, keys: Iterable[bytes]) -> int:
         key = self._moment.tables[table.name].key
         stored: list[Callable[[str], Any]] = [spelling(table.c[column].type).stored for column in key]
-        where = " AND ".join(f"{self._quoted(column)} = ?" for column in key)
+        where = " AND ".join(f"{quoted(column)} = ?" for column in key)
         found = (tuple(store(str(text)) for store, text in zip(stored, fields(line), strict=True)) for line in keys)
-        return self._driver.executemany(f"DELETE FROM {self._quoted(table.name)} WHERE {where}", found).rowcount  # noqa: S608
-
-    def _quoted(self, name: str) -> str:
-        return self._connection.dialect.identifier_preparer.quote_identifier(name)
+        return self._driver.executemany(f"DELETE FROM {quoted(table.name)} WHERE {where}", found).rowcount  # noqa: S608

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tenantry.engine import records
-from tenantry.engine.data.live.triggers import NAMES as LOG
-from tenantry.engine.inventory import is_of_an_engine
 from tenantry.engine.logical.moments import FileMoment
-from tenantry.engine.records import OWNER
+from tenantry.engine.porting.sources import comes_along, quoted
 from tenantry.engine.sql.limits import bound
 
 EACH = 64
@@ -38,9 +36,9 @@ def moment_of_file(connection: sqlite3.Connection) -> FileMoment | None:
     types = (type_ for name in tables for _, type_ in connection.execute(_COLUMNS, (name, "main")))
     if any("WITHOUT ROWID" in made.upper() for made in tables.values()) or not all(map(_TYPE.fullmatch, types)):
         return None
-    counts = (connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0] for name in tables)  # noqa: S608 - quoted
+    counts = (connection.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()[0] for name in tables)  # noqa: S608 - quoted
     each = max(EACH, sum(counts) // MOST)
-    chunks = {name: tuple(_chunks(connection, f"main.{_quoted(name)}", (_FIRST, _LAST), each)) for name in tables}
+    chunks = {name: tuple(_chunks(connection, f"main.{quoted(name)}", (_FIRST, _LAST), each)) for name in tables}
     return FileMoment(id=secrets.token_hex(16), shape=_shape(tables), each=each, chunks=chunks)
 
 
@@ -75,10 +73,10 @@ def _copied(
     connection: sqlite3.Connection, name: str, earlier: Sequence[Chunk], each: int
 ) -> tuple[tuple[Chunk, ...], tuple[tuple[int, int], ...]]:
     """Copy the chunks of a table that changed. Return its chunks, and the row ids (first and last) of those that changed."""
-    there, here = f"there.{_quoted(name)}", f"main.{_quoted(name)}"
+    there, here = f"there.{quoted(name)}", f"main.{quoted(name)}"
     columns = connection.execute(_COLUMNS, (name, "there")).fetchall()
-    connection.execute(f"CREATE TABLE {here} ({', '.join(f'{_quoted(column)} {type_}' for column, type_ in columns)})")
-    listed = ", ".join(("_rowid_", *(_quoted(column) for column, _ in columns)))
+    connection.execute(f"CREATE TABLE {here} ({', '.join(f'{quoted(column)} {type_}' for column, type_ in columns)})")
+    listed = ", ".join(("_rowid_", *(quoted(column) for column, _ in columns)))
     chunks: list[Chunk] = []
     lost: list[tuple[int, int]] = []
     for (first, digest), last in zip(earlier, _lasts(earlier), strict=True):
@@ -117,7 +115,7 @@ def _row_id(row: tuple[Any, ...]) -> Any:
 
 def _tables(connection: sqlite3.Connection, of: str) -> Mapping[str, str]:
     found = connection.execute(_TABLES.format(of=of))
-    return {name: made for name, made in found if is_of_an_engine(name) and name not in (OWNER.name, *LOG)}
+    return {name: made for name, made in found if comes_along(name)}
 
 
 def _shape(tables: Mapping[str, str]) -> str:
@@ -126,7 +124,3 @@ def _shape(tables: Mapping[str, str]) -> str:
 
 def _has_sequences(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM there.sqlite_master WHERE name = 'sqlite_sequence'").fetchone() is not None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -45,11 +45,6 @@ class KeptPlaces:
         }
         return EarlierCopy(moment=moment, counts=counts)
 
-    def count(self, table: str) -> int:
-        """Return how many rows have a place."""
-        row = self._connection.execute("SELECT count(*) FROM places WHERE tbl = ?", (table,)).fetchone()
-        return int(row[0])
-
     def add(self, table: str, blocks: Iterable[bytes]) -> int:
         """Add the lines of a member with places, and return how many they are."""
         rows = ((table, int(place), late == b"t", key) for place, late, key in (line.split(b"\t", 2) for line in lines(blocks)))

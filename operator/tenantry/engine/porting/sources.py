@@ -59,26 +59,26 @@ class FileTables:
         """
         self.columns: dict[str, dict[str, str]] = {}
         for table, column, type_ in connection.execute(query):
-            if is_of_an_engine(table) and table not in (OWNER.name, *LOG):
+            if comes_along(table):
                 self.columns.setdefault(table, {})[column] = type_
 
     def rows(self, table: sa.Table, columns: Sequence[str]) -> Iterator[Row]:
         spelled = [spelling(table.c[name].type).text for name in columns]
-        listed = ", ".join(map(_quoted, columns))
-        for row in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
+        listed = ", ".join(map(quoted, columns))
+        for row in self._connection.execute(f"SELECT {listed} FROM {quoted(table.name)}"):  # noqa: S608 - quoted
             yield tuple(None if value is None else spell(value) for spell, value in zip(spelled, row, strict=True))
 
     def places(self, table: sa.Table) -> Iterator[tuple[int, *Row]]:
         """The row id of each row of a table, and its primary key."""
         key = list(table.primary_key.columns)
         spelled = [spelling(column.type).text for column in key]
-        listed = ", ".join(("_rowid_", *(_quoted(column.name) for column in key)))
-        for place, *values in self._connection.execute(f"SELECT {listed} FROM {_quoted(table.name)}"):  # noqa: S608 - quoted
+        listed = ", ".join(("_rowid_", *(quoted(column.name) for column in key)))
+        for place, *values in self._connection.execute(f"SELECT {listed} FROM {quoted(table.name)}"):  # noqa: S608 - quoted
             yield place, *(spell(value) for spell, value in zip(spelled, values, strict=True))
 
     def count(self, table: str) -> int:
         """Return the number of a table's rows."""
-        return int(self._connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0])  # noqa: S608 - quoted
+        return int(self._connection.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])  # noqa: S608 - quoted
 
     def last_key(self, table: str) -> int | None:
         if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
@@ -135,5 +135,11 @@ def _unescaped(field: str) -> str:
     return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), field) if "\\" in field else field
 
 
-def _quoted(name: str) -> str:
+def comes_along(table: str) -> bool:
+    """Return False for tables of others, the mark of the owner, and the log of changes."""
+    return is_of_an_engine(table) and table not in (OWNER.name, *LOG)
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL spells it."""
     return '"' + name.replace('"', '""') + '"'

@@ -7,13 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine import records
 from tenantry.engine.database import Database, halt_of
-from tenantry.engine.logical.copies import Member, blocks, open_copy
+from tenantry.engine.logical.copies import Member, blocks, moment_in, open_copy
 from tenantry.engine.logical.moments import MOMENT, CopyMoment, FileMoment, places_of
 from tenantry.engine.logical.notes import may_change, may_fill, note_filled
 from tenantry.engine.package_files import PackageFolder
@@ -43,9 +42,7 @@ def keep_places(member: Member, folder: Path, places: Path) -> None:
 
     places: the file for them. Blocks. Raises Invalid, OSError.
     """
-    try:
-        moment = CopyMoment.model_validate_json(member(MOMENT).read())
-    except (KeyError, ValidationError):  # of an earlier release, or a later one
+    if (moment := moment_in(member)) is None:
         return
     with file_tables(folder / FILE) as tables, kept_places(places) as kept:
         for name, facts in moment.tables.items():

@@ -28,9 +28,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return free
 
 
-def arrives(room: CopyRoom, disk: list[int] | None, mib: int) -> None:
+async def arrives(room: CopyRoom, disk: list[int] | None, mib: int) -> None:
     """Let an archive come, one MiB after the other."""
-    with room.taken() as count:
+    async with room.taken() as count:
         for _ in range(mib):
             count(MIB)
             if disk is not None:
@@ -38,41 +38,41 @@ def arrives(room: CopyRoom, disk: list[int] | None, mib: int) -> None:
 
 
 @pytest.mark.parametrize(("free", "fits"), [(1000, 475), (500, 225), (52, 1), (50, 0), (0, 0)])
-def test_an_archive_leaves_a_twentieth_of_the_disk_after_it_is_unpacked(
+async def test_an_archive_leaves_a_twentieth_of_the_disk_after_it_is_unpacked(
     tmp_path: Path, disk: list[int], free: int, fits: int
 ) -> None:
     disk[0] = free * MIB
-    arrives(CopyRoom(tmp_path), disk, fits)
+    await arrives(CopyRoom(tmp_path), disk, fits)
     disk[0] = free * MIB
     with pytest.raises(Halt, match="NoRoomForCopy"):
-        arrives(CopyRoom(tmp_path), disk, fits + 1)
+        await arrives(CopyRoom(tmp_path), disk, fits + 1)
 
 
 @pytest.mark.parametrize(("there", "fits"), [(0, 475), (100, 425), (950, 0)])
-def test_a_folder_with_a_limit_has_room_beside_what_is_in_it(tmp_path: Path, there: int, fits: int) -> None:
+async def test_a_folder_with_a_limit_has_room_beside_what_is_in_it(tmp_path: Path, there: int, fits: int) -> None:
     (tmp_path / "packages").mkdir()
     with (tmp_path / "packages" / "one").open("wb") as file:
         file.truncate(there * MIB)
-    arrives(CopyRoom(tmp_path, WHOLE), None, fits)
+    await arrives(CopyRoom(tmp_path, WHOLE), None, fits)
     with pytest.raises(Halt, match="NoRoomForCopy"):
-        arrives(CopyRoom(tmp_path, WHOLE), None, fits + 1)
+        await arrives(CopyRoom(tmp_path, WHOLE), None, fits + 1)
 
 
-def test_archives_that_come_at_once_share_the_room(tmp_path: Path) -> None:
+async def test_archives_that_come_at_once_share_the_room(tmp_path: Path) -> None:
     room = CopyRoom(tmp_path, WHOLE)
-    with room.taken() as one, room.taken() as other:
+    async with room.taken() as one, room.taken() as other:
         one(300 * MIB)
         other(175 * MIB)
         with pytest.raises(Halt, match="NoRoomForCopy"):
             other(MIB)
         with pytest.raises(Halt, match="NoRoomForCopy"):
             one(MIB)
-    arrives(room, None, 475)
+    await arrives(room, None, 475)
 
 
-def test_a_refusal_says_what_is_needed_and_nothing_of_others(tmp_path: Path) -> None:
+async def test_a_refusal_says_what_is_needed_and_nothing_of_others(tmp_path: Path) -> None:
     room = CopyRoom(tmp_path, WHOLE)
-    with room.taken() as one, room.taken() as other:
+    async with room.taken() as one, room.taken() as other:
         one(400 * MIB)
         with pytest.raises(Halt) as refused:
             other(80 * MIB)

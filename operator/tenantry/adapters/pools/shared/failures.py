@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import TypeVar
 
 import structlog
 
 from tenantry.adapters.pools.shared.guesses import GuessTable, Looked
+from tenantry.adapters.pools.shared.short_statements import StatementThread
 from tenantry.model.verdicts import Halt
 from tenantry.rest.auth.failures import Admitted, Guesser, ProcessCounts
 
 T = TypeVar("T")
-ASK_S = 2.0
-"""The longest time that a sign-in waits for the pool's database."""
 PAUSE_S = 1.0
 """Seconds between two looks at what other replicas counted."""
 SWEEP_S = 60.0
@@ -34,8 +31,7 @@ class SharedCounts:
         """here: what this replica knows."""
         self._table = table
         self._here = here if here is not None else ProcessCounts()
-        # One thread of its own: while the server does not answer, others do not wait for it.
-        self._thread = ThreadPoolExecutor(1, "sign-ins")
+        self._thread = StatementThread(table, "sign-ins")
         self._answers = True
 
     def wait(self, who: Guesser) -> float:
@@ -81,7 +77,7 @@ class SharedCounts:
                 await self.refresh()
                 if loop.time() - swept > SWEEP_S:
                     swept = loop.time()
-                    await self._asked(self._table.sweep)
+                    await self._thread.ask(self._table.sweep)
             except (Halt, TimeoutError) as error:
                 self._missed(error)
             except Exception:
@@ -90,30 +86,24 @@ class SharedCounts:
 
     async def refresh(self) -> None:
         """Return when this replica knows what the others counted before. Raises Halt, TimeoutError."""
-        found = await self._asked(self._table.waiting)
+        found = await self._thread.ask(self._table.waiting)
         for key, tally in found.tallies:
             self._here.learn(key, tally, found.now)
         self._answers = True
 
     async def close(self) -> None:
         """Let the connection go."""
-        with suppress(TimeoutError):
-            await self._asked(self._table.close)
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        await self._thread.close()
 
     async def _ask(self, ask: Callable[[], T]) -> T | None:
         """Return the answer of the database, None if there is none. The next look of `run` finds if it answers again."""
         if not self._answers:
             return None
         try:
-            return await self._asked(ask)
+            return await self._thread.ask(ask)
         except (Halt, TimeoutError) as error:
             self._missed(error)
             return None
-
-    async def _asked(self, ask: Callable[[], T]) -> T:
-        async with asyncio.timeout(ASK_S):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
 
     def _missed(self, error: Exception) -> None:
         if self._answers:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import TypeVar
 
 import structlog
 
 from tenantry.adapters.pools.shared.asked_rates import AskedRates
 from tenantry.adapters.pools.shared.buckets import SharedBuckets
+from tenantry.adapters.pools.shared.short_statements import StatementThread
 from tenantry.model.verdicts import Halt
 
-T = TypeVar("T")
-ASK_S = 2.0
-"""The longest time that an answer of the pool's database is awaited."""
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 3.0
 """Seconds between two exchanges. With the longest pause, the rates of the others still count."""
 WORK = 0.05
@@ -36,7 +30,7 @@ class SharedRates:
         """here: the buckets of this replica."""
         self._table = table
         self._here = here if here is not None else SharedBuckets()
-        self._thread = ThreadPoolExecutor(1, "requests")
+        self._thread = StatementThread(table, "requests")
         self._heard = -REST_S
         self._answers = True
         self._pause = PAUSE_S
@@ -67,7 +61,7 @@ class SharedRates:
         if not asked and self._answers and begun - self._heard < REST_S:
             return
         try:
-            others = await self._asked(lambda: self._table.exchange(asked))
+            others = await self._thread.ask(lambda: self._table.exchange(asked))
         except (Halt, TimeoutError) as error:
             if self._answers:
                 log.warning("this replica shares no limits of requests: the pool's database does not answer", error=str(error))
@@ -80,10 +74,4 @@ class SharedRates:
 
     async def close(self) -> None:
         """Let the connection go."""
-        with suppress(TimeoutError):
-            await self._asked(self._table.close)
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _asked(self, ask: Callable[[], T]) -> T:
-        async with asyncio.timeout(ASK_S):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
+        await self._thread.close()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 from tenantry.adapters.pools.shared.catalog import connect, unreachable
 
 if TYPE_CHECKING:
     from tenantry.adapters.pools.shared.catalog import Connection
+
+T = TypeVar("T")
+ASK_S = 2.0
+"""The longest time that an answer of the pool's database is awaited."""
 
 
 class ShortStatements:
@@ -41,3 +47,22 @@ class ShortStatements:
         except psycopg.Error as error:
             self.close()
             raise unreachable(error) from error
+
+
+class StatementThread:
+    """The thread of one table: while the server does not answer, others do not wait for it."""
+
+    def __init__(self, table: ShortStatements, name: str) -> None:
+        self._table = table
+        self._thread = ThreadPoolExecutor(1, name)
+
+    async def ask(self, ask: Callable[[], T]) -> T:
+        """Return the answer of the database. Raises Halt, TimeoutError."""
+        async with asyncio.timeout(ASK_S):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        with suppress(TimeoutError):
+            await self.ask(self._table.close)
+        self._thread.shutdown(wait=False, cancel_futures=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenantry.cli.arguments.choosing import CLUSTER
 from tenantry.cli.output.check_results import CheckResult
+from tenantry.rest.disk import folder_size
 
 if TYPE_CHECKING:
     from tenantry.cli.arguments.choosing import ClusterChoice
@@ -45,17 +46,6 @@ async def _read(console: Console) -> Found:
     from tenantry.kinds.registry import KINDS
 
     return {kind: await console.list(kind) for kind in {*KINDS, "Operation"}}
-
-
-def folder_size(folder: Path) -> int:
-    """Return the bytes of all files. A file that goes meanwhile counts as none."""
-    sizes = 0
-    for path in folder.rglob("*"):
-        try:
-            sizes += path.lstat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return sizes
 
 
 def room_for_copy(size: int, free: int) -> CheckResult:
