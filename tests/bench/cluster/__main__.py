@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench.cluster import editing, moving, observed, pooled, shards, standing, starting
+from tests.bench.cluster import editing, growing, moving, observed, pooled, shards, standing, starting
 from tests.bench.command import command
 
 if __name__ == "__main__":
@@ -12,6 +12,7 @@ if __name__ == "__main__":
         "p06": standing.measure,
         "o7": observed.measure,
         "p22": pooled.measure,
+        "h1": growing.measure,
         "h6": moving.measure,
         "h7": shards.measure,
     }

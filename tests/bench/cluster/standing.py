@@ -48,7 +48,7 @@ def measure(scale: Scale) -> Sequence[Row]:
         asyncio.run(fill(at, tenants, environments))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))
-        operators = _Operators(at)
+        operators = Operators(at)
         starts = interleaved(operators.restart, operators.list, 3 * scale.repetitions)
         resynced = operators.resync()
         held = f"{environments:,} Environments"
@@ -58,8 +58,8 @@ def measure(scale: Scale) -> Sequence[Row]:
     work = f"restart with {operators.objects:,} objects until idle, those of {held} among them"
     reference = "a process that lists the same kinds in pages"
     return (
-        _none("P3", f"writes of a restart with {held} that are Ready", operators.writes),
-        _none("P3", f"writes of a resync of {operators.objects:,} objects", resynced),
+        no_writes("P3", f"writes of a restart with {held} that are Ready", operators.writes),
+        no_writes("P3", f"writes of a resync of {operators.objects:,} objects", resynced),
         row("P6", work, reference, starts, "lower", 4.0),
         *served,
         _memory("operator", held, operators.memory),
@@ -74,7 +74,7 @@ async def fill(at: Place, tenants: int, environments: int) -> None:
         await Floor(admin, operator, at.platform.api_url).run(tenants, environments)
 
 
-class _Operators:
+class Operators:
     """Starts operators anew. writes, memory: of the last that came to rest; objects: how many the kinds of the platform have."""
 
     def __init__(self, at: Place) -> None:
@@ -200,7 +200,7 @@ def _p99(seconds: list[float]) -> float:
     return sorted(seconds)[int(len(seconds) * 0.99)]
 
 
-def _none(id_: str, work: str, writes: int) -> Row:
+def no_writes(id_: str, work: str, writes: int) -> Row:
     return Row(id_, work, "none", float(writes), (writes, writes), "lower", 0.0, (str(writes), "0"))
 
 

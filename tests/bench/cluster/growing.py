@@ -1,0 +1,88 @@
+"""H1: operator and facade beside a platform at rest, at three sizes: a start, its writes, and memory.
+
+A third as many Tenants stand beside the Environments. Each Environment has its Secret, its Operation and the nine objects of a
+played engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.bench.cluster.place import Place, memory_of, place, quiet
+from tests.bench.cluster.standing import Operators, fill, no_writes
+from tests.bench.row import Row, Scale, told
+
+SIZES = (1000, 3000, 10_000)
+TENANTS = 1 / 3
+GROWTH = 1.5
+"""The most that an Environment of a larger platform may cost, as a multiple of its cost in the smallest."""
+RESTART_S = 60.0
+OPERATOR, API = 600 << 20, 400 << 20
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A platform of so many Environments. restart: seconds until idle; writes: of a restart and of a resync; memory in bytes."""
+
+    environments: int
+    restart: float
+    writes: tuple[int, int]
+    operator: int
+    api: int
+
+
+def measure(scale: Scale) -> Sequence[Row]:
+    """Against the bars at the largest size, and against the smallest, for each Environment."""
+    first, *larger = [_at_rest(scale, scale.of(size)) for size in SIZES]
+    return [*(row for each in larger for row in growth(each, first)), *bars(larger[-1])]
+
+
+def _at_rest(scale: Scale, environments: int) -> Grown:
+    with place(scale.folder / f"h1-{environments}") as at:
+        asyncio.run(fill(at, round(environments * TENANTS) or 1, environments))
+        with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
+            asyncio.run(quiet(operator.process.pid))
+        operators = Operators(at)
+        took = operators.restart()
+        writes = operators.writes, operators.resync()
+        return Grown(environments, took.wall, writes, operators.memory, _memory_of_api(at))
+
+
+def _memory_of_api(at: Place) -> int:
+    with at.platform.api():
+        asyncio.run(quiet(at.platform.pids["api"]))
+        return memory_of(at.platform.pids["api"])
+
+
+def growth(large: Grown, small: Grown) -> Iterator[Row]:
+    """Rows of one larger size, each with the cost of an Environment against that in the smallest."""
+    fewer = large.environments / small.environments
+    of = f"{small.environments:,} of them, for each"
+    for work, ours, theirs, say in (
+        ("restart until idle", large.restart, small.restart, told),
+        ("memory of the operator", large.operator, small.operator, _mib),
+        ("memory of the api", large.api, small.api, _mib),
+    ):
+        ratio = ours / theirs / fewer
+        work = f"{large.environments:,} Environments at rest: {work}"
+        yield Row("H1", work, of, ratio, (ratio, ratio), "lower", GROWTH, (say(ours), say(theirs)))
+
+
+def bars(largest: Grown) -> Iterator[Row]:
+    held = f"{largest.environments:,} Environments"
+    for work, figure, bar, say in (
+        (f"restart with {held} until idle", largest.restart, RESTART_S, told),
+        (f"memory of the operator with {held}", largest.operator, OPERATOR, _mib),
+        (f"memory of the api with {held}", largest.api, API, _mib),
+    ):
+        ratio = figure / bar
+        yield Row("H1", work, say(bar), ratio, (ratio, ratio), "lower", 1.0, (say(figure), say(bar)))
+    restart, resync = largest.writes
+    yield no_writes("H1", f"writes of a restart with {held}", restart)
+    yield no_writes("H1", f"writes of a resync with {held}", resync)
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:.0f} MiB"
