@@ -14,8 +14,11 @@ from typing import Protocol
 from tenantry.model.facts import Download
 from tenantry.model.verdicts import NotFound
 from tenantry.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
+from tenantry.packages.manifest import Manifest
 from tenantry.rest.disk import make_durable, writing_to_disk
 
+MANIFESTS_KEPT = 4
+"""Parsed manifests of stored packages: a plan and its install read the same."""
 SUFFIX, SYMBOLS_SUFFIX = ".tapp", ".sym"
 
 
@@ -202,6 +205,29 @@ class PackageFolder:
                 finally:
                     scratch.unlink(missing_ok=True)
         return Download(path, filename, path.stat().st_size, sha256_of(path))
+
+
+class StoredManifests:
+    """The manifests of the packages in a folder, by the SHA-256 in the names of their files. Blocks."""
+
+    def __init__(self, files: PackageFolder) -> None:
+        self._files = files
+        self._known: dict[str, Manifest] = {}
+
+    def manifest(self, sha256: str) -> Manifest:
+        """Return the manifest in the file of that name. Raises Halt."""
+        known = self._known.get(sha256)
+        if known is None:
+            with open_checked(self._files.path(sha256)) as package:
+                known = self._known[sha256] = package.manifest
+            if len(self._known) > MANIFESTS_KEPT:
+                self._known.pop(next(iter(self._known)), None)
+        return known
+
+    def is_itself(self, sha256: str) -> bool:
+        """Return True if the file of that name has these bytes: a restored backup brings files by any name. Raises OSError,
+        Halt."""
+        return sha256_of(self._files.path(sha256)) == sha256
 
 
 def _others(folder: Path, names: Collection[str]) -> list[Path]:

@@ -26,7 +26,7 @@ from tenantry.engine.oidc import federation
 from tenantry.engine.oidc.federation import FederatedIdentity
 from tenantry.engine.opening.opener import DatabaseOpener
 from tenantry.engine.opening.ownership import Ownership
-from tenantry.engine.package_files import PackageFolder, PackageOrigin
+from tenantry.engine.package_files import PackageFolder, PackageOrigin, StoredManifests
 from tenantry.engine.quota import EngineQuota
 from tenantry.engine.records import StoredVersion
 from tenantry.engine.sealing import Sealing
@@ -45,7 +45,7 @@ from tenantry.model.facts import (
 )
 from tenantry.model.fields import ENGINE_ADMIN, USERNAME_PATTERN, is_engine_admin
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Unauthorized
-from tenantry.packages.check import PackageLimits, digests_of, inspect, open_checked, open_package, sha256_of
+from tenantry.packages.check import PackageLimits, digests_of, inspect, open_package, sha256_of
 from tenantry.packages.manifest import Manifest
 from tenantry.rest.auth.passwords import hash_password, needs_rehash, verify_password
 from tenantry.rest.fairness.lanes import Lane, Lanes, engine_sharing
@@ -56,8 +56,6 @@ _ADMIN_ID = "00000000-0000-0000-0000-000000000001"
 PLAN_S = 60.0
 """The time limit for counting the steps of an install."""
 _LANES = Lanes(engine_sharing(), "engine")
-MANIFESTS_KEPT = 4
-"""Parsed manifests of stored packages, by their sha256: a plan and its install read the same."""
 _USERNAME = re.compile(rf"(?:{USERNAME_PATTERN.strip('^$')})\Z")
 
 
@@ -80,7 +78,7 @@ class Engine:
         self._sealing = Sealing(data)
         self._limits = limits
         quota = quota or EngineQuota()
-        self._manifests: dict[str, Manifest] = {}
+        self._manifests = StoredManifests(self._package_files)
         self._admin = EngineIdentity(_ADMIN_ID, ENGINE_ADMIN, created_at)
         self._lane = lane
         ownership = Ownership(data, owner, self._package_files)
@@ -88,7 +86,7 @@ class Engine:
         self._installs = Installs(database, self._package_files, self._transactions, quota)
         self.live = Live(self._transactions, lane)
         dialect = "postgresql" if database.on_server else "sqlite"
-        access = RowAccess(self._transactions, dialect, self._stored_manifest, quota, self.live)
+        access = RowAccess(self._transactions, dialect, self._manifests, quota, self.live)
         self.rows: EngineRows = access
         self._opener = DatabaseOpener(database, ownership, self._package_files, self._transactions, self._installs, access.expect)
         # Changes of packages and tables happen one after the other.
@@ -325,16 +323,7 @@ class Engine:
 
     async def _manifest(self, app: str, version: str) -> Manifest:
         stored = await version_of(self._transactions, app, version)
-        return await self._lane.run(lambda: self._stored_manifest(stored.sha256))
-
-    def _stored_manifest(self, sha256: str) -> Manifest:
-        known = self._manifests.get(sha256)
-        if known is None:
-            with open_checked(self._package_files.path(sha256)) as package:
-                known = self._manifests[sha256] = package.manifest
-            if len(self._manifests) > MANIFESTS_KEPT:
-                self._manifests.pop(next(iter(self._manifests)), None)
-        return known
+        return await self._lane.run(lambda: self._manifests.manifest(stored.sha256))
 
     def _manifest_of(self, path: Path) -> Manifest:
         with open_package(path, self._limits_of(sha256_of(path))) as package:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from types import MappingProxyType
+from typing import Protocol
 
 import sqlalchemy as sa
 
@@ -91,7 +92,8 @@ class Exposure:
 class SharedExposures:
     """Those that the engines of a process share which have the same package, by its SHA-256 and the dialect.
 
-    They are made once, with the statements that were asked for: the first request to an engine that sleeps needs both.
+    They are made once, with the statements that were asked for: the first request to an engine that sleeps needs both. Whoever
+    keeps one has compared the package with its SHA-256: it decides about the rows of other tenants.
     """
 
     def __init__(self) -> None:
@@ -118,11 +120,21 @@ class SharedExposures:
 _SHARED = SharedExposures()
 
 
+class InstalledPackages(Protocol):
+    """The packages of one engine, by the SHA-256 that the records name. Blocks."""
+
+    def manifest(self, sha256: str) -> Manifest:
+        """Return the manifest in the file of that name. Raises Halt."""
+
+    def is_itself(self, sha256: str) -> bool:
+        """Return True if the file of that name has these bytes: a restored backup brings files by any name."""
+
+
 class Exposures:
     """Installed versions that were asked for of late, by the sha256 of their package. Safe between threads."""
 
-    def __init__(self, manifest_of: Callable[[str], Manifest], dialect: str) -> None:
-        self._manifest_of = manifest_of
+    def __init__(self, packages: InstalledPackages, dialect: str) -> None:
+        self._packages = packages
         self._dialect = dialect
         self._kept: OrderedDict[str, Exposure] = OrderedDict()
         self._lock = Lock()
@@ -142,7 +154,10 @@ class Exposures:
         """Blocks while it reads the package."""
         with self._lock:
             found = self._kept.pop(sha256, None) or _SHARED.known(sha256, self._dialect)
-            found = found or _SHARED.keep(sha256, self._dialect, Exposure(self._manifest_of(sha256)))
+            if found is None:
+                found = Exposure(self._packages.manifest(sha256))
+                if self._packages.is_itself(sha256):
+                    found = _SHARED.keep(sha256, self._dialect, found)
             self._keep(sha256, found)
             return found
 

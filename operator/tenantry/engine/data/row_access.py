@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import nullcontext
 from typing import TypeVar
 
 import sqlalchemy as sa
 
 from tenantry.engine import records
-from tenantry.engine.data.exposure import Exposures
+from tenantry.engine.data.exposure import Exposures, InstalledPackages
 from tenantry.engine.data.live.streaming import Live
 from tenantry.engine.data.quick_rows import KnownRights, QuickRows, admitted, not_installed
 from tenantry.engine.data.signing import PreparedWork, ReadingWork, SmallWork, Work
@@ -18,7 +18,6 @@ from tenantry.engine.quota import EngineQuota
 from tenantry.engine.sql.driver import AnswerMoved, ShortRead
 from tenantry.engine.sql.short_reads import NotShort
 from tenantry.engine.transactions import Transactions
-from tenantry.packages.manifest import Manifest
 
 T = TypeVar("T")
 QUERY_S = 10.0
@@ -28,15 +27,15 @@ LARGE_S = 30.0
 
 
 class RowAccess:
-    """EngineRows. dialect: the database's; manifest_of: reads that of an installed version by the sha256 of its package."""
+    """EngineRows. dialect: the database's; packages: those of the engine."""
 
     def __init__(
-        self, transactions: Transactions, dialect: str, manifest_of: Callable[[str], Manifest], quota: EngineQuota, live: Live
+        self, transactions: Transactions, dialect: str, packages: InstalledPackages, quota: EngineQuota, live: Live
     ) -> None:
         self._transactions = transactions
         self._name = transactions.lane.name
         self._dialect = dialect
-        self._exposures = Exposures(manifest_of, dialect)
+        self._exposures = Exposures(packages, dialect)
         self._quota = quota
         self.live = live
         self._known = KnownRights()
