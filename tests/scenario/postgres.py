@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,9 +42,44 @@ def server() -> Iterator[str]:
         yield address
 
 
+@dataclass
+class Machine:
+    """A server with its files. address: without a database's name."""
+
+    address: str
+    folder: Path
+    options: str
+
+    def start(self) -> None:
+        _run("pg_ctl", "-D", f"{self.folder}/data", "-o", self.options, "-l", f"{self.folder}/log", "-w", "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        _run("pg_ctl", "-D", f"{self.folder}/data", "-m", mode, "-w", "stop")
+
+    def back_up(self) -> None:
+        """Copy its files, while it is stopped."""
+        self.stop("fast")
+        subprocess.run(["cp", "-a", self.folder / "data", self.folder / "kept"], check=True)
+        self.start()
+
+    def put_back(self) -> None:
+        """Let it go on from that copy, as if nothing had happened since."""
+        self.stop()
+        shutil.rmtree(self.folder / "data")
+        subprocess.run(["cp", "-a", self.folder / "kept", self.folder / "data"], check=True)
+        self.start()
+
+
 @contextmanager
 def running(*, durable: bool = False, passwords: bool = False) -> Iterator[str]:
     """The same for a block. durable: a commit waits for the disk; passwords: roles other than the superuser need theirs."""
+    with machine(durable=durable, passwords=passwords) as made:
+        yield made.address
+
+
+@contextmanager
+def machine(*, durable: bool = False, passwords: bool = False) -> Iterator[Machine]:
+    """The same with its files."""
     if not (BINARIES / "initdb").exists():
         lacking(f"no PostgreSQL 15 at {BINARIES}: apt-get install postgresql-15")
     folder = Path(tempfile.mkdtemp(prefix="pg"))
@@ -59,11 +95,12 @@ def running(*, durable: bool = False, passwords: bool = False) -> Iterator[str]:
     options += " -c autovacuum_naptime=3600"
     if not durable:  # what dies with its machine has lost its data anyway: its pages need no copies in the log
         options += " -c full_page_writes=off"
-    _run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+    made = Machine(f"tests@127.0.0.1:{port}", folder, options)
+    made.start()
     try:
-        yield f"tests@127.0.0.1:{port}"
+        yield made
     finally:
-        _run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "-w", "stop")
+        made.stop()
         shutil.rmtree(folder)
 
 

@@ -28,15 +28,18 @@ def running_pool_server() -> Iterator[PoolServerKit]:
 @contextmanager
 def running_server_of_pools() -> Iterator[PoolServerKit]:
     """A new server for a block."""
+    with running(passwords=True) as address:
+        yield server_of_pools(address)
+
+
+def server_of_pools(address: str) -> PoolServerKit:
+    """A running server that asks for passwords, with the role that makes databases. address: without a database's name."""
     from tests.support.pool_servers import PoolServerKit
 
-    with running(passwords=True) as address:
-        root = f"postgresql://{address}/postgres"
-        password = secrets.token_hex(8)
-        with psycopg.connect(root, autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE pool_admin LOGIN CREATEDB CREATEROLE PASSWORD '{password}'".encode())
-        place = address.partition("@")[2]
-        yield PoolServerKit(root, f"postgresql://pool_admin:{password}@{place}/postgres")
+    root, password = f"postgresql://{address}/postgres", secrets.token_hex(8)
+    with psycopg.connect(root, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE pool_admin LOGIN CREATEDB CREATEROLE PASSWORD '{password}'".encode())
+    return PoolServerKit(root, f"postgresql://pool_admin:{password}@{address.partition('@')[2]}/postgres")
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_a_replica_starts_and_serves_while_another_brings_a_package(
         bringing.execute("INSERT INTO blobs (name, part, content) VALUES ('package/far', 0, 'x')")
         started = Catalog(pool_server.url)
         beside.submit(started.prepare).result(timeout=60)
-        assert [change.id for change in beside.submit(started.changes, 0).result(timeout=60)] == ["one", "two"]
+        assert [change.id for change in beside.submit(started.changes).result(timeout=60).records] == ["one", "two"]
 
 
 def test_an_engine_that_goes_takes_no_package_that_another_one_brings(
@@ -94,7 +94,14 @@ def test_an_engine_that_is_gone_does_not_come_back_by_a_late_change(catalog: Cat
     with pytest.raises(NotFound):
         catalog.put([CatalogRecord("one", b"{}", False, known=True)])
     catalog.put([CatalogRecord("one", b"{}", False)])
-    assert {change.id: change.body for change in catalog.changes(0)} == {"one": b"{}", "two": b"{}"}
+    assert {change.id: change.body for change in catalog.changes().records} == {"one": b"{}", "two": b"{}"}
+
+
+def test_a_number_that_was_not_given_yet_is_of_another_life(catalog: Catalog) -> None:
+    life, whole, records = catalog.changes()
+    last = records[-1].changed
+    assert whole and catalog.changes(last, life) == (life, False, [])
+    assert catalog.changes(last + 1, life) == catalog.changes(last, "another") == (life, True, records)
 
 
 def test_packages_of_two_engines_come_at_once(catalog: Catalog, pool_server: PoolServerKit, tmp_path: Path) -> None:
@@ -106,7 +113,7 @@ def test_packages_of_two_engines_come_at_once(catalog: Catalog, pool_server: Poo
 
 def test_a_server_that_is_not_reached_is_not_named() -> None:
     with pytest.raises(Halt) as refused:
-        Catalog("postgresql://role7q:secret7q@127.0.0.1:9/base7q").changes(0)
+        Catalog("postgresql://role7q:secret7q@127.0.0.1:9/base7q").changes()
     assert refused.value.verdict.reason == "PoolServerUnreachable"
     assert not any(word in refused.value.verdict.message for word in ("127.0.0.1", "role7q", "base7q"))
 

@@ -61,6 +61,15 @@ CREATE UNLOGGED TABLE IF NOT EXISTS asked (
 );
 """
 """The same of the rates of requests, which are of the last second."""
+_CHANGES = """
+WITH present AS (
+    SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), 'engines'::regclass::oid,
+        (SELECT oid FROM pg_database WHERE datname = current_database())) AS life, last_value FROM changes
+), since AS (SELECT life, CASE WHEN life = %s AND last_value >= %s THEN %s ELSE 0 END AS number FROM present)
+SELECT life, number = 0, id, body, changed, brought FROM since LEFT JOIN engines ON changed > number ORDER BY changed
+"""
+"""A server that goes on from an older state, such as a backup or a standby that was behind, gives its numbers again. It was
+started at another time, or has another table."""
 
 log = structlog.get_logger(__name__)
 
@@ -72,6 +81,14 @@ class RecordChange(NamedTuple):
     body: bytes | None
     changed: int
     brought: bool
+
+
+class RecordChanges(NamedTuple):
+    """Records that changed, the oldest change first. life: of the numbers of changes; whole: they are all that there are."""
+
+    life: str
+    whole: bool
+    records: Sequence[RecordChange]
 
 
 class CatalogRecord(NamedTuple):
@@ -108,11 +125,12 @@ class Catalog:
                 self._kept.close()
                 self._kept = None
 
-    def changes(self, after: int) -> tuple[RecordChange, ...]:
-        """Return the records that changed after that number, the oldest change first."""
-        query = "SELECT id, body, changed, brought FROM engines WHERE changed > %s ORDER BY changed"
+    def changes(self, after: int = 0, life: str = "") -> RecordChanges:
+        """Return the records that changed after that number. They are all if it is a number of another life."""
         with self.transaction() as connection:
-            return tuple(RecordChange(*row) for row in connection.execute(query, (after,)))
+            rows = connection.execute(_CHANGES, (life, after, after)).fetchall()
+        found = [RecordChange(*row[2:]) for row in rows if row[2] is not None]
+        return RecordChanges(rows[0][0], rows[0][1], found)
 
     def put(self, records: Sequence[CatalogRecord]) -> None:
         """Keep records. Raises NotFound for one that is gone, a Waiting Halt (PoolClosing) for a new one while the pool is being

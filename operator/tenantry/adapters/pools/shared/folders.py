@@ -113,6 +113,7 @@ class CatalogFollower:
         self._catalog = catalog
         self._closed = closed
         self._after = 0
+        self._life = ""
         self._turn = asyncio.Lock()
 
     async def run(self) -> None:
@@ -133,14 +134,16 @@ class CatalogFollower:
     async def refresh(self) -> None:
         """Return when this replica knows all that was written before. Raises Halt, OSError."""
         async with self._turn:
-            changes = await asyncio.to_thread(self._catalog.changes, self._after)
-            if not self._after:  # what the folder has of before may be gone
-                there = {change.id for change in changes if change.body is not None}
-                for id_ in self._folders.ids - there:
+            held = self._folders.ids  # before the look: one that comes here while it lasts is in the catalog, too
+            found = await asyncio.to_thread(self._catalog.changes, self._after, self._life)
+            if found.whole:  # what the folder has of before may be gone
+                self._after = 0
+                for id_ in held - {change.id for change in found.records if change.body is not None}:
                     await self._let_go(id_)
-            for change in changes:
+            for change in found.records:
                 await self._take(change)
                 self._after = change.changed
+            self._life = found.life
 
     async def _take(self, change: RecordChange) -> None:
         held = self._folders.held(change.id)
