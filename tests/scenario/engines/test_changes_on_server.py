@@ -33,7 +33,7 @@ from tenantry.model.facts import EngineRef
 from tenantry.model.verdicts import Halt, Invalid
 from tests.scenario.archives import packing, taken
 from tests.scenario.data_world import engine_with_app
-from tests.scenario.postgres import database_url
+from tests.scenario.postgres import database_url, machine
 from tests.support.column_values import TEXTS, VALUES
 from tests.support.engine_archives import everything, files
 from tests.unit.engine.schemas import dump
@@ -342,6 +342,23 @@ async def test_a_server_that_does_not_say_which_it_is_sends_all_rows_again(
     leaving.do("INSERT INTO crm__accounts (name) VALUES ('a')")
     assert not sends_changes(leaving.copy())
     assert leaving.exactly()
+
+
+async def test_a_server_that_was_set_back_sends_all_rows_again(tmp_path: Path) -> None:
+    with machine() as made:
+        url = database_url(made.address)
+        async with engine_with_app(tmp_path, url):
+            pass
+        leaving = Leaving(tmp_path, url, NewFile(tmp_path))
+        made.back_up()
+        leaving.do(*(f"INSERT INTO crm__accounts (name) VALUES ('lost {number}')" for number in range(9)))
+        leaving.copy()
+        made.put_back()
+        # They have the places of those that were lost, and the numbers of their transactions.
+        leaving.do(*(f"INSERT INTO crm__accounts (name) VALUES ('other {number}')" for number in range(5)))
+        leaving.do(*["SELECT pg_current_xact_id()"] * 9)
+        assert not sends_changes(leaving.copy())
+        assert leaving.exactly()
 
 
 async def test_changes_of_another_copy_are_refused_and_the_next_copy_is_whole(leaving: Leaving) -> None:

@@ -47,8 +47,11 @@ _NOT_HERE = ("42501", "0A000", "42883", "55000")
 """SQLSTATEs of a server that does not say which it is: it forbids that, or is another product."""
 _SERVER = """
 SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()), left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
-    (SELECT oid FROM pg_database WHERE datname = current_database())), pg_logical_emit_message(true, 'tenantry', 'move')
+    extract(epoch FROM pg_postmaster_start_time()), (SELECT oid FROM pg_database WHERE datname = current_database())),
+    pg_logical_emit_message(true, 'tenantry', 'move')
 """
+"""A server that was set back to a copy of its files gives numbers again. It was started since, and has the same timeline if it
+went on without an archive of its log."""
 _DURABLE = "SELECT pg_logical_emit_message(true, 'tenantry', 'move')"
 """Its commit writes to the disk whatever was committed before it, also by who does not wait for that. A server that crashes would
 give the numbers of lost transactions again."""

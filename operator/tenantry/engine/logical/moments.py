@@ -71,7 +71,7 @@ class TableFacts(_Part):
 
 
 class CopyMoment(_Part):
-    """The moment of a copy. id: of the copy; server: the server, its timeline and its database.
+    """The moment of a copy. id: of the copy; server: the server, its timeline, its start and its database.
 
     xid: each transaction with a smaller number had ended. shape: the digest of the tables without rows.
     Of changes only: since, the id of the earlier copy; whole, tables of which all rows are sent; lost, by table the places
