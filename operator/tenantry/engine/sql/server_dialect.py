@@ -21,6 +21,19 @@ class ServerDialect(PGDialect_psycopg):
     supports_statement_cache = True
     _session: ServerSession | None = None
 
+    # SQLAlchemy keeps its questions about tables in the process, by the dialect that asks. Of each closed engine it would keep
+    # them, with the dialect, until 128 others have asked.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ServerDialect) and self._asks_as == other._asks_as
+
+    def __hash__(self) -> int:
+        return hash(ServerDialect)  # it stays the same when the server is known
+
+    @property
+    def _asks_as(self) -> object:
+        """Equal for dialects that ask the same; of its own until the server is known."""
+        return id(self) if self._session is None else (self._session.version, self._session.schema)
+
     def _get_server_version_info(self, connection: Connection) -> tuple[int, ...]:
         self._session = session_of(connection)
         return self._session.version
