@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import copy
-import time
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +13,17 @@ from tenantry.model.facts import EngineEndpoint
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, MayAct, Problem, Stalled
 from tenantry.ports import EngineAdmin, Secrets
-from tenantry.rest.auth.tokens import TokenSigner
+from tenantry.rest.auth.tokens import OperatorTokens, TokenSigner
 from tenantry.rest.outbound import Rules, checked_url
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import httpx
 
     from tenantry.adapters.engine_calls import EngineRowViews, Inspect, PlainEngine
     from tenantry.adapters.engine_wire import LongRequestTurns, Wire
 
-TOKEN_TTL = timedelta(minutes=5)
 URL_FIELD = "spec.engine.external.url"
 
 
@@ -56,7 +55,6 @@ class HttpEngines:
         largest: int = 1 << 30,
         check: MayAct | None = None,
     ) -> None:
-        self._signer = signer
         self._secrets = secrets
         self._inspect = inspect
         self._scratch = scratch
@@ -68,7 +66,7 @@ class HttpEngines:
         self._check = check
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
         self._guarded: dict[Rules, httpx.AsyncClient] = {}
-        self._tokens: dict[str, tuple[float, str]] = {}
+        self._tokens = OperatorTokens(signer)
         self._turns: dict[str, LongRequestTurns] = {}
         self._marks: defaultdict[str, dict[str, str]] = defaultdict(dict)
 
@@ -130,7 +128,7 @@ class HttpEngines:
         url = self._address_of(endpoint)
 
         async def token() -> str:
-            return self._token(endpoint.environment_id)
+            return self._tokens.authorization(f"engine:{endpoint.environment_id}")
 
         return Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
 
@@ -143,15 +141,6 @@ class HttpEngines:
         if client is None:
             client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
         return client
-
-    def _token(self, environment_id: str) -> str:
-        ends, token = self._tokens.get(environment_id, (0.0, ""))
-        now = time.monotonic()
-        if now >= ends:
-            claims = {"sub": "operator", "aud": f"engine:{environment_id}"}
-            token = self._signer.sign(claims, TOKEN_TTL)
-            self._tokens[environment_id] = (now + TOKEN_TTL.total_seconds() / 2, token)
-        return f"Bearer {token}"
 
     async def _password(self, secret: Ref, key: str) -> str:
         password = await self._secrets.reveal(secret.namespace, secret.name, key, "environment")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -23,10 +21,9 @@ from tenantry.adapters.pools.wire import PREFIX, Json, audience_of, deploy_body,
 from tenantry.model.facts import EngineFacts, EngineRef, EngineSpec, awaits_archive
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Halt, MayAct, Transient
-from tenantry.rest.auth.tokens import TokenSigner
+from tenantry.rest.auth.tokens import OperatorTokens, TokenSigner
 from tenantry.tracing.work import header, span
 
-TOKEN_TTL = timedelta(minutes=5)
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 LONG = httpx.Timeout(600.0, connect=5.0)
 """For an archive of a large engine."""
@@ -47,12 +44,11 @@ class Pools:
         transport_for: Callable[[str], httpx.AsyncBaseTransport | None] = lambda url: None,
         check: MayAct | None = None,
     ) -> None:
-        self._signer = signer
         self._url_of = url_of
         self._transport_for = transport_for
         self._check = check
         self._clients: dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient] = {}
-        self._tokens: dict[str, tuple[float, str]] = {}
+        self._tokens = OperatorTokens(signer)
 
     async def engine(self, pool: str, ref: EngineRef) -> EngineFacts | None:
         """Return the engine of an environment in a pool, None if it is not there. Raises EngineTaken, Halt."""
@@ -115,7 +111,7 @@ class Pools:
         named = orjson.dumps(body["ref"]).decode()
 
         def signed() -> dict[str, str]:
-            return {"Authorization": self._token(audience), REF: named, **header()}
+            return {"Authorization": self._tokens.authorization(audience), REF: named, **header()}
 
         return Link(self._client(url), f"{url}{path}", signed, body, ref.id)
 
@@ -144,7 +140,8 @@ class Pools:
         content = orjson.dumps(body)
         try:
             with span(f"pool {path.rpartition('/')[2]}", "client"):
-                headers = {"Authorization": self._token(audience_of(pool)), "Content-Type": "application/json", **header()}
+                signed = {"Authorization": self._tokens.authorization(audience_of(pool))}
+                headers = {**signed, "Content-Type": "application/json", **header()}
                 answer = await self._client(url).post(f"{url}{PREFIX}{path}", content=content, headers=headers, timeout=timeout)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Halt(Transient("PoolUnreachable", f"{url} does not answer: {str(error) or type(error).__name__}")) from error
@@ -162,14 +159,6 @@ class Pools:
         if client is None:
             client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
         return client
-
-    def _token(self, audience: str) -> str:
-        ends, token = self._tokens.get(audience, (0.0, ""))
-        now = time.monotonic()
-        if now >= ends:
-            token = self._signer.sign({"sub": "operator", "aud": audience}, TOKEN_TTL)
-            self._tokens[audience] = (now + TOKEN_TTL.total_seconds() / 2, token)
-        return f"Bearer {token}"
 
 
 def _garbage(pool: str, error: Exception) -> Halt:

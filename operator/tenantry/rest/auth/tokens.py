@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,8 @@ from tenantry.rest.disk import write_anew
 ALGORITHM = "EdDSA"
 LEEWAY = timedelta(seconds=30)
 LONGEST_TOKEN = 8192
+OPERATOR_TTL = timedelta(minutes=5)
+"""Of the tokens that the operator sends to engines and pools."""
 Claims = Mapping[str, Any]
 
 # RFC 9864 renames EdDSA to Ed25519; the verifiers that people have still know it by its first name.
@@ -33,6 +35,33 @@ class TokenSigner(Protocol):
 
     def sign(self, claims: Claims, ttl: timedelta) -> str:
         """A token with these claims."""
+
+
+class OperatorTokens:
+    """The operator's tokens by audience. Each is sent for half of its time, and forgotten then.
+
+    clock: monotonic, in seconds.
+    """
+
+    def __init__(self, signer: TokenSigner, clock: Callable[[], float] = time.monotonic) -> None:
+        self._signer = signer
+        self._clock = clock
+        self._sent: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        """Each with its end, which comes first for those at the beginning."""
+
+    def __len__(self) -> int:
+        """Return the number of tokens that are kept."""
+        return len(self._sent)
+
+    def authorization(self, audience: str) -> str:
+        """Return the header of a request to who has that audience, such as an engine."""
+        now = self._clock()
+        while self._sent and next(iter(self._sent.values()))[0] <= now:
+            self._sent.popitem(last=False)
+        if audience not in self._sent:
+            token = self._signer.sign({"sub": "operator", "aud": audience}, OPERATOR_TTL)
+            self._sent[audience] = (now + OPERATOR_TTL.total_seconds() / 2, token)
+        return f"Bearer {self._sent[audience][1]}"
 
 
 def new_key() -> OKPKey:
