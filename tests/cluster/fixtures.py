@@ -97,7 +97,7 @@ async def until(holds: Any, otherwise: str) -> None:
 
 async def _established(client: Client, path: str) -> bool:
     definition = await client.request("GET", path)
-    conditions = definition.get("status", {}).get("conditions", ())
+    conditions = definition.get("status", {}).get("conditions") or ()  # null for a moment after it was made
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
