@@ -19,8 +19,9 @@ from typing import Any
 from tests.cluster.charting import NAMESPACE
 from tests.cluster.control_plane import Cluster
 from tests.cluster.releases import Run, kubeconfig_of
-from tests.scenario.cli import COMMAND, PATIENCE_S, environment
+from tests.scenario.cli import PATIENCE_S, environment
 from tests.support import waiting
+from tests.support.forked_commands import start
 from tests.support.patience import DEADLINE_S
 from tests.support.ports import free_port
 
@@ -34,7 +35,7 @@ def until(holds: Callable[[], Any], what: str, within: float = PATIENCE_S, expla
 class Operator:
     """A running `tenantry operator`."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[str]
     name: str
     health: str
     log: Path
@@ -71,10 +72,18 @@ class Operator:
 
 
 class Platform:
-    """Starts the two processes. kubeconfigs: by account, `operator` and `api`."""
+    """Starts the two processes. kubeconfigs: by account, `operator` and `api`. begin: how, as forked_commands.start."""
 
-    def __init__(self, kube: Kube, kubeconfigs: dict[str, Path], folder: Path, proxy: str) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        kubeconfigs: dict[str, Path],
+        folder: Path,
+        proxy: str,
+        begin: Callable[..., subprocess.Popen[str]] = start,
+    ) -> None:
         self.kube = kube
+        self._begin = begin
         self._kubeconfigs = kubeconfigs
         self._folder = folder
         self.proxy = proxy
@@ -87,7 +96,7 @@ class Platform:
 
     def replica(self, folder: Path) -> Platform:
         """The same platform with another api; folder: its own."""
-        return Platform(self.kube, self._kubeconfigs, folder, self.proxy)
+        return Platform(self.kube, self._kubeconfigs, folder, self.proxy, self._begin)
 
     @contextmanager
     def operator(self, name: str = "", *, log_format: str = "text", **settings: str) -> Iterator[Operator]:
@@ -130,7 +139,7 @@ class Platform:
             yield self.api_url
 
     @contextmanager
-    def _process(self, command: str, log: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self, command: str, log: Path, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
         variables = {
             "KUBECONFIG": str(self._kubeconfigs[command]),
             "TENANTRY_CLUSTER__API_URL": self.api_url,
@@ -138,7 +147,8 @@ class Platform:
             **settings,
         }
         with log.open("wb") as told:
-            process = _started(command, *arguments, told=told, variables=variables)
+            streams = {"stdin": subprocess.DEVNULL, "stdout": told, "stderr": told}
+            process = self._begin([command, *arguments], cwd=Path.cwd(), env=environment() | variables, **streams)
             self.pids[command] = process.pid
             try:
                 yield process
@@ -146,12 +156,7 @@ class Platform:
                 _ended(process)
 
 
-def _started(command: str, *arguments: str, told: Any, variables: dict[str, str]) -> subprocess.Popen[bytes]:
-    full = [*COMMAND, command, *arguments]
-    return subprocess.Popen(full, env=environment() | variables, stdout=told, stderr=told, stdin=subprocess.DEVNULL)
-
-
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _ended(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         process.terminate()
         try:

@@ -1,7 +1,8 @@
 """A program that has imported the command line once, and forks for each command: the imports take more time than most commands.
 
-`tests/support/forked_commands.py` starts it, as `python fork_server.py FD`: FD is a socket, on which one message asks for one
-command. A child's parent is then the process that asked, as if that had started it.
+`tests/support/forked_commands.py` starts it, as `python fork_server.py FD PLATFORM`: FD is a socket, on which one message asks
+for one command, PLATFORM says on what its commands run. A child's parent is then the process that asked, as if that had
+started it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,29 @@ from typing import TypedDict
 
 LARGEST = 1 << 18
 """Bytes of a message."""
-WHOLE = ("tenantry.api", "tenantry.cli.commands", "tenantry.console", "tenantry.engine", "tenantry.kinds")
+MACHINE, CLUSTER = "machine", "cluster"
+"""A platform on one machine, and one on Kubernetes: the operator, the api, and commands with a kubeconfig."""
+_ANY = ("tenantry.api", "tenantry.cli.commands", "tenantry.console", "tenantry.kinds")
+WHOLE = {MACHINE: (*_ANY, "tenantry.engine"), CLUSTER: (*_ANY, "tenantry.adapters.kubernetes")}
 """Packages that are imported with all that is in them."""
-ENTRIES = (
-    "tenantry.cli.command_line",
-    "tenantry.cli.processes.engine_process",
-    "tenantry.cli.processes.pools.pool_process",
-    "tenantry.cli.processes.running",
-    "tenantry.bootstrap.planning",
-)
+ENTRIES = {
+    MACHINE: (
+        "tenantry.cli.command_line",
+        "tenantry.cli.processes.engine_process",
+        "tenantry.cli.processes.pools.pool_process",
+        "tenantry.cli.processes.running",
+        "tenantry.bootstrap.planning",
+    ),
+    CLUSTER: (
+        "tenantry.cli.command_line",
+        "tenantry.cli.processes.api_process",
+        "tenantry.cli.processes.operator_process",
+        "tenantry.bootstrap.planning",
+        "kubernetes.config",
+    ),
+}
+ANEW = ("kubernetes.config", "kubernetes.config.kube_config")
+"""Modules that read variables of a command when they are imported: each child imports them again."""
 FORKED = 0
 """The answer to the parent's question which process it is, see os.fork."""
 
@@ -45,16 +60,18 @@ class Call(TypedDict):
     files: tuple[int, int]
 
 
-def preload() -> None:
-    """Import what commands on one machine need, as those do that have the fewest libraries."""
+def preload(platform: str) -> None:
+    """Import what commands on such a platform need, as those do that have the fewest libraries."""
     from tenantry.cli.processes.lean_imports import import_without_consoles
 
     import_without_consoles()
-    for name in WHOLE:
+    for name in WHOLE[platform]:
         for found in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
             import_module(found.name)
-    for name in ENTRIES:
+    for name in ENTRIES[platform]:
         import_module(name)
+    for name in ANEW:
+        sys.modules.pop(name, None)
 
 
 def serve(control: socket.socket) -> tuple[Call, list[int]] | None:
@@ -127,7 +144,7 @@ def main() -> None:
     del sys.path[0]  # the folder of this file
     control = socket.socket(fileno=int(sys.argv[1]))
     gc.disable()
-    preload()
+    preload(sys.argv[2])
     gc.collect()
     gc.freeze()
     control.send(b"ready")

@@ -17,12 +17,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import LARGEST, Call
+from tests.support.fork_server import CLUSTER, LARGEST, MACHINE, Call
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 MODULE = "tenantry.cli.main"
-READ_LATE = ("TENANTRY_", "_TENANTRY_", "COMP_", "PYTEST_CURRENT_TEST", "TMPDIR", "XDG_CONFIG_HOME")
+READ_LATE = ("TENANTRY_", "_TENANTRY_", "COMP_", "KUBECONFIG", "PYTEST_CURRENT_TEST", "TMPDIR", "XDG_CONFIG_HOME")
 """Beginnings of the names of variables that nothing reads before a command runs."""
+ON_CLUSTER = frozenset({"api", "operator", "--kubeconfig"})
+"""Commands and options that only a platform on Kubernetes has."""
 _PROGRAM = Path(__file__).with_name("fork_server.py")
 _SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl: a grandchild whose parent ends becomes a child of this process."""
@@ -36,10 +38,20 @@ def start(
 
     What is not on Linux, or has other variables that a library may read while it is imported, starts as a program of its own.
     """
-    command = [sys.executable, "-m", module, *arguments]
     if sys.platform != "linux" or _read_early(env) != _read_early(BASE):
-        return subprocess.Popen(command, cwd=cwd, env=env, text=True, **streams)
-    return _Forked(command, cwd=cwd, env=env, text=True, **streams)
+        return start_program(arguments, cwd=cwd, env=env, module=module, **streams)
+    return _Forked(_command(module, arguments), cwd=cwd, env=env, text=True, **streams)
+
+
+def start_program(
+    arguments: Sequence[str], *, cwd: str | Path, env: Mapping[str, str], module: str = MODULE, **streams: Any
+) -> subprocess.Popen[str]:
+    """Start a command as a program of its own, as `start` does: for measurements of its start and its memory."""
+    return subprocess.Popen(_command(module, arguments), cwd=cwd, env=env, text=True, **streams)
+
+
+def _command(module: str, arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
 
 
 def plain_environment() -> dict[str, str]:
@@ -74,16 +86,18 @@ class _Forked(subprocess.Popen[str]):
             umask=own,
             files=resource.getrlimit(resource.RLIMIT_NOFILE),
         )
-        self.pid = _server().fork(call, [own if file == -1 else file for own, file in enumerate(files)])
+        words = {*arguments, *named["env"].get("COMP_WORDS", "").split()}  # of the command, or of a line to complete
+        platform = CLUSTER if ON_CLUSTER & words else MACHINE
+        self.pid = _server(platform).fork(call, [own if file == -1 else file for own, file in enumerate(files)])
         self._child_created = True
         self._close_pipe_fds(*(named[name] for name in _STREAMS))  # type: ignore[attr-defined]
 
 
 class _Server:
-    def __init__(self) -> None:
+    def __init__(self, platform: str) -> None:
         self._one_at_a_time = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, str(_PROGRAM), str(theirs.fileno())]
+        command = [sys.executable, str(_PROGRAM), str(theirs.fileno()), platform]
         self._process = subprocess.Popen(command, env=BASE, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         theirs.close()
         self._answer()
@@ -109,8 +123,8 @@ class _Server:
 
 
 @cache
-def _server() -> _Server:
-    server = _Server()
+def _server(platform: str) -> _Server:
+    server = _Server(platform)
     atexit.register(server.end)
     return server
 

@@ -30,6 +30,7 @@ from tests.cluster.charting import CHART, NAMESPACE, run
 from tests.cluster.control_plane import ControlPlane, control_plane
 from tests.cluster.releases import kubeconfig_of
 from tests.cluster.running import Kube, Platform
+from tests.support.forked_commands import start_program
 
 CLIENTS = 32
 QUIET_S, STEP_S = 3.0, 0.1
@@ -81,7 +82,7 @@ def place(folder: Path, *, controllers: bool = False) -> Iterator[Place]:
         kube = Kube(kubectl)
         kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         accounts = {account: kubeconfig_of(account, own, kubectl, folder) for account in ("operator", "api")}
-        yield Place(own.control_plane, Platform(kube, accounts, folder, ""), own.kubeconfig, accounts["operator"])
+        yield Place(own.control_plane, Platform(kube, accounts, folder, "", start_program), own.kubeconfig, accounts["operator"])
 
 
 @asynccontextmanager

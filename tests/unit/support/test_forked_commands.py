@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.forked_commands import BASE, MODULE, start
+from tests.support.fork_server import CLUSTER, MACHINE
+from tests.support.forked_commands import BASE, MODULE, OPERATOR, READ_LATE, start, start_program
 from tests.support.patience import DEADLINE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each is a program of its own")]
@@ -41,13 +42,24 @@ told = {
 print(json.dumps(told))
 print("an error", file=sys.stderr)
 """
+READS = """
+import os, sys
+read = []
 
+class Noted(type(os.environ)):
+    def __getitem__(self, name):
+        frame = sys._getframe(1)
+        while frame.f_globals["__name__"] in ("collections.abc", "os"):
+            frame = frame.f_back
+        read.append((name, frame.f_globals["__name__"]))
+        return super().__getitem__(name)
 
-def apart(arguments: list[str], *, cwd: Path, env: dict[str, str], module: str, **streams: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=cwd, env=env, text=True, **streams)
-
-
-BOTH = pytest.mark.parametrize("begin", [start, apart])
+os.environ.__class__ = Noted
+from tests.support import fork_server
+fork_server.preload(sys.argv[1])
+print(*(name for name, module in read if module in sys.modules))
+"""
+BOTH = pytest.mark.parametrize("begin", [start, start_program])
 PIPES: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
@@ -59,8 +71,9 @@ def told_by(begin: Callable[..., subprocess.Popen[str]], folder: Path, program: 
     return out, err, process.returncode
 
 
-def test_both_find_the_same_about_themselves(tmp_path: Path) -> None:
-    forked, real = (told_by(begin, tmp_path, PROBE, "an argument", "--x") for begin in (start, apart))
+@pytest.mark.parametrize("option", ["--x", "--kubeconfig"])
+def test_both_find_the_same_about_themselves(option: str, tmp_path: Path) -> None:
+    forked, real = (told_by(begin, tmp_path, PROBE, "an argument", option) for begin in (start, start_program))
     assert forked[1:] == real[1:] == ("an error\n", 0)
     assert json.loads(forked[0]) == json.loads(real[0])
     assert json.loads(forked[0])["parent"] == os.getpid()
@@ -80,7 +93,7 @@ def test_both_find_the_same_about_themselves(tmp_path: Path) -> None:
     ],
 )
 def test_both_end_the_same(program: str, code: int, tmp_path: Path) -> None:
-    forked, real = (told_by(begin, tmp_path, program) for begin in (start, apart))
+    forked, real = (told_by(begin, tmp_path, program) for begin in (start, start_program))
     assert (forked[0], forked[2]) == (real[0], real[2]) == (real[0], code)
     assert forked[1].splitlines()[-1:] == real[1].splitlines()[-1:]
 
@@ -126,9 +139,26 @@ def test_a_variable_that_python_reads_when_it_starts_is_heeded(variable: str, tm
     assert out.split("\0")[1:3] == ["-m", "probe"]
 
 
+@pytest.mark.parametrize("platform", [MACHINE, CLUSTER])
+def test_no_module_that_is_imported_before_has_read_a_variable_of_a_command(platform: str) -> None:
+    without = {name: value for name, value in BASE.items() if not name.startswith(READ_LATE)}
+    variables = without | {"PYTHONPATH": f"{Path(__file__).parents[3]}:{OPERATOR}"}
+    read = subprocess.check_output([sys.executable, "-c", READS, platform], env=variables, text=True, timeout=DEADLINE_S).split()
+    assert "NO_COLOR" in read
+    assert [name for name in read if name.startswith(READ_LATE)] == []
+
+
+@BOTH
+def test_its_own_kubeconfig_is_heeded(begin: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text("from kubernetes.config import kube_config as k\nprint(k.KUBE_CONFIG_DEFAULT_LOCATION)\n")
+    own = BASE | {"KUBECONFIG": "an/own"}
+    with begin(["operator"], cwd=tmp_path, env=own, module="probe", stdout=subprocess.PIPE) as process:
+        assert process.communicate(timeout=DEADLINE_S)[0] == "an/own\n"
+
+
 def test_a_command_is_one_of_the_product(tmp_path: Path) -> None:
     forked, real = (
         begin(["version"], cwd=tmp_path, env=BASE, module=MODULE, stdout=subprocess.PIPE).communicate(timeout=DEADLINE_S)
-        for begin in (start, apart)
+        for begin in (start, start_program)
     )
     assert forked == real
