@@ -89,5 +89,27 @@ def test_a_read_of_a_running_platform_imports_no_library_at_all(arguments: list[
     assert found == set()
 
 
+UNUSED = ("click", "pydantic_settings", "pygments", "rich", "sqlite3", "tenantry.kinds.registry", "tenantry.settings")
+"""Modules that a command to a running platform could do without, and once imported."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["operations"],
+        ["reconcile", "environment/tenant-acme/dev"],
+        ["suspend", "environment/tenant-acme/dev"],
+        ["wait", "environment/tenant-acme/dev", "--timeout", "1ms"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_to_a_running_platform_imports_no_more_than_it_uses(arguments: list[str], tmp_path: Path) -> None:
+    program = "import sys\nfrom tenantry.cli.main import main\nmain()"
+    with running_up(tmp_path):
+        found = heavy_after(program, *arguments, "--state", str(tmp_path), libraries=(*UNUSED, "tenantry.cli.clients.remote"))
+    assert found == {"tenantry.cli.clients.remote"}
+
+
 def test_the_file_of_kinds_is_what_the_specs_generate() -> None:
     assert FILE.read_text() == generated(), "run `make crds`: it writes this file, too"

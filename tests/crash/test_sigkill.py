@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.store.schema import read_version
-from tenantry.adapters.store.sqlite import DATABASE_FILE
+from tenantry.adapters.store.state_files import DATABASE_FILE
 from tests.campaigns.scale import at_full
 from tests.crash import story
 from tests.crash.campaign import copy_of, run

@@ -26,6 +26,9 @@ def main() -> None:
         code = answered(sys.argv[1:])
         if code is not None:
             sys.exit(code)
+        from tenantry.cli.processes.lean_imports import leave_out_consoles
+
+        leave_out_consoles()
         from tenantry.cli.command_line import app
 
         app(prog_name="tenantry")

@@ -21,6 +21,7 @@ from tenantry.adapters.store.event_log import EventLog, LoggedEvent
 from tenantry.adapters.store.schema import prepare, read_identity, read_version, write_version
 from tenantry.adapters.store.sealing import SealedCodec
 from tenantry.adapters.store.semantics import Request, StoreAdmission
+from tenantry.adapters.store.state_files import DATABASE_FILE
 from tenantry.adapters.store.state_folder import (
     PUT_BACK,
     DatabaseFile,
@@ -37,7 +38,6 @@ from tenantry.model.facts import Caller
 from tenantry.model.resource import Document, Ref
 from tenantry.model.verdicts import Halt
 
-DATABASE_FILE = "state.db"
 BATCH = 256
 """Writes to one commit at most: bounds how long the first of them waits."""
 SHRINK = "PRAGMA shrink_memory"

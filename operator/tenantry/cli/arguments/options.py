@@ -68,7 +68,7 @@ Unprotected = Annotated[
 
 def duration(text: str) -> timedelta:
     """`90s`, `15m`, `1h`. Raises Failure."""
-    from tenantry.settings import parse_duration
+    from tenantry.model.documents import parse_duration
 
     try:
         return parse_duration(text)

@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from tenantry.adapters.store.sqlite import DATABASE_FILE
-from tenantry.adapters.store.state_folder import StateInUse
+from tenantry.adapters.store.state_files import DATABASE_FILE
 from tenantry.cli.arguments.choosing import CLUSTER, ClusterChoice
 from tenantry.cli.clients.remote import RemoteConsole
 from tenantry.cli.clients.sockets import answers, control_path
@@ -60,6 +59,7 @@ async def connected(state: Path) -> AsyncIterator[Console]:
     deadline = time.monotonic() + PATIENCE_S
     while not answers(control_path(state)):
         # What opens a platform takes a second to import: only where nothing runs.
+        from tenantry.adapters.store.state_folder import StateInUse
         from tenantry.cli.clients.opening import opened
 
         try:

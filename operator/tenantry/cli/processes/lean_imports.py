@@ -40,12 +40,17 @@ def import_without_consoles() -> None:
     Before anything else imports them. They offer that: structlog then formats tracebacks as Python does. Models of pydantic
     have no plugins.
     """
-    os.environ.setdefault(*NO_PLUGINS)
+    leave_out_consoles()
     sys.modules.setdefault(UVICORN, _WithoutCommands(UVICORN))
-    sys.modules.setdefault(HTTPX, None)  # type: ignore[arg-type]  # Python's own way to say: not to be found
     remember_absent(ASKED_FOR_AT_EACH_REQUEST)
     with _hidden(*CONSOLES):
         import_module("structlog")
+
+
+def leave_out_consoles() -> None:
+    """Let httpx come without its command line, and models of pydantic without plugins: 0.1 s less for each client command."""
+    os.environ.setdefault(*NO_PLUGINS)
+    sys.modules.setdefault(HTTPX, None)  # type: ignore[arg-type]  # Python's own way to say: not to be found
 
 
 def remember_absent(library: str) -> None:

@@ -36,7 +36,7 @@ class UpCall:
 def run_up(asked: UpCall) -> int:
     """Run the platform until a signal, or until it has converged. Return the exit code. Raises Failure, Halt."""
     import_without_consoles()
-    from tenantry.adapters.store.sqlite import DATABASE_FILE
+    from tenantry.adapters.store.state_files import DATABASE_FILE
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.arguments.sources import located
     from tenantry.cli.processes.running import Run, run

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -16,7 +16,10 @@ from tenantry.model.resource import Document, Ref
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Verdict, without_paths
 from tenantry.runtime.differences import Field
-from tenantry.runtime.sources.pruning import Kept
+
+if TYPE_CHECKING:
+    # It imports every kind, and a command that shows a plan uses none.
+    from tenantry.runtime.sources.pruning import Kept
 
 LOSES = "-/+"
 PART_BYTES = 256

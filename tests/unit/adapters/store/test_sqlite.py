@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.adapters.store.sqlite import DATABASE_FILE, SqliteStore
+from tenantry.adapters.store.sqlite import SqliteStore
+from tenantry.adapters.store.state_files import DATABASE_FILE
 from tenantry.adapters.store.state_folder import KEY_FILE, StateInUse, StateUnreadable, StateUnwritable
 from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, held_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, Invalid, NotFound
