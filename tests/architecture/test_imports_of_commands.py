@@ -113,3 +113,8 @@ def test_a_command_to_a_running_platform_imports_no_more_than_it_uses(arguments:
 
 def test_the_file_of_kinds_is_what_the_specs_generate() -> None:
     assert FILE.read_text() == generated(), "run `make crds`: it writes this file, too"
+
+
+def test_the_process_that_checks_packages_imports_what_a_check_needs() -> None:
+    unused = (*UNUSED, "asyncio", "subprocess", "tenantry.rest")
+    assert heavy_after("import tenantry.packages.apart", libraries=unused) == set()

@@ -13,7 +13,7 @@ from tenantry.bootstrap.outward import limits_of
 from tenantry.bootstrap.pass_ports import quotas_of
 from tenantry.model.facts import PackageFacts
 from tenantry.packages import build, check
-from tenantry.packages.apart import Inspector
+from tenantry.packages.inspector import Inspector
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.quotas import TenantQuotas
 from tenantry.settings import Settings

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tenantry.model.verdicts import Invalid
-from tenantry.packages import apart, check
-from tenantry.packages.apart import Inspector
+from tenantry.packages import check
 from tenantry.packages.build import build
+from tenantry.packages.inspector import MEMORY, Inspector, _Process
 from tests.support.many_files import many_open_files
 from tests.support.patience import DEADLINE_S
 
@@ -43,13 +43,13 @@ def packed(folder: Path, id_: str, tables: int = 0, more: str = "") -> Path:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that are started from now on."""
     pids: list[int] = []
-    init = apart._Process.__init__
+    init = _Process.__init__
 
-    def counted(self: apart._Process, *given: float) -> None:
+    def counted(self: _Process, *given: float) -> None:
         init(self, *given)  # type: ignore[arg-type]
         pids.append(self._popen.pid)
 
-    monkeypatch.setattr(apart._Process, "__init__", counted)
+    monkeypatch.setattr(_Process, "__init__", counted)
     return pids
 
 
@@ -92,19 +92,19 @@ def test_what_is_refused_elsewhere_is_refused_with_the_same_words(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("deadline_s", "memory"), [(0.01, apart.MEMORY), (60, 64 << 20)], ids=["time", "memory"])
+@pytest.mark.parametrize(("deadline_s", "memory"), [(0.01, MEMORY), (60, 32 << 20)], ids=["time", "memory"])
 def test_a_check_that_takes_too_much_is_refused_and_its_process_ends(
     tmp_path: Path, deadline_s: float, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inspector = Inspector(deadline_s=deadline_s, memory=memory)
     ended: list[int | None] = []
-    end = apart._Process.end
+    end = _Process.end
 
-    def noted(self: apart._Process) -> None:
+    def noted(self: _Process) -> None:
         end(self)
         ended.append(self._popen.poll())
 
-    monkeypatch.setattr(apart._Process, "end", noted)
+    monkeypatch.setattr(_Process, "end", noted)
     with pytest.raises(Invalid, match="takes more time or memory to check than a package may"):
         inspector.inspect(packed(tmp_path, "heavy", tables=150))
     assert None not in ended

@@ -16,8 +16,8 @@ from tenantry.bootstrap.packages import Checking
 from tenantry.engine.package_files import PackageFolder
 from tenantry.engine.service import Engine
 from tenantry.model.verdicts import Invalid
-from tenantry.packages.apart import Inspector
 from tenantry.packages.check import PackageLimits, inspect, sha256_of
+from tenantry.packages.inspector import Inspector
 from tenantry.ports import Packages
 from tests.unit.engine.archives import CONTACTS, manifest, write_package
 
