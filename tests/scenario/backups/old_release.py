@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests.scenario.cli import begun
+from tests.support.forked_commands import OPERATOR
+
 ROOT = Path(__file__).parents[3]
 OLD = "2bd9e272dba65649b9b7e0836ec3415e6f0f8851"
 """Release 0.1.0."""
@@ -50,9 +53,19 @@ def unpack_old(folder: Path, *parts: str) -> Path:
 
 def run(code: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command of the release whose code is there."""
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, env=variables(code), capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
+    with _begun(code, *arguments, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def _begun(code: Path, *arguments: str, cwd: Path, **streams: Any) -> subprocess.Popen[str]:
+    """Begin a command of that release. Those of the present one are forked."""
+    if code == OPERATOR:
+        return begun(*arguments, cwd=cwd, variables={}, **streams)
+    return subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env=variables(code), text=True, **streams)
 
 
 def variables(code: Path) -> dict[str, str]:
@@ -65,7 +78,7 @@ def kill_when(code: Path, *arguments: str, cwd: Path, state: Path, seen: Callabl
     """Run a command, and end it by SIGKILL as soon as the stored state is as wanted."""
     deadline = time.monotonic() + PATIENCE_S
     with (cwd / "stderr").open("w+") as errors:
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=cwd, env=variables(code), stdout=subprocess.DEVNULL, stderr=errors)
+        process = _begun(code, *arguments, cwd=cwd, stdout=subprocess.DEVNULL, stderr=errors)
         try:
             while not seen(stored(state)):
                 assert time.monotonic() < deadline, "it did not come about"
