@@ -346,11 +346,15 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True)
 class SecretFacts:
-    """Facts of a secret's key without its value. state: Present, Missing, NoKey, NotLabelled; remedy: what a person does then."""
+    """Facts of a secret's key without its value. state: Present, Missing, NoKey, NotLabelled; remedy: what a person does then.
+
+    fault: what is wrong with the password of a User, such as `must have 8 to 1024 characters`; `""` for every other Secret.
+    """
 
     state: str
     fingerprint: str = ""
     remedy: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,10 @@ def seen(user_: User | None = None, **looks: Any) -> Observed:
             seen(password=SecretFacts("NotLabelled")),
             Outcome("Waiting SecretNotLabelled"),
         ),
+        "takes no password that the documentation excludes": (
+            seen(password=SecretFacts("Present", "mark", fault="must have 8 to 1024 characters")),
+            Outcome("Stalled Invalid"),
+        ),
         "has no place in a tenant's namespace": (seen(user(namespace="tenant-acme")), Outcome("Stalled Misplaced")),
         "stays Ready": (seen(KNOWN), Outcome("Ready")),
     }

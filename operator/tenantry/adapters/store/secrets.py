@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tenantry.model.facts import Password, SecretFacts
 from tenantry.model.resource import CREDENTIAL_LABEL, MANAGED_BY_LABEL, MANAGER, Document, Ref, held_of
-from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Waiting
+from tenantry.model.verdicts import AlreadyExists, Halt, Invalid, NotFound, Waiting
 from tenantry.ports import Store
 
 Peek = Callable[[Ref], Document | None]
@@ -58,7 +58,8 @@ class StoreSecrets:
         secret = Ref("Secret", namespace, name)
         state, value = _value(self._peek(secret), key, for_kind)
         if state == "Present":
-            return SecretFacts(state, self.fingerprint(namespace, value))
+            # An engine checks the passwords that it takes over. Nobody else looks at those of the platform's users.
+            return SecretFacts(state, self.fingerprint(namespace, value), fault=_fault(value) if for_kind == "user" else "")
         return SecretFacts(state, remedy=self._remedy(state, secret, key, for_kind))
 
     def derived_mark(self, namespace: str, name: str, key: str, for_kind: str, derive: Callable[[str], str]) -> str:
@@ -79,9 +80,7 @@ class StoreSecrets:
         except UnicodeDecodeError:
             raise Halt(Waiting("SecretNotText", f"key {key} of Secret {place} is not UTF-8 text")) from None
         fingerprint = self.fingerprint(namespace, value)
-        if text.startswith(HASH_PREFIX):
-            return Password(hash=text, fingerprint=fingerprint)
-        return Password(clear=text, fingerprint=fingerprint)
+        return _password(text, fingerprint)
 
     async def ensure(self, ref: Ref, for_kind: str) -> None:
         labels = {CREDENTIAL_LABEL: for_kind, MANAGED_BY_LABEL: MANAGER}
@@ -128,6 +127,25 @@ def _value(secret: Document | None, key: str, for_kind: str) -> tuple[str, bytes
     if key not in data:
         return "NoKey", b""
     return "Present", base64.b64decode(data[key])
+
+
+def _password(text: str, fingerprint: str = "") -> Password:
+    if text.startswith(HASH_PREFIX):
+        return Password(hash=text, fingerprint=fingerprint)
+    return Password(clear=text, fingerprint=fingerprint)
+
+
+def _fault(value: bytes) -> str:
+    """The reason why nobody may sign in with this value, `""` for a password, or a hash, as documented."""
+    from tenantry.rest.auth.passwords import check_password  # with argon2, which a platform without users never imports
+
+    try:
+        check_password(_password(value.decode()))
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    except Invalid as refusal:
+        return refusal.problems[0].reason
+    return ""
 
 
 def _labels(secret: Document) -> dict[str, str]:

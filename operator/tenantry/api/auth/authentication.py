@@ -258,13 +258,16 @@ class Authenticator:
         return ranked[0] if ranked else None
 
     async def _password(self, user: User | None) -> Password:
+        """The password that lets the user in. Empty where there is none that may, which the user's condition says."""
         if user is None:
             return Password()
         secret = user.spec.password_secret_ref
+        if self._secrets.look(SYSTEM_NAMESPACE, secret.name, secret.key, "user").fault:
+            return Password()
         try:
             return await self._secrets.reveal(SYSTEM_NAMESPACE, secret.name, secret.key, "user")
         except Halt:
-            return Password()  # it cannot sign in without one, which its condition says
+            return Password()
 
     def _seen(self, seen: Seen) -> None:
         if seen.ref.kind in _LISTENED:

@@ -91,6 +91,8 @@ def _refusal(seen: Observed, bound: UserTenant | None, now: datetime) -> Verdict
         return Waiting("TenantNotFound", f"spec.tenant: no Tenant {user.spec.tenant!r}")
     if bound is not None and bound.uid != seen.tenant_uid:
         return Stalled("TenantReplaced", _replaced(user))
+    if seen.password.fault:
+        return Stalled("Invalid", f"the password in Secret {user.spec.password_secret_ref.name} {seen.password.fault}")
     if seen.password.state == "Present":
         return None
     return without_secret(seen.password, user.spec.password_secret_ref, "spec.passwordSecretRef", "user")

@@ -33,12 +33,18 @@ async def hash_password(password: Password, field: str = "password", sharer: str
 
     sharer: whose part of the threads it takes, such as an engine.
     """
+    check_password(password, field)
+    if password.hash:
+        return password.hash
+    return await _LANES.lane(sharer, "").run(lambda: _HASHER.hash(password.clear))
+
+
+def check_password(password: Password, field: str = "password") -> None:
+    """Raise Invalid for a text of the wrong length, and for a hash that is malformed or costs too much."""
     if password.hash:
         _check_hash(password.hash, field)
-        return password.hash
-    if not SHORTEST <= len(password.clear) <= LONGEST:
+    elif not SHORTEST <= len(password.clear) <= LONGEST:
         raise Invalid((Problem(field, f"must have {SHORTEST} to {LONGEST} characters"),))
-    return await _LANES.lane(sharer, "").run(lambda: _HASHER.hash(password.clear))
 
 
 async def verify_password(stored: str | None, clear: str, sharer: str = "") -> bool:

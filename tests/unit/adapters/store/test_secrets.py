@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -102,6 +103,31 @@ async def test_a_value_that_is_no_text_is_waited_for(kit: Kit) -> None:
     await kit.put({**document, "data": {"password": "/w=="}})
     with pytest.raises(Halt, match="not UTF-8"):
         await kit.secrets.reveal(SYSTEM_NAMESPACE, "s", "password", "identity")
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    {
+        b"8 chars.": "",
+        b"7 chars": "must have 8 to 1024 characters",
+        b"": "must have 8 to 1024 characters",
+        b"x" * 1025: "must have 8 to 1024 characters",
+        b"\xff" * 8: "is not UTF-8 text",
+        HASH.encode(): "",
+        b"$argon2id$broken": "must be an argon2id hash",
+        HASH.replace("19456", "1048576").encode(): "is an argon2id hash that costs more than",
+    }.items(),
+)
+async def test_the_password_of_a_user_is_checked_as_documented(kit: Kit, value: bytes, fault: str) -> None:
+    """Of other objects, an engine checks the password, and a token of a Git server has any length."""
+    for purpose in ("user", "identity"):
+        document = secret(purpose, "", for_kind=purpose)
+        del document["stringData"]
+        await kit.put({**document, "data": {"password": base64.b64encode(value).decode()}})
+    look = kit.secrets.look
+    assert look(SYSTEM_NAMESPACE, "user", "password", "user").fault.startswith(fault)
+    assert bool(look(SYSTEM_NAMESPACE, "user", "password", "user").fault) == bool(fault)
+    assert not look(SYSTEM_NAMESPACE, "identity", "password", "identity").fault
 
 
 async def test_a_fingerprint_depends_on_value_key_and_namespace_alone(kit: Kit) -> None:

@@ -28,13 +28,13 @@ HOUR = timedelta(hours=1)
 class Vault:
     """Secrets of one password, which can be changed. when_revealed: what happens while somebody compares it."""
 
-    fingerprint = "one"
+    fingerprint, fault = "one", ""
 
     def __init__(self) -> None:
         self.when_revealed: Callable[[], object] = lambda: None
 
     def look(self, namespace: str, name: str, key: str, for_kind: str) -> SecretFacts:
-        return SecretFacts("Present", self.fingerprint)
+        return SecretFacts("Present", self.fingerprint, fault=self.fault)
 
     async def reveal(self, namespace: str, name: str, key: str, for_kind: str) -> Password:
         self.when_revealed()
@@ -166,6 +166,14 @@ async def test_a_token_ends_when(stand: Stand, event: str) -> None:
     ENDS[event](stand)
     with pytest.raises(Unauthorized):
         await stand.role(token)
+
+
+async def test_a_password_that_the_documentation_excludes_lets_nobody_in(stand: Stand) -> None:
+    stand.user()
+    assert await stand.authenticator.sign_in(Basic("eve", "a long password"), "127.0.0.1")
+    stand.vault.fault = "must have 8 to 1024 characters"
+    with pytest.raises(Unauthorized, match="wrong username or password"):
+        await stand.authenticator.sign_in(Basic("eve", "a long password"), "127.0.0.1")
 
 
 @pytest.mark.parametrize("event", AT_ONCE)
