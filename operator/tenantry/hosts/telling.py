@@ -10,11 +10,12 @@ from structlog.contextvars import bound_contextvars
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import KINDS
 from tenantry.kinds.tenant.spec import Tenant
-from tenantry.model.resource import Document, Ref, ref_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, ref_of
 from tenantry.model.sharding.shards import Owns, owns_all, sharded_as
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.following.feed import log_news
 from tenantry.runtime.operations.attribution import bound_tenant
+from tenantry.runtime.operations.documents import DELETION
 from tenantry.runtime.operations.traces import named
 from tenantry.runtime.sources.news import News, of_object, of_operation
 from tenantry.tracing.context import trace_id_of
@@ -22,11 +23,15 @@ from tenantry.tracing.work import SUBJECT
 
 
 class ObjectSubject:
-    """An object as log lines name it: by its newest Operation, or as the target of an Operation."""
+    """An object as log lines name it: by its newest Operation, or as the target of an Operation.
 
-    def __init__(self, document: Document, cache: Cache) -> None:
+    gone: it was removed; its own status then names an Operation of before its deletion.
+    """
+
+    def __init__(self, document: Document, cache: Cache, gone: bool = False) -> None:
         self._document = document
         self._cache = cache
+        self._gone = gone
 
     def fields(self, about: str = "") -> dict[str, str]:
         """Return the fields of a line about it."""
@@ -36,7 +41,8 @@ class ObjectSubject:
             ref, uid = Ref(target["kind"], target.get("namespace") or "", target["name"]), target["uid"]
         else:
             ref, uid = ref_of(document), metadata.get("uid", "")
-            operation = ((document.get("status") or {}).get("lastOperation") or {}).get("id", "")
+            last = ((document.get("status") or {}).get("lastOperation") or {}).get("id", "")
+            operation = _deletion_of(uid, self._cache) if self._gone else last
             owner = bound_tenant(ref.namespace, self._cache)
             tenant = ref.name if ref.kind == Tenant.KIND else owner.metadata.name if owner is not None else ""
         fields = {**named(ref), "uid": uid, "operation": operation, "tenant": tenant, "trace_id": self._trace_of(operation)}
@@ -57,8 +63,14 @@ def _seen(cache: Cache, owns: Owns, seen: Seen) -> None:
     entry = seen.after or seen.before
     document = entry.document() if news and entry is not None else None
     if document is not None and owns(sharded_as(document)):
-        with bound_contextvars(**{SUBJECT: ObjectSubject(document, cache)}):
+        with bound_contextvars(**{SUBJECT: ObjectSubject(document, cache, gone=seen.after is None)}):
             log_news(news)
+
+
+def _deletion_of(uid: str, cache: Cache) -> str:
+    """The id of the Operation that deleted an object, `""` for one that was deleted without."""
+    entries = cache.entries(Operation.KIND, SYSTEM_NAMESPACE, f"target={uid}")
+    return next((ref.name for ref, entry in entries if entry.document()["spec"]["cause"] == DELETION), "")
 
 
 def _news(seen: Seen) -> Iterator[News]:

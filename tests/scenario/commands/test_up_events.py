@@ -11,12 +11,15 @@ import pytest
 import structlog
 
 from tenantry.hosts.telling import tell_objects
+from tenantry.model.resource import Ref, held_of
 from tests.scenario.cli import Running, serving, until
 from tests.scenario.platforms import MANIFEST, PLATFORM, declare
 from tests.support.drift import looked, meddle, platform_of
+from tests.support.waiting import eventually
 
 REGION = "---\napiVersion: tenantry.dev/v1alpha1\nkind: Region\nmetadata: {{name: r{0}}}\n"
 RIVAL = "apiVersion: tenantry.dev/v1alpha1\nkind: Tenant\nmetadata: {name: rival}\nspec: {slug: acme}\n"
+ACME = Ref("Tenant", "", "acme")
 CRM = "---\napiVersion: tenantry.dev/v1alpha1\nkind: Package\nmetadata: {name: crm-1-1-0, namespace: tenant-acme}\n" \
     'spec: {app: crm, version: "1.1.0", source: {path: packages/new}}\n'  # fmt: skip
 
@@ -114,6 +117,33 @@ async def test_repaired_drift_has_a_line(tmp_path: Path) -> None:
             unlisten()
     repaired = {each["object"] for each in logs if each["event"] == "drift repaired"}
     assert {"App/tenant-acme/dev.crm", "Identity/tenant-acme/ann", "IdentityProvider/tenant-acme/corp"} <= repaired
+
+
+def with_subject(logger: object, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """The event with the fields that its line would have now."""
+    subject = event.pop("subject", None)
+    return event | (subject.fields() if subject is not None else {})
+
+
+async def test_what_was_deleted_has_a_line_with_the_operation_that_deleted_it(tmp_path: Path) -> None:
+    async with platform_of(tmp_path) as platform:
+        cache, store = platform.state.cache, platform.state.store
+        with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars, with_subject]) as logs:
+            unlisten = tell_objects(cache)
+            await store.delete(held_of(await store.get(ACME)))
+            await eventually(lambda: cache.document(ACME) is None)
+            unlisten()
+        actions = {ref.name: entry.document()["spec"]["action"] for ref, entry in cache.entries("Operation")}
+    gone = [each for each in logs if each["event"] in ("deleted", "pruned")]
+    named = {each["kind"]: actions.get(each.get("operation", "")) for each in gone}
+    assert named == {
+        "Tenant": "DELETE_TENANT",
+        "Environment": "DELETE_ENVIRONMENT",
+        "App": "UNINSTALL_APP",
+        "Identity": "DELETE_IDENTITY",
+        "IdentityProvider": "DELETE_IDENTITY_PROVIDER",
+        "Package": None,  # it goes without an Operation
+    }
 
 
 @pytest.mark.slow
