@@ -24,12 +24,11 @@ from tenantry.model.facts import (
     MigrationStep,
     PackageFacts,
     Password,
-    ViewedRows,
-    ViewedTable,
 )
 from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
+from tenantry.model.viewed import ViewedRows, ViewedTable
 from tenantry.rest.engine.bodies import grants_body, step_body
 from tenantry.rest.engine.extension import PREFIX as EXTENSION
 

@@ -13,9 +13,10 @@ from prometheus_client.registry import Collector
 from tenantry.api.auth.trusted_issuers import Trusted
 from tenantry.api.webhooks import Webhook
 from tenantry.kinds.source.spec import Source
-from tenantry.model.facts import Caller, EngineEndpoint, PackageFacts, ViewedRows, ViewedTable
+from tenantry.model.facts import Caller, EngineEndpoint, PackageFacts
 from tenantry.model.measures import FacadeMeasures, LoopMeasures
 from tenantry.model.tree import Tree
+from tenantry.model.viewed import ViewedRows, ViewedTable
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.auth.tokens import Claims
 from tenantry.rest.fairness.gate import Gate

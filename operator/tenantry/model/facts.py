@@ -86,24 +86,14 @@ class EngineSpec:
         return self.database_limit, self.request_limit
 
     @property
+    def most_replicas(self) -> int:
+        """The number of pods of a pool at most; 0 of an engine and of a pool on a volume."""
+        return max(self.replicas, self.max_replicas)
+
+    @property
     def has_volume(self) -> bool:
         """Return False for a pool on a server: all that its replicas have there are copies."""
         return not (self.capacity and self.database_secret)
-
-
-class ViewedTable(NamedTuple):
-    """A table of an installed app. key: the columns of its primary key."""
-
-    name: str
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
-
-
-class ViewedRows(NamedTuple):
-    """A page of rows. next: the mark behind which the next page begins, `""` for the last one."""
-
-    rows: tuple[Mapping[str, object], ...]
-    next: str
 
 
 DefaultPool = Literal["true", "false", "new"]

@@ -13,9 +13,9 @@ from tenantry.api.facade_context import FacadeContext
 from tenantry.kinds.app.spec import App
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.tenancy import check_awake, endpoint_of
-from tenantry.model.facts import ViewedRows, ViewedTable
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound
+from tenantry.model.viewed import ViewedRows, ViewedTable
 from tenantry.rest.problems import status_of
 
 PAGE = 50

@@ -179,7 +179,7 @@ def pooled_ingress(spec: EngineSpec, placement: Placement) -> tuple[Document, bo
 
 def _most_pods(spec: EngineSpec) -> str:
     """With two more, for a pod that goes while another comes."""
-    return str(max(spec.replicas, spec.max_replicas, 1) + 2)
+    return str(max(spec.most_replicas, 1) + 2)
 
 
 def unwanted_objects(spec: EngineSpec, placement: Placement) -> tuple[Document, ...]:
@@ -307,7 +307,7 @@ def _pod(spec: EngineSpec, placement: Placement, *, database: bool) -> dict[str,
     if database:
         volumes.append({"name": "database", "secret": {"secretName": NAME, "items": [{"key": DATABASE_KEY, "path": "url"}]}})
     volumes += map(dict, placement.pods.volumes)
-    spread = [spread_over_nodes(_selector(spec))] if max(spec.replicas, spec.max_replicas) > 1 else []
+    spread = [spread_over_nodes(_selector(spec))] if spec.most_replicas > 1 else []
     engine = _container(spec, placement, database=database)
     return {
         "serviceAccountName": NAME,
