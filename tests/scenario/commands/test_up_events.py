@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +119,10 @@ async def test_repaired_drift_has_a_line(tmp_path: Path) -> None:
     assert {"App/tenant-acme/dev.crm", "Identity/tenant-acme/ann", "IdentityProvider/tenant-acme/corp"} <= repaired
 
 
-def with_subject(logger: object, method: str, event: dict[str, Any]) -> dict[str, Any]:
+def with_subject(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """The event with the fields that its line would have now."""
     subject = event.pop("subject", None)
-    return event | (subject.fields() if subject is not None else {})
+    return {**event, **(subject.fields() if subject is not None else {})}
 
 
 async def test_what_was_deleted_has_a_line_with_the_operation_that_deleted_it(tmp_path: Path) -> None:
