@@ -28,9 +28,9 @@ from tenantry.model.facts import (
 from tenantry.model.fields import is_engine_admin
 from tenantry.model.resource import parse_time
 from tenantry.model.verdicts import Halt, Invalid, NotFound, Problem, Transient
-from tenantry.model.viewed import ViewedRows, ViewedTable
 from tenantry.rest.engine.bodies import grants_body, step_body
 from tenantry.rest.engine.extension import PREFIX as EXTENSION
+from tenantry.rest.engine.viewed import ViewedRows, ViewedTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST_FILE = 1 << 30

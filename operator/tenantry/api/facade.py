@@ -16,9 +16,9 @@ from tenantry.kinds.source.spec import Source
 from tenantry.model.facts import Caller, EngineEndpoint, PackageFacts
 from tenantry.model.measures import FacadeMeasures, LoopMeasures
 from tenantry.model.tree import Tree
-from tenantry.model.viewed import ViewedRows, ViewedTable
 from tenantry.ports import EngineViews, OperationLogs, Packages, Secrets
 from tenantry.rest.auth.tokens import Claims
+from tenantry.rest.engine.viewed import ViewedRows, ViewedTable
 from tenantry.rest.fairness.gate import Gate
 from tenantry.rest.uploads import Uploads
 from tenantry.runtime.cache import Cache

@@ -15,7 +15,7 @@ from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.tenancy import check_awake, endpoint_of
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Forbidden, Halt, NotFound
-from tenantry.model.viewed import ViewedRows, ViewedTable
+from tenantry.rest.engine.viewed import ViewedRows, ViewedTable
 from tenantry.rest.problems import status_of
 
 PAGE = 50
