@@ -28,6 +28,23 @@ with freed_memory_returned(period_s=0.05):
     print(peak - before > 150 << 20, resident() < before + (peak - before) // 4)
 """
 
+FREED_BY_THREADS = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from tenantry.cli.processes.freed_memory import freed_memory_returned, resident
+
+def work(_):
+    return len(b"x" * (19 << 20))
+
+with freed_memory_returned(period_s=0.05), ThreadPoolExecutor(4) as threads:
+    before = resident()
+    list(threads.map(work, range(400)))
+    end = time.monotonic() + 60
+    while resident() > before + (8 << 20) and time.monotonic() < end:
+        time.sleep(0.05)
+    print(resident() - before < 8 << 20)
+"""
+
 
 class Process:
     """A process of so many MiB, which counts its trims."""
@@ -70,6 +87,13 @@ def test_a_process_that_works_is_trimmed_at_each_look() -> None:
 def test_memory_that_is_freed_between_blocks_in_use_is_returned() -> None:
     ended = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, timeout=120, check=False)
     assert (ended.stdout, ended.stderr) == ("True True\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="no malloc_trim")
+def test_memory_that_threads_free_is_returned() -> None:
+    ended = subprocess.run([sys.executable, "-c", FREED_BY_THREADS], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
 
 
 def test_each_process_returns_its_memory() -> None:
