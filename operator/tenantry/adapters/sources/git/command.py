@@ -201,12 +201,15 @@ async def _piped(pipe: IO[bytes] | None) -> AsyncIterator[asyncio.StreamReader |
 
 async def _read(stream: asyncio.StreamReader | None, most: int, *, cut: bool = False) -> bytes:
     """All that it brings. cut: what is more than `most` is left out; else it raises GitFailed."""
-    taken = bytearray()
+    # What grows is copied to where it has room: at 95 MiB it would have both for a moment.
+    taken, left = list[bytes](), most
     while stream is not None and (chunk := await stream.read(_CHUNK)):
-        if len(taken) + len(chunk) > most and not cut:
+        if len(chunk) > left and not cut:
             raise GitFailed(f"git printed more than {most // 2**20} MiB")
-        taken += chunk[: max(0, most - len(taken))]
-    return bytes(taken)
+        if left:
+            taken.append(chunk[:left])
+            left -= len(taken[-1])
+    return b"".join(taken)
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
