@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import parsed
 
 SOURCE_ROOT = Path(__file__).parents[2] / "operator"
 
 
-def modules(root: Path) -> dict[str, ast.Module]:
-    """Return the modules below a source root, by the name under which they are imported."""
+def modules(root: Path) -> dict[str, Path]:
+    """Return the files of the modules below a source root, by the name under which they are imported."""
     paths = {path.relative_to(root).with_suffix("").parts: path for path in root.rglob("*.py")}
-    return {".".join(parts).removesuffix(".__init__"): tree_of(path) for parts, path in paths.items()}
+    return {".".join(parts).removesuffix(".__init__"): path for parts, path in paths.items()}
 
 
 def imported(module: ast.Module, known: frozenset[str]) -> Iterator[str]:
@@ -36,7 +36,7 @@ def cycle_in(root: Path) -> list[str]:
     found = modules(root)
     known = frozenset(found)
     try:
-        TopologicalSorter({name: set(imported(tree, known)) - {name} for name, tree in found.items()}).prepare()
+        TopologicalSorter({name: set(imported(parsed(path), known)) - {name} for name, path in found.items()}).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 
 TESTS = Path(__file__).parents[1]
 IMPORT = re.compile(r"^\s*(?:from|import) tests\.[^(\n]*(?:\([^)]*\))?", re.MULTILINE)
@@ -32,7 +32,7 @@ def imported_tests(module: ast.Module) -> Iterator[str]:
 @pytest.mark.slow
 def test_only_controls_import_tests() -> None:
     modules = [path for path in sorted(TESTS.rglob("*.py")) if any("test_" in line for line in IMPORT.findall(text_of(path)))]
-    names = {str(path.relative_to(TESTS)): [*imported_tests(tree_of(path))] for path in modules}
+    names = {str(path.relative_to(TESTS)): [*imported_tests(parsed(path))] for path in modules}
     assert names.keys() >= CONTROLS
     assert {name: found for name, found in names.items() if found and name not in CONTROLS} == {}
 
@@ -50,13 +50,13 @@ def test_a_fixture_for_all_tests_is_imported_with_its_module() -> None:
     needed = {
         f"tests.support.{path.stem}": fixtures
         for path in sorted((TESTS / "support").glob("*.py"))
-        if "autouse" in text_of(path) and (fixtures := {*fixtures_for_all(tree_of(path))})
+        if "autouse" in text_of(path) and (fixtures := {*fixtures_for_all(parsed(path))})
     }
     assert needed
     missing = []
     for path in sorted(TESTS.rglob("test_*.py")):
         lines = IMPORT.findall(text_of(path))
-        for node in tree_of(path).body if any(module in line for line in lines for module in needed) else ():
+        for node in parsed(path).body if any(module in line for line in lines for module in needed) else ():
             if isinstance(node, ast.ImportFrom) and node.module in needed:
                 missing += [f"{path.name}: {name}" for name in needed[node.module] - {alias.name for alias in node.names}]
     assert missing == []
@@ -64,7 +64,7 @@ def test_a_fixture_for_all_tests_is_imported_with_its_module() -> None:
 
 @pytest.mark.parametrize("control", sorted(CONTROLS))
 def test_controls_import_whole_modules_of_tests(control: str) -> None:
-    imported = [*imported_tests(tree_of(TESTS / control))]
+    imported = [*imported_tests(parsed(TESTS / control))]
     assert imported and all(name.rpartition(".")[2].startswith("test_") for name in imported)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 
 TESTS = Path(__file__).parents[1]
 
@@ -29,13 +29,13 @@ def test_each_session_has_one_of_them() -> None:
         (f"tests.{path.relative_to(TESTS).with_suffix('').as_posix().replace('/', '.')}", name)
         for path in modules
         if '"session"' in text_of(path)  # to parse all modules takes 6 s
-        for name in _of_a_session(tree_of(path))
+        for name in _of_a_session(parsed(path))
     }
     assert ("tests.scenario.postgres", "server") in made
     elsewhere = {
         path.relative_to(TESTS).as_posix(): sorted(found)
         for path in modules
         if path.name != "conftest.py" and any(module in text_of(path) and name in text_of(path) for module, name in made)
-        if (found := made & set(_imported(tree_of(path))))
+        if (found := made & set(_imported(parsed(path))))
     }
     assert elsewhere == {}

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 
 TESTS = Path(__file__).parents[1]
 APART = ("bench", "screens")
@@ -38,7 +38,7 @@ def test_no_other_loop_of_a_test_asks_again_and_again() -> None:
         path.relative_to(TESTS).as_posix()
         for path in TESTS.rglob("*.py")
         if path.relative_to(TESTS).parts[0] not in APART and "sleep(" in text_of(path)
-        for loop in ast.walk(tree_of(path))
+        for loop in ast.walk(parsed(path))
         if isinstance(loop, ast.While) and any(_pauses(loop))
     }
     assert found == set(LOOPS)

@@ -6,6 +6,7 @@ The reasons that the code raises are read from its syntax, so that a new one wit
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from tenantry.reasons.entries import Explanation
 from tenantry.reasons.platform import EXIT_CODES, STATUSES
 from tenantry.reasons.table import TOPICS
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import parsed, text_of
 
 ROOT = Path(__file__).parents[2]
 CODE = ROOT / "operator/tenantry"
@@ -32,6 +33,8 @@ RAISING = {
     "_operation_condition": 2,
 }
 """The calls that take a reason, and its place among their arguments."""
+VERDICTS = "model/verdicts.py"
+_CONSTANT = re.compile(r"^\w+ = (?:\w+ = )*\(?\s*[rR]?[\"']", re.MULTILINE)
 COMPUTED: Mapping[tuple[str, str], frozenset[str]] = {
     ("adapters/kubernetes/client/http.py", "reason"): frozenset({"Timeout", "AnswerLost", "Unreachable"}),
     ("adapters/kubernetes/client/wire.py", "reason"): frozenset(),  # the API server's own, see HEAD
@@ -86,18 +89,21 @@ def raised() -> tuple[Raised, ...]:
 
 
 def _raised() -> Iterator[Raised]:
-    trees = {path.relative_to(CODE).as_posix(): tree_of(path) for path in sorted(CODE.rglob("*.py"))}
+    paths = sorted(CODE.rglob("*.py"))
     texts: dict[str, set[str]] = defaultdict(set)
-    for name, text in (each for tree in trees.values() for each in _constants(tree)):
+    for name, text in (each for path in paths if _CONSTANT.search(text_of(path)) for each in _constants(parsed(path))):
         texts[name].add(text)
     constants = {name: next(iter(found)) for name, found in texts.items() if len(found) == 1}
-    for module, tree in trees.items():
-        for node in ast.walk(tree):
+    for path in paths:
+        module = path.relative_to(CODE).as_posix()
+        if module != VERDICTS and not any(f"{name}(" in text_of(path) for name in RAISING):
+            continue
+        for node in ast.walk(parsed(path)):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             given = None
             if isinstance(node, ast.Call) and name in RAISING:
                 given = _argument(node, RAISING[name])
-            elif isinstance(node, ast.AnnAssign) and module == "model/verdicts.py" and ast.unparse(node.target) == "reason":
+            elif isinstance(node, ast.AnnAssign) and module == VERDICTS and ast.unparse(node.target) == "reason":
                 given = node.value  # the default of a verdict
             if given is not None:
                 expression = ast.unparse(given)

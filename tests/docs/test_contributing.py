@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenantry.kinds.registry import KINDS
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import parsed
 
 ROOT = Path(__file__).parents[2]
 RULED_SINCE = "2026-11-23T09:00:00Z"
@@ -55,7 +55,7 @@ def test_a_recipe_s_text_names_what_exists() -> None:
 def _names_in(file: Path) -> set[str]:
     """The names that a module defines at its top level."""
     found = set()
-    for node in tree_of(file).body:
+    for node in parsed(file).body:
         match node:
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 found.add(node.name)

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import text_of
 
 
 @pytest.hookimpl(wrapper=True)
@@ -25,7 +25,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def give_back() -> None:
     """Free what nobody uses any more. The collector visits what is left never again: it stays, as sessions' fixtures do."""
-    tree_of.cache_clear()
+    text_of.cache_clear()
     gc.collect()
     gc.freeze()
     # macOS has no such function.

@@ -9,14 +9,14 @@ import pytest
 
 from tests.campaigns import measured, page
 from tests.campaigns.rows import ROWS, Row
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 
 ROOT = Path(__file__).parents[3]
 ASKED = {*(f"R{number}" for number in range(1, 14)), "R3b", *(f"S{number}" for number in range(1, 11))}
 
 
 def _functions(file: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    nodes = tree_of(ROOT / file).body
+    nodes = parsed(ROOT / file).body
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
@@ -52,7 +52,7 @@ def test_what_is_marked_as_a_campaign_belongs_to_a_row() -> None:
 def _marked(path: Path) -> bool:
     if ".campaign" not in text_of(path):
         return False
-    return any(isinstance(node, ast.Attribute) and node.attr == "campaign" for node in ast.walk(tree_of(path)))
+    return any(isinstance(node, ast.Attribute) and node.attr == "campaign" for node in ast.walk(parsed(path)))
 
 
 def test_the_page_shows_the_registry_and_the_last_measurements() -> None:

@@ -6,7 +6,7 @@ import ast
 import socket
 from pathlib import Path
 
-from tests.support.parsed_code import text_of, tree_of
+from tests.support.parsed_code import parsed, text_of
 from tests.support.ports import chosen_by_the_kernel, free_port, share_of
 
 TESTS = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def test_a_port_that_somebody_holds_is_not_given() -> None:
 
 def test_no_test_gives_a_server_a_port_that_the_kernel_chose_for_a_probe() -> None:
     binding = [path for path in TESTS.rglob("*.py") if ".bind((" in text_of(path)]
-    found = {str(path.relative_to(TESTS)) for path in binding if any(map(_binds_port_zero, ast.walk(tree_of(path))))}
+    found = {str(path.relative_to(TESTS)) for path in binding if any(map(_binds_port_zero, ast.walk(parsed(path))))}
     assert found == {*PROBES}
 
 

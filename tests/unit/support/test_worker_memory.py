@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import worker_memory
-from tests.support.parsed_code import tree_of
+from tests.support.parsed_code import text_of
 
 
 class Node:
@@ -23,10 +23,10 @@ class Node:
 
 
 def test_what_nobody_uses_is_freed_at_once() -> None:
-    tree, node = tree_of(Path(__file__)), weakref.ref(Node())
+    text, node = text_of(Path(__file__)), weakref.ref(Node())
     worker_memory.give_back()
     assert node() is None
-    assert tree_of(Path(__file__)) is not tree, "trees are those of one module's tests"
+    assert text_of(Path(__file__)) is not text, "texts are those of one module's tests"
 
 
 def test_what_is_left_is_not_looked_at_again() -> None:
