@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
 from pathlib import Path
@@ -132,7 +132,14 @@ async def test_a_name_with_one_closed_address_is_refused_and_the_address_is_not_
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
-ANSWERS = {
+
+
+def endless(head: bytes) -> bytes:
+    """An answer of 2.5 MiB."""
+    return head + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40
+
+
+ANSWERS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
     "a redirect to metadata": (
         b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n",
         "EngineAnswer",
@@ -141,22 +148,19 @@ ANSWERS = {
         b"HTTP/1.1 308 P\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
         "EngineAnswer",
     ),
-    "too much": (OK + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40, "EngineAnswer"),
-    "too much of an error": (
-        b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40,
-        "EngineAnswer",
-    ),
+    "too much": (lambda: endless(OK), "EngineAnswer"),
+    "too much of an error": (lambda: endless(b"HTTP/1.1 500 No\r\n"), "EngineAnswer"),
     "a bomb": (
         OK + b"Content-Encoding: gzip\r\nContent-Length: 2000\r\n\r\n" + gzip.compress(b"0" * 1_900_000)[:2000],
         "EngineAnswer",
     ),
-    "nested too deep": (OK + b"Content-Length: 200000\r\n\r\n" + b"[" * 200_000, "EngineAnswer"),
+    "nested too deep": (lambda: OK + b"Content-Length: 200000\r\n\r\n" + b"[" * 200_000, "EngineAnswer"),
     "no object": (OK + b"Content-Length: 2\r\n\r\n[]", "EngineAnswer"),
     "a page": (OK + b"Content-Length: 6\r\n\r\n<html>", "EngineAnswer"),
     "not UTF-8": (OK + b"Content-Length: 4\r\n\r\n\xff\xfe{}", "EngineAnswer"),
     "cut short": (OK + b'Content-Length: 99\r\n\r\n{"data":', "EngineUnreachable"),
     "no HTTP": (b"SSH-2.0-OpenSSH_9\r\n\r\n", "EngineUnreachable"),
-    "a header without an end": (OK + b"X: " + b"a" * 200_000, "EngineUnreachable"),
+    "a header without an end": (lambda: OK + b"X: " + b"a" * 200_000, "EngineUnreachable"),
     "nothing": (b"", "EngineTimeout"),
     "half an answer": (b"H", "EngineTimeout"),
 }
@@ -164,11 +168,11 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("answer", "reason"), ANSWERS.values(), ids=ANSWERS)
 async def test_each_hostile_answer_ends_soon_and_is_told(
-    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, reason: str
+    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Callable[[], bytes], reason: str
 ) -> None:
     monkeypatch.setattr(engine_wire, "LARGEST", 1 << 20)
     monkeypatch.setattr(engine_wire, "FOREIGN_S", 0.3 if reason == "EngineTimeout" else 10.0)
-    listener.answer = answer
+    listener.answer = answer() if callable(answer) else answer
     async with engines_of(LOOPBACK, tmp_path) as engines:
         with pytest.raises(Halt) as ended:
             await engines.at(at(f"http://127.0.0.1:{listener.port}")).apps()
@@ -178,7 +182,7 @@ async def test_each_hostile_answer_ends_soon_and_is_told(
 
 
 async def test_a_download_has_an_end_and_leaves_nothing(listener: Listener, tmp_path: Path) -> None:
-    listener.answer = OK + b"Transfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 40
+    listener.answer = endless(OK)
     async with engines_of(LOOPBACK, tmp_path) as engines:
         with pytest.raises(Halt, match="more than 1048576 bytes"):
             await engines.at(at(f"http://127.0.0.1:{listener.port}")).download("crm", "1.0.0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -57,7 +58,7 @@ async def test_a_name_that_resolves_anew_is_judged_by_the_address_that_is_connec
     tried()
 
 
-ANSWERS = {
+ANSWERS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
     "a redirect": (
         b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
         "redirects are not followed",
@@ -67,11 +68,11 @@ ANSWERS = {
         "redirects are not followed",
     ),
     "too much, as announced": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (LARGEST + 1) + b"x" * (LARGEST + 1),
+        lambda: b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (LARGEST + 1) + b"x" * (LARGEST + 1),
         "more than",
     ),
     "too much, in chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 20,
+        lambda: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 20,
         "more than",
     ),
     "compressed": (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", "compresses its answer"),
@@ -85,8 +86,8 @@ ANSWERS = {
 
 @pytest.mark.slow
 async def test_each_hostile_answer_ends_soon(listener: Listener) -> None:
-    for name, (answer, told) in ANSWERS.items():
-        listener.answer = answer
+    for name, (given, told) in ANSWERS.items():
+        listener.answer = answer = given() if callable(given) else given
         with pytest.raises(Halt) as refused:
             await Outbound(LOOPBACK, timeout_s=1 if len(answer) < 20 else 10).get(f"http://127.0.0.1:{listener.port}/")
         assert told in refused.value.verdict.message, name

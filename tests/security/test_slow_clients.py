@@ -43,8 +43,14 @@ UPLOAD = "POST /api/v1/admin/apps/upload HTTP/1.1\r\n"
 SIGN_IN = f"POST /api/v1/auth/token HTTP/1.1\r\n{HEAD}{FORM}"
 
 
-def once(text: str | bytes) -> Plan:
-    return lambda signed: iter([text.replace("SIGNED", signed).encode() if isinstance(text, str) else text])
+def once(text: str | bytes | Callable[[], str | bytes]) -> Plan:
+    """Plan one piece; a function makes what is large."""
+
+    def plan(signed: str) -> Iterator[bytes]:
+        whole = text() if callable(text) else text
+        yield whole.replace("SIGNED", signed).encode() if isinstance(whole, str) else whole
+
+    return plan
 
 
 def drop_by_drop(start: str, drop: bytes, end: int = 10_000) -> Plan:
@@ -73,8 +79,8 @@ PLANS: dict[str, Plan] = {
     "a header by the byte": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}X: ", b"a"),
     "headers by the line, without end": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}", b"X: a\r\n"),
     "a header of four megabytes": drop_by_drop(f"GET /healthz HTTP/1.1\r\n{HEAD}X: ", b"a" * (1 << 18), 16),
-    "100,000 headers": once(f"GET /healthz HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 100_000),
-    "a path of a megabyte": once(b"GET /" + b"a" * (1 << 20)),
+    "100,000 headers": once(lambda: f"GET /healthz HTTP/1.1\r\n{HEAD}" + "X: a\r\n" * 100_000),
+    "a path of a megabyte": once(lambda: b"GET /" + b"a" * (1 << 20)),
     "a body that never comes": once(f"{SIGN_IN}Content-Length: 100\r\n\r\n"),
     "a body by the byte": drop_by_drop(f"{SIGN_IN}Content-Length: 100000\r\n\r\n", b"a"),
     "a body that waits for leave": once(f"{SIGN_IN}Expect: 100-continue\r\nContent-Length: 100\r\n\r\n"),

@@ -6,7 +6,7 @@ import html
 import io
 import re
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -81,13 +81,16 @@ async def test_a_plan_that_moved_is_shown_anew(world: ConsoleWorld) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"", "choose the file"), (b"no zip", "zip"), (b"x" * (LARGEST + 1), "tenantry package push")],
+    [(b"", "choose the file"), (b"no zip", "zip"), (lambda: b"x" * (LARGEST + 1), "tenantry package push")],
     ids=("none", "no package", "too large"),
 )
-async def test_what_cannot_be_published_is_refused_on_the_page(world: ConsoleWorld, content: bytes, told: str) -> None:
+async def test_what_cannot_be_published_is_refused_on_the_page(
+    world: ConsoleWorld, content: bytes | Callable[[], bytes], told: str
+) -> None:
+    file = content() if callable(content) else content
     browser, path = await world("acme-admin"), page_of(world, "publish")
     csrf = csrf_of((await browser.get(path)).text)
-    answer = await browser.post(path, data={"csrf": csrf}, headers=FORM, files={"file": ("a.tapp", content)})
+    answer = await browser.post(path, data={"csrf": csrf}, headers=FORM, files={"file": ("a.tapp", file)})
     assert answer.status_code == 400, answer.text
     assert told in html.unescape(answer.text)
     assert 'type="file"' in answer.text

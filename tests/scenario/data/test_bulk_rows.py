@@ -160,7 +160,13 @@ async def test_limits_of_ndjson_are_named(editor: httpx.AsyncClient, monkeypatch
     monkeypatch.setattr(given, "MOST_LINES", 3)
     answer = await editor.post(f"{DATA}/accounts", content=lines([{"name": f"{n}"} for n in range(4)]), headers=LINES)
     assert (answer.status_code, answer.json()["error"]) == (400, "body: has more than 3 lines: send it in parts")
-    large = await editor.post(f"{DATA}/accounts", content=b" " * (given.LINES_LIMIT + 1), headers=LINES)
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(given.LINES_LIMIT >> 20):
+            yield b" " * (1 << 20)
+        yield b" "
+
+    large = await editor.post(f"{DATA}/accounts", content=endless(), headers=LINES)
     assert large.status_code == 413
     assert await names(editor) == []
 

@@ -10,6 +10,7 @@ import pytest
 CONTENT = b"v-000001" + bytes(range(256)) * 5000
 TAG = f'"{hashlib.sha256(CONTENT).hexdigest()}"'
 SIZE = len(CONTENT)
+WHOLE = slice(None)
 
 
 @pytest.fixture
@@ -29,23 +30,24 @@ async def test_a_download_is_the_file_with_its_name_length_and_tag(stored: httpx
 
 
 @pytest.mark.parametrize(
-    ("headers", "status", "expected"),
+    ("headers", "status", "part"),
     [
-        pytest.param({"Range": "bytes=0-9"}, 206, CONTENT[:10], id="first bytes"),
-        pytest.param({"Range": "bytes=100-"}, 206, CONTENT[100:], id="from an offset"),
-        pytest.param({"Range": "bytes=-10"}, 206, CONTENT[-10:], id="last bytes"),
-        pytest.param({"Range": f"bytes=5-{SIZE * 2}"}, 206, CONTENT[5:], id="beyond the end"),
-        pytest.param({"Range": f"bytes=-{SIZE * 2}"}, 206, CONTENT, id="more than there is"),
-        pytest.param({"Range": "bytes=0-9", "If-Range": TAG}, 206, CONTENT[:10], id="unchanged"),
-        pytest.param({"Range": "bytes=0-9", "If-Range": '"other"'}, 200, CONTENT, id="changed meanwhile"),
-        pytest.param({"Range": "bytes=0-1,5-6"}, 200, CONTENT, id="several ranges"),
-        pytest.param({"Range": "lines=1-2"}, 200, CONTENT, id="another unit"),
-        pytest.param({"Range": "bytes=-"}, 200, CONTENT, id="no bound"),
-        pytest.param({"If-None-Match": TAG}, 304, b"", id="held already"),
-        pytest.param({"If-None-Match": '"other"'}, 200, CONTENT, id="another held"),
+        pytest.param({"Range": "bytes=0-9"}, 206, slice(10), id="first bytes"),
+        pytest.param({"Range": "bytes=100-"}, 206, slice(100, None), id="from an offset"),
+        pytest.param({"Range": "bytes=-10"}, 206, slice(-10, None), id="last bytes"),
+        pytest.param({"Range": f"bytes=5-{SIZE * 2}"}, 206, slice(5, None), id="beyond the end"),
+        pytest.param({"Range": f"bytes=-{SIZE * 2}"}, 206, WHOLE, id="more than there is"),
+        pytest.param({"Range": "bytes=0-9", "If-Range": TAG}, 206, slice(10), id="unchanged"),
+        pytest.param({"Range": "bytes=0-9", "If-Range": '"other"'}, 200, WHOLE, id="changed meanwhile"),
+        pytest.param({"Range": "bytes=0-1,5-6"}, 200, WHOLE, id="several ranges"),
+        pytest.param({"Range": "lines=1-2"}, 200, WHOLE, id="another unit"),
+        pytest.param({"Range": "bytes=-"}, 200, WHOLE, id="no bound"),
+        pytest.param({"If-None-Match": TAG}, 304, slice(0), id="held already"),
+        pytest.param({"If-None-Match": '"other"'}, 200, WHOLE, id="another held"),
     ],
 )
-async def test_ranges(stored: httpx.AsyncClient, headers: dict[str, str], status: int, expected: bytes) -> None:
+async def test_ranges(stored: httpx.AsyncClient, headers: dict[str, str], status: int, part: slice) -> None:
+    expected = CONTENT[part]
     answer = await stored.get("/api/v1/admin/apps/shop/download/v-000001", headers=headers)
     assert (answer.status_code, answer.content) == (status, expected)
     if status == 206:

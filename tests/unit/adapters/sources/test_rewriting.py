@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -140,15 +141,15 @@ def test_what_cannot_be_edited_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "made",
     [
-        pytest.param("kind: A\n" + "\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="blank lines of another document"),
-        pytest.param("kind: A\n" + "# x\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="comments of another document"),
-        pytest.param("kind: A\n---\nspec:\n  a: 1\n" + "# x\n" * 20_000 + "  b: 1\n", id="comments between two changes"),
+        pytest.param(lambda: "kind: A\n" + "\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="blank lines of another document"),
+        pytest.param(lambda: "kind: A\n" + "# x\n" * 300_000 + "x: 1\n---\nspec: {a: 1}\n", id="comments of another document"),
+        pytest.param(lambda: "kind: A\n---\nspec:\n  a: 1\n" + "# x\n" * 20_000 + "  b: 1\n", id="comments between two changes"),
     ],
 )
-def test_no_file_takes_long_to_edit(text: str) -> None:
-    result = b""
+def test_no_file_takes_long_to_edit(made: Callable[[], str]) -> None:
+    text, result = made(), b""
 
     def edit() -> None:
         nonlocal result

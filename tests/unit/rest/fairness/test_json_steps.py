@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,27 +45,28 @@ def test_a_value_is_read_as_the_standard_library_reads_it(value: Any) -> None:
         assert repr(decode_json(text)) == repr(json.loads(text))
 
 
-WIDE: dict[str, Any] = {
-    "whole numbers": [1] * 50_000,
-    "decimals": [0.1] * 20_000,
-    "exponents": [1e300] * 20_000,
-    "more than 64 bits": [*[1] * 50_000, 2**70],
-    "texts": ["é" * 40] * 5_000,
-    "lists": [[]] * 20_000,
-    "lists of one": [[1]] * 20_000,
-    "objects": [{"a": None, "b": [1e300, {}]}] * 5_000,
-    "keys": {f"key-{number}": number for number in range(20_000)},
-    "one inside others": [[[[{"a": [2**70, *range(50_000)]}]]]],
-    "of all kinds": {"extra": [[1, 2.5, "ü", None]] * 5000, "huge": 2**70},
-    "deep": json.loads("[" * 900 + "1e300" + "]" * 900),
+WIDE: dict[str, Callable[[], Any]] = {
+    "whole numbers": lambda: [1] * 50_000,
+    "decimals": lambda: [0.1] * 20_000,
+    "exponents": lambda: [1e300] * 20_000,
+    "more than 64 bits": lambda: [*[1] * 50_000, 2**70],
+    "texts": lambda: ["é" * 40] * 5_000,
+    "lists": lambda: [[]] * 20_000,
+    "lists of one": lambda: [[1]] * 20_000,
+    "objects": lambda: [{"a": None, "b": [1e300, {}]}] * 5_000,
+    "keys": lambda: {f"key-{number}": number for number in range(20_000)},
+    "one inside others": lambda: [[[[{"a": [2**70, *range(50_000)]}]]]],
+    "of all kinds": lambda: {"extra": [[1, 2.5, "ü", None]] * 5000, "huge": 2**70},
+    "deep": lambda: json.loads("[" * 900 + "1e300" + "]" * 900),
 }
 
 
 @pytest.mark.parametrize("name", WIDE)
 def test_a_large_value_comes_back_as_it_went(name: str) -> None:
-    text = encode_json(WIDE[name])
-    assert text == standard(WIDE[name])
-    assert decode_json(text) == WIDE[name]
+    value = WIDE[name]()
+    text = encode_json(value)
+    assert text == standard(value)
+    assert decode_json(text) == value
 
 
 @pytest.mark.parametrize("name", [name for name in WIDE if name not in ("keys", "deep")])
@@ -77,7 +79,7 @@ def test_no_step_of_the_standard_library_writes_a_large_value(name: str, monkeyp
 
     sizes = [0]
     monkeypatch.setattr(json_steps, "_written", noted)
-    assert len(encode_json(WIDE[name])) > LARGE
+    assert len(encode_json(WIDE[name]())) > LARGE
     assert max(sizes) <= 4 * LARGE
 
 
