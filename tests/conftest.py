@@ -15,9 +15,10 @@ from tests.support.compiled_ahead import pytest_sessionstart
 from tests.support.folders_in_memory import pytest_configure, pytest_sessionfinish
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
+from tests.support.peak_memory import pytest_terminal_summary, pytest_testnodedown
 from tests.support.pool_server_fixtures import pool_server, running_pool_server, server_of
 from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
-from tests.support.worker_memory import product_s_collector, pytest_runtest_protocol
+from tests.support.worker_memory import product_s_memory, pytest_runtest_protocol
 
 __all__ = [
     "absent_libraries",
@@ -27,7 +28,7 @@ __all__ = [
     "one_trust_store",
     "patient_clients",
     "pool_server",
-    "product_s_collector",
+    "product_s_memory",
     "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_configure",
@@ -35,6 +36,8 @@ __all__ = [
     "pytest_runtest_protocol",
     "pytest_sessionfinish",
     "pytest_sessionstart",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
     "running_pool_server",
     "server",
     "server_of",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_PEAK = re.compile(r"^memory: at most (\d+) MiB", re.MULTILINE)
+"""What tests/support/peak_memory.py prints."""
 LINES = 80
 """The most lines of a failure's traceback and captured output are shown."""
 
@@ -47,6 +50,12 @@ def read(log: Path, tier: str) -> Results:
         elif report.get("when") == "call":
             passed.add(test)
     return Results(len(passed - failures.keys()), len(skipped), tuple(failures.values()))
+
+
+def peak_of(output: Path) -> int | None:
+    """Return the most memory that a process of the run took, in MiB. None where the run does not say it."""
+    found = _PEAK.findall(output.read_text("utf-8", "replace"))
+    return int(found[-1]) if found else None
 
 
 def _reports(log: Path) -> Iterator[dict[str, Any]]:

@@ -22,18 +22,18 @@ def details(judged: Sequence[Judged]) -> list[str]:
 
 
 def table(runs: Sequence[Run], judged: Sequence[Judged]) -> list[str]:
-    """tier, passed, failed, flaked, skipped, seconds; then one line for each failure."""
-    lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'flaked':>8}{'skipped':>9}{'seconds':>9}"]
+    """tier, passed, failed, flaked, skipped, seconds, the MiB of its largest process; then one line for each failure."""
+    lines = [f"{'tier':<10}{'passed':>8}{'failed':>8}{'flaked':>8}{'skipped':>9}{'seconds':>9}{'MiB':>6}"]
     for run in runs:
         if run.not_run:
             lines.append(f"{run.tier:<10}NOT RUN: {run.not_run}")
             continue
         mine = [each for each in judged if each.failure.tier == run.tier]
         failed = sum(each.kind is Kind.FAILED for each in mine)
-        counts = (run.results.passed, failed, len(mine) - failed, run.results.skipped, round(run.seconds))
-        lines.append(
-            f"{run.tier:<10}" + "".join(f"{count:>{width}}" for count, width in zip(counts, (8, 8, 8, 9, 9), strict=True))
-        )
+        peak = "" if run.peak_mib is None else run.peak_mib
+        counts = (run.results.passed, failed, len(mine) - failed, run.results.skipped, round(run.seconds), peak)
+        cells = (f"{count:>{width}}" for count, width in zip(counts, (8, 8, 8, 9, 9, 6), strict=True))
+        lines.append(f"{run.tier:<10}{''.join(cells)}".rstrip())
     lines += [_line(each) for each in judged[:MOST_LINES]]
     if len(judged) > MOST_LINES:
         lines.append(f"FAILED and {len(judged) - MOST_LINES} more")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.ci.results import Failure, Results, read
+from tests.ci.results import Failure, Results, peak_of, read
 
 GRACE_S = 30.0
 """Time for a tier that took too long to write what it knows."""
@@ -27,12 +27,13 @@ class Tier:
 
 @dataclass(frozen=True)
 class Run:
-    """The end of a tier. not_run: why it did not begin, or empty."""
+    """The end of a tier. not_run: why it did not begin, or empty. peak_mib: the most memory of one of pytest's processes."""
 
     tier: str
     results: Results = field(default_factory=Results)
     seconds: float = 0.0
     not_run: str = ""
+    peak_mib: int | None = None
 
 
 TIERS = (
@@ -69,7 +70,7 @@ def run(tier: Tier, out: Path, seconds: float, name: str = "", arguments: Sequen
     elif code is None:
         late = Failure(tier.name, f"make {tier.name}", f"took longer than {seconds:.0f} s")
         results = Results(results.passed, results.skipped, (*results.failures, late))
-    return Run(tier.name, results, time.monotonic() - began)
+    return Run(tier.name, results, time.monotonic() - began, peak_mib=peak_of(log))
 
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> int | None:

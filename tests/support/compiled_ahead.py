@@ -1,4 +1,7 @@
-"""Byte code of a fresh clone, before the workers start: each of them would compile the same modules at the same moment."""
+"""What a fresh clone lacks, before the workers start: each of them would make the same at the same moment.
+
+That is byte code, and Hypothesis's table of Unicode, which takes 200 MiB while it is made.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import py_compile
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -22,12 +26,13 @@ _config: pytest.Config
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile what a run of all tests needs. A run of some tests in one process compiles what it imports."""
+    """Make what a run of all tests needs. A run of some tests in one process makes what it comes to."""
     config = session.config
     everything = any(Path(each).resolve() == ROOT / "tests" for each in config.args)
     kept = not sys.dont_write_bytecode and os.access(ROOT / "tests", os.W_OK)
     if everything and kept and getattr(config.option, "numprocesses", None):
         compile_missing((ROOT / "operator", ROOT / "tests"), config)
+        table_unicode()
 
 
 def compile_missing(folders: Sequence[Path], config: pytest.Config) -> int:
@@ -39,6 +44,19 @@ def compile_missing(folders: Sequence[Path], config: pytest.Config) -> int:
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as processes:
             list(processes.map(_compile, missing, chunksize=AT_ONCE))
     return len(missing)
+
+
+def table_unicode() -> BaseProcess:
+    """Let another process keep Hypothesis's table in a file, if it is not there. Workers collect for longer than that takes."""
+    process = multiprocessing.get_context("fork").Process(target=_table_unicode)
+    process.start()
+    return process
+
+
+def _table_unicode() -> None:
+    from hypothesis.internal import charmap  # takes 0.3 s, which the run need not wait for
+
+    charmap.charmap()
 
 
 def code_of(path: Path) -> Path:

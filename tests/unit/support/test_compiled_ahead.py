@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from _pytest.assertion import rewrite
+from hypothesis import configuration
+from hypothesis.internal import charmap
 
-from tests.support.compiled_ahead import code_of, compile_missing
+from tests.support.compiled_ahead import code_of, compile_missing, table_unicode
 
 TEXT = "def test_one():\n    assert 1 == 1\n"
 
@@ -41,3 +43,16 @@ def test_who_imports_a_module_with_an_error_sees_it(folder: Path, pytestconfig: 
     assert compile_missing([folder], pytestconfig) == 3
     assert not code_of(folder / "test_one.py").exists()
     assert not code_of(folder / "one.py").exists()
+
+
+@pytest.mark.slow
+def test_the_table_of_unicode_is_made_by_another_process(tmp_path: Path) -> None:
+    home = configuration.storage_directory().path
+    configuration.set_hypothesis_home_dir(tmp_path)
+    try:
+        process = table_unicode()
+        process.join()
+        assert (process.exitcode, charmap.charmap_file().exists()) == (0, True)
+        assert charmap.charmap_file().is_relative_to(tmp_path)
+    finally:
+        configuration.set_hypothesis_home_dir(home)
