@@ -1,4 +1,4 @@
-"""What a test takes from a table is small, or is made when the test runs: each worker holds all tables from the start."""
+"""Values in tables of tests are small, or are made when the test runs: each worker holds all tables from the start."""
 
 from __future__ import annotations
 

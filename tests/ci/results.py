@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _PEAK = re.compile(r"^memory: at most (\d+) MiB", re.MULTILINE)
-"""What tests/support/peak_memory.py prints."""
+"""The line of tests/support/peak_memory.py."""
 LINES = 80
 """The most lines of a failure's traceback and captured output are shown."""
 

@@ -1,4 +1,4 @@
-"""What a fresh clone lacks, before the workers start: each of them would make the same at the same moment.
+"""The files that a fresh clone lacks, made before the workers start: each would make the same at the same moment.
 
 That is byte code, and Hypothesis's table of Unicode, which takes 200 MiB while it is made.
 """

@@ -19,7 +19,7 @@ GROWTH = 64 << 20
 
 
 class Watched:
-    """What the process had in memory after the last look at its garbage, in bytes."""
+    """The memory of the process after the last look at its garbage, in bytes."""
 
     resident = 0
 
