@@ -40,6 +40,8 @@ DEEPEST = 32
 """Folders of an entry's name at most: what walks an unpacked package recurses, or keeps a folder open for each."""
 ENTRY = b"PK\x01\x02"
 LOCATOR, LOCATOR_SIZE = b"PK\x06\x07", 20
+_NO_MEMORY = "Error -4 "
+"""The beginning of zlib's Z_MEM_ERROR."""
 SMALL = 1 << 20
 """Inflated bytes of a whole package to which the ratio does not apply."""
 END = struct.Struct("<4s4H2IH")
@@ -141,6 +143,7 @@ def open_package(path: Path, limits: PackageLimits | None = None) -> Iterator[Op
     ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
+        _check_memory(error)
         raise _refused("", f"is not a readable package: {error}") from error
 
 
@@ -154,8 +157,15 @@ def open_checked(path: Path) -> Iterator[OpenPackage]:
         with zipfile.ZipFile(path) as archive:
             yield OpenPackage(archive, parse_manifest(archive.read(MANIFEST)))
     except (zipfile.BadZipFile, zlib.error, EOFError, FileNotFoundError) as error:
+        _check_memory(error)
         damaged = f"the stored package {path.name} is gone or damaged ({error}): upload it again"
         raise Halt(Stalled("PackageDamaged", damaged, "Operator")) from error
+
+
+def _check_memory(error: Exception) -> None:
+    """Raise MemoryError if this one of zlib means that: it says nothing about the package."""
+    if isinstance(error, zlib.error) and str(error).startswith(_NO_MEMORY):
+        raise MemoryError(str(error)) from error
 
 
 def sha256_of(path: Path) -> str:

@@ -8,7 +8,9 @@ import stat
 import struct
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from tenantry.model.verdicts import Invalid
 from tenantry.packages import check
 from tenantry.packages.build import build
-from tenantry.packages.check import LONGEST_LINE, PackageLimits, inspect, open_package
+from tenantry.packages.check import LONGEST_LINE, PackageLimits, inspect, open_checked, open_package
 from tenantry.packages.manifest import parse_manifest
 from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
 
@@ -202,6 +204,19 @@ def test_a_good_package_tells_what_it_is(tmp_path: Path) -> None:
     facts = inspect(path)
     assert (facts.app, facts.version, facts.name, facts.author) == ("crm", "1.0.0", "CRM", "Example Ltd")
     assert (facts.tables, facts.symbols, facts.roles, facts.size) == (1, True, ("editor",), path.stat().st_size)
+
+
+@pytest.mark.parametrize("opened", [open_package, open_checked])
+def test_a_lack_of_memory_is_no_fault_of_the_package(
+    opened: Callable[[Path], AbstractContextManager[object]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object) -> None:
+        raise zlib.error("Error -4 while decompressing data")
+
+    package = files()(tmp_path / "a.tapp")
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", lacking)
+    with pytest.raises(MemoryError), opened(package):
+        pass
 
 
 def source(folder: Path) -> Path:

@@ -46,7 +46,8 @@ def test_who_imports_a_module_with_an_error_sees_it(folder: Path, pytestconfig: 
 
 
 @pytest.mark.slow
-def test_the_table_of_unicode_is_made_by_another_process(tmp_path: Path) -> None:
+def test_the_table_of_unicode_is_made_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charmap, "_charmap", None)  # other tests of this worker may have it in memory
     home = configuration.storage_directory().path
     configuration.set_hypothesis_home_dir(tmp_path)
     try:
