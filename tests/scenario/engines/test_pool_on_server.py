@@ -20,7 +20,7 @@ from tenantry.model.facts import EngineRef, Password, Trust
 from tenantry.model.verdicts import Halt, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
 from tests.support.pools import COMING, DECLARED, OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 pytestmark = pytest.mark.slow
 
@@ -245,8 +245,8 @@ async def test_an_operator_that_is_stopped_before_a_drop_does_not_go_on_with_it(
     monkeypatch.setattr(server_databases, "IDLE_MS", 500)
     one_at_a_time = server_databases._one_at_a_time
 
-    def stopped_after(connection: Any, name: str) -> None:
-        one_at_a_time(connection, name)
+    def stopped_after(connection: Any, *about: Any) -> None:
+        one_at_a_time(connection, *about)
         pid = connection.info.backend_pid
         until(lambda: not pool_server.ask("SELECT pid FROM pg_stat_activity WHERE pid = %s", pid))
 
@@ -256,6 +256,35 @@ async def test_an_operator_that_is_stopped_before_a_drop_does_not_go_on_with_it(
     await pool_server.databases.ensure(POOL, REF)  # nobody keeps the lock
     with psycopg.connect(pool_server.engine_url(REF.id)) as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (1,)
+
+
+async def test_an_operator_that_waited_for_another_looks_again_whether_it_may_act(pool_server: PoolServerKit) -> None:
+    """The other one took its lease over, and has made the database again when it lets the lock go."""
+    (pool,), lost = pool_server.pools(), list[bool]()
+    name = engine_database(pool_server.url, POOL, REF.id).name
+
+    def check() -> None:
+        if lost:
+            raise Halt(Transient("LeaseNotRenewed", "another one may act"))
+
+    await pool_server.databases.ensure(POOL, REF)
+    slow = ServerDatabases(OnServer(), ServerSecret(pool_server.admin), PLATFORM, check)
+    own = EngineRef("", "eu", POOL, slug="small")
+    for work, locked in (
+        (slow.drop(POOL, REF), name),
+        (slow.ensure(POOL, REF), name),
+        (slow.drop_pool(own), pool),
+        (slow.ensure_pool(own), pool),
+    ):
+        lost.clear()
+        with psycopg.connect(pool_server.root, autocommit=True) as other:
+            other.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (locked,))
+            waiting = asyncio.create_task(work)
+            await eventually(lambda: pool_server.ask("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
+            lost.append(True)
+        with pytest.raises(Halt, match="LeaseNotRenewed"):
+            await waiting
+    assert pool_server.names() == {name} and pool_server.pools() == {pool}
 
 
 def limits(server: PoolServerKit) -> list[int]:

@@ -82,7 +82,7 @@ class ServerDatabases:
         self._pools = pools
         self._secrets = secrets
         self._secret = secret
-        self._check = check
+        self._check: MayAct = check or (lambda: None)
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
         """By the URL of a server: one that hangs keeps nobody from another."""
 
@@ -95,13 +95,13 @@ class ServerDatabases:
             database = engine_database(server.pool_url, pool, ref.id)
             told = f"Tenantry: environment {ref.namespace}/{ref.name}, id {ref.id}"
             limit = self._limit(pool)
-            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, limit))
+            await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, limit, self._check))
 
     async def drop(self, pool: str, ref: EngineRef) -> None:
         """Drop the database of an engine with its rows, and its role. Idempotent. Raises Halt as `ensure` does."""
         if (server := await self._server(pool)) is not None:
             name = engine_database(server.pool_url, pool, ref.id).name
-            await self._done(server.admin, "drop", lambda connection: _drop(connection, name))
+            await self._done(server.admin, "drop", lambda connection: _drop(connection, name, self._check))
 
     def is_on_server(self, pool: str) -> bool:
         """Return True if the engines of a pool have databases on a server."""
@@ -119,8 +119,8 @@ class ServerDatabases:
 
             def work(connection: Connection) -> None:
                 _check_room(connection, pool.slug, scaled_to)
-                _ensure(connection, database, told, UNLIMITED)
-                _limit_engines(connection, database.name, limit)
+                _ensure(connection, database, told, UNLIMITED, self._check)
+                _limit_engines(connection, database.name, limit, self._check)
 
             await self._done(server.admin, "make", work)
 
@@ -128,7 +128,7 @@ class ServerDatabases:
         """Drop the database of a pool itself, and its role. Idempotent. Raises Halt as `ensure` does."""
         if (server := await self._server(pool.id)) is not None:
             name = pool_database(server.pool_url).name
-            await self._done(server.admin, "drop", lambda connection: _drop(connection, name))
+            await self._done(server.admin, "drop", lambda connection: _drop(connection, name, self._check))
 
     async def has_pool(self, pool: EngineRef) -> bool:
         """Return True if there is a database of a pool itself. Raises Halt as `ensure` does."""
@@ -156,14 +156,13 @@ class ServerDatabases:
                 await asyncio.to_thread(_connected, admin, work, self._check)
 
 
-def _connected(admin: str, work: Callable[[Connection], None], check: MayAct | None) -> None:
+def _connected(admin: str, work: Callable[[Connection], None], check: MayAct) -> None:
     import psycopg
 
     with _understood(), psycopg.connect(admin, autocommit=True, connect_timeout=CONNECT_S, **ALIVE) as connection:
         connection.execute(_LIMITS)
         connection.execute(_IDLE, (str(IDLE_MS),))
-        if check is not None:
-            check()  # after the wait for the server, which from here on sees a process that is stopped
+        check()  # after the wait for the server, which from here on sees a process that is stopped
         work(connection)
 
 
@@ -186,12 +185,12 @@ def _understood() -> Iterator[None]:
         ) from error
 
 
-def _ensure(connection: Connection, database: ServerDatabase, told: str, connections: int) -> None:
+def _ensure(connection: Connection, database: ServerDatabase, told: str, connections: int, check: MayAct) -> None:
     """The order lets no neighbour in between: who is not the owner may connect only until the second statement about it."""
     from psycopg.sql import SQL, Identifier, Literal
 
     name = Identifier(database.name)
-    _one_at_a_time(connection, database.name)
+    _one_at_a_time(connection, database.name, check)
     verifier = connection.pgconn.encrypt_password(database.password.encode(), database.name.encode(), b"scram-sha-256")
     rights = SQL("LOGIN CONNECTION LIMIT {} PASSWORD {}").format(Literal(connections), Literal(verifier.decode()))
     if not _is_there(connection, *ROLES, database.name):
@@ -207,10 +206,10 @@ def _ensure(connection: Connection, database: ServerDatabase, told: str, connect
     connection.execute(SQL("COMMENT ON DATABASE {} IS {}").format(name, Literal(told)))
 
 
-def _drop(connection: Connection, name: str) -> None:
+def _drop(connection: Connection, name: str, check: MayAct) -> None:
     from psycopg.sql import SQL, Identifier
 
-    _one_at_a_time(connection, name)
+    _one_at_a_time(connection, name, check)
     if _is_there(connection, *ROLES, name):
         # A pool that has the engine open would connect again.
         connection.execute(SQL("ALTER ROLE {} WITH NOLOGIN").format(Identifier(name)))
@@ -235,21 +234,25 @@ def _check_room(connection: Connection, pool: str, replicas: int) -> None:
     raise Halt(Stalled("PoolServerTooSmall", told, "Operator"))
 
 
-def _limit_engines(connection: Connection, pool: str, limit: int) -> None:
+def _limit_engines(connection: Connection, pool: str, limit: int, check: MayAct) -> None:
     """Give the engines of a pool, whose names begin with its own, the limit that follows from the number of its pods."""
     from psycopg.sql import SQL, Identifier, Literal
 
     query = "SELECT rolname::text FROM pg_roles WHERE starts_with(rolname::text, %s) AND rolconnlimit <> %s ORDER BY rolname"
     for (name,) in connection.execute(query, (f"{pool}_", limit)).fetchall():
-        _one_at_a_time(connection, name)
+        _one_at_a_time(connection, name, check)
         if _is_there(connection, *ROLES, name):
             connection.execute(SQL("ALTER ROLE {} CONNECTION LIMIT {}").format(Identifier(name), Literal(limit)))
         connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
 
 
-def _one_at_a_time(connection: Connection, name: str) -> None:
-    """Keep others out until this connection ends: of two that change one role, the server refuses one with an internal error."""
+def _one_at_a_time(connection: Connection, name: str, check: MayAct) -> None:
+    """Keep others out until this connection ends: of two that change one role, the server refuses one with an internal error.
+
+    Raises Halt if another operator may act by now: it may have had the lock until now. None has it while this one goes on.
+    """
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+    check()
 
 
 def _is_there(connection: Connection, catalog: str, column: str, name: str) -> bool:
