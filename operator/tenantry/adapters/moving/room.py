@@ -35,13 +35,15 @@ class CopyRoom:
         self._limit = limit
         self._coming = 0
         self._before = 0
-        """Bytes of the folder before the first of those that come."""
+        """Bytes of the folder beside the archives that come, as the last one of these began."""
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Count]:
         """The room of an archive for this block, in which it is also unpacked."""
-        if self._limit and not self._coming:
-            self._before = await asyncio.to_thread(folder_size, self._folder)
+        if self._limit:
+            # One of them at least comes for as long as there are many: engines are opened meanwhile, and others have come.
+            size = await asyncio.to_thread(folder_size, self._folder)
+            self._before = max(0, size - self._coming)
         own = 0
 
         def count(more: int) -> None:

@@ -70,6 +70,18 @@ async def test_archives_that_come_at_once_share_the_room(tmp_path: Path) -> None
     await arrives(room, None, 475)
 
 
+async def test_what_came_into_a_folder_beside_an_archive_has_its_room_from_the_next_one_on(tmp_path: Path) -> None:
+    room = CopyRoom(tmp_path, WHOLE)
+    async with room.taken() as long:
+        long(100 * MIB)
+        for name, mib in (("held", 100), ("opened", 450)):
+            with (tmp_path / name).open("wb") as file:
+                file.truncate(mib * MIB)
+        await arrives(room, None, 150)
+        with pytest.raises(Halt, match="NoRoomForCopy"):
+            await arrives(room, None, 151)
+
+
 async def test_a_refusal_says_what_is_needed_and_nothing_of_others(tmp_path: Path) -> None:
     room = CopyRoom(tmp_path, WHOLE)
     async with room.taken() as one, room.taken() as other:
