@@ -21,7 +21,17 @@ from tests.support.fork_server import CLUSTER, LARGEST, MACHINE, Call
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 MODULE = "tenantry.cli.main"
-READ_LATE = ("TENANTRY_", "_TENANTRY_", "COMP_", "KUBECONFIG", "OTEL_", "PYTEST_CURRENT_TEST", "TMPDIR", "XDG_CONFIG_HOME")
+READ_LATE = (
+    "TENANTRY_",
+    "_TENANTRY_",
+    "COMP_",
+    "KUBECONFIG",
+    "OTEL_",
+    "PATH",
+    "PYTEST_CURRENT_TEST",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+)
 """Beginnings of the names of variables that nothing reads before a command runs."""
 ON_CLUSTER = frozenset({"api", "operator", "--kubeconfig"})
 """Commands and options that only a platform on Kubernetes has."""
