@@ -564,7 +564,7 @@ async def test_nothing_is_left(kit: Kit) -> None:
     kit.declared.settle(subdomain="eu.example.com", ingress_class_name="nginx")
     await kit.deploy()
     await kit.become_ready()
-    await kit.undeploy()
+    await kit.undeploy(emptied=False)
     with pytest.raises(NotFound):
         await kit.get("Namespace")
     assert await kit.deployer.engine(kit.ref) is None
