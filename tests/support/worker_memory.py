@@ -14,7 +14,7 @@ import pytest
 from tests.support.parsed_code import text_of
 from tests.support.peak_memory import note_peak
 
-GROWTH = 64 << 20
+GROWTH = 32 << 20
 """The bytes above the last look at garbage after which it does not wait for the end of the module."""
 
 

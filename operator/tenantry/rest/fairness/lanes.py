@@ -134,6 +134,8 @@ class Lanes:
                 # Nobody is woken: this thread itself makes the call that may be made now.
                 with self._changed:
                     self._release(key, job)
+            # A thread that waits would hold what it returned last: a page of 8 MiB each.
+            del turn, job
 
     def _turn(self) -> tuple[tuple[str, str], _Job] | None:
         """Waits for a call that this thread may make. None when none came for IDLE_S: the thread then ends."""
@@ -226,5 +228,7 @@ def _carry_out(job: _Job) -> None:
         result = job.work()
     except BaseException as error:  # noqa: BLE001 - it is the caller's, as an executor hands it over
         job.future.set_exception(error)
+        # The error holds this frame, and with it would hold itself until a garbage collection.
+        del job
     else:
         job.future.set_result(result)

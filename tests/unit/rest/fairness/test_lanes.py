@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -125,6 +126,28 @@ async def test_calls_of_one_moment_run_beside_each_other_although_a_thread_is_id
     await eventually(lambda: gate.standing == 2)
     gate.open.set()
     await asyncio.gather(*both)
+
+
+class Result:
+    """A value that says when nobody holds it any more."""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_thread_that_waits_holds_nothing_of_its_last_call(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenantry.rest.fairness.lanes.IDLE_S", 120.0)  # longer than the test waits
+    lanes, made = Lanes(SHARING, "t"), list[weakref.ref[Result]]()
+
+    def work() -> Result:
+        result = Result()
+        made.append(weakref.ref(result))
+        if fails:
+            raise ValueError
+        return result
+
+    future = lanes.submit("acme", "dev", work, bulk=False)
+    assert (future.exception(30) is not None) == fails
+    del future
+    await eventually(lambda: made[0]() is None)
 
 
 async def test_threads_that_nobody_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
