@@ -60,15 +60,16 @@ class Terminal(io.StringIO):
 
 
 def called(
-    *arguments: str | Path, cwd: Path, stdin: str = "", columns: int = 0, asked: bool = False, **variables: str
+    *arguments: str | Path, cwd: Path, stdin: str | bytes = "", columns: int = 0, asked: bool = False, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """The same in this process, which spares the imports. For client commands only.
 
     columns: of a terminal; 0 for a pipe. asked: a person is there, whose answers are `stdin`.
     """
+    given = stdin.encode() if isinstance(stdin, str) else stdin
     out = Terminal() if columns else io.StringIO()
     err = Terminal() if asked else io.StringIO()
-    input_ = Terminal(stdin) if asked else io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    input_ = Terminal(given.decode()) if asked else io.TextIOWrapper(io.BytesIO(given))
     variables |= {"COLUMNS": str(columns)} if columns else {}
     argv = ["tenantry", *map(str, arguments)]
     around = mock.patch.dict(os.environ, environment() | variables, clear=True)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 NAMES = {"name": "\u4e2d\u6587 \u00e9 \U0001f600", "box": "\u251c\u2500\u2500"}
@@ -31,6 +32,14 @@ def test_json_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
     code += f"import json; print(json.dumps({NAMES!a}, ensure_ascii=False))"
     done = run(settings, "-c", code)
     assert json.loads(done.stdout.decode("cp1252")) == NAMES, done.stderr
+
+
+@pytest.mark.parametrize("settings", POOR.values(), ids=POOR)
+def test_yaml_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
+    code = "from tenantry.cli.main import escape_unknown_characters; escape_unknown_characters()\n"
+    code += f"from tenantry.cli.output.documents import to_yaml, write; write(to_yaml([{NAMES!a}]))"
+    done = run(settings, "-c", code)
+    assert yaml.safe_load(done.stdout.decode("cp1252")) == NAMES, done.stderr
 
 
 @pytest.mark.slow

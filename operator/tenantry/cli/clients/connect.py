@@ -14,7 +14,7 @@ from tenantry.adapters.store.state_files import DATABASE_FILE
 from tenantry.cli.arguments.choosing import CLUSTER, ClusterChoice
 from tenantry.cli.clients.remote import RemoteConsole
 from tenantry.cli.clients.sockets import answers, control_path
-from tenantry.cli.output.failing import Failure
+from tenantry.cli.output.failing import BAD_INPUT, Failure
 from tenantry.hosts.console.protocol import Console
 
 PATIENCE_S = 10.0
@@ -40,6 +40,8 @@ def with_console(state: Path, work: Callable[[Console], Awaitable[T]], *, fresh:
 
     if made or (state / DATABASE_FILE).exists():
         return asyncio.run(run(state))
+    if state.exists() and not state.is_dir():
+        raise Failure(f"--state {state}: is not a folder", BAD_INPUT)
     if not fresh:
         raise Failure(f"there is no platform in {state}; start one with `tenantry up SOURCE`, or name its folder with --state")
     with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:

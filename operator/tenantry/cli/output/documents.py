@@ -56,15 +56,25 @@ def to_json(value: Any) -> str:
 
 
 def to_yaml(documents: Iterable[Any]) -> str:
-    """Several documents, `---` between them, fields in their own order; what cannot be seen is escaped."""
+    """Several documents, `---` between them, fields in their own order; what cannot be seen or written is escaped."""
     import yaml
 
     def dumped(document: Any) -> str:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
-        return text if is_visible(text) else yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=120)
+        plain = is_visible(text) and _is_written_as_it_is(text)
+        return text if plain else yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=120)
 
     texts = [dumped(each) for each in documents]
     return "---\n".join(texts).rstrip("\n")
+
+
+def _is_written_as_it_is(text: str) -> bool:
+    """Return True if standard output has all of these characters."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def name_of(document: Document) -> str:

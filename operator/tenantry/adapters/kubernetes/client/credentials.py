@@ -92,11 +92,14 @@ def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Cre
 
     def read() -> ServerAccess:
         # Imported here: it costs 34 MB, which a pod with a ServiceAccount need not pay.
+        import yaml
         from kubernetes.client import Configuration
         from kubernetes.config import ConfigException, load_kube_config
 
         configuration = Configuration()
         load: Callable[..., None] = load_kube_config
+        # The library takes any YAML for a kubeconfig: where it is none, it fails as its own code happens to.
+        unusable = (ConfigException, OSError, yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError)
         try:
             load(str(path) if path else None, context, configuration, persist_config=False)
             return ServerAccess(
@@ -106,8 +109,9 @@ def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Cre
                 configuration.tls_server_name,
                 configuration.proxy,
             )
-        except (ConfigException, OSError, ssl.SSLError) as error:
-            raise _unreadable(f"the kubeconfig {path or os.environ.get('KUBECONFIG', '~/.kube/config')}: {error}") from error
+        except unusable as error:
+            reason = " ".join(str(error).split())
+            raise _unreadable(f"the kubeconfig {path or os.environ.get('KUBECONFIG', '~/.kube/config')}: {reason}") from error
 
     return Credentials(read)
 

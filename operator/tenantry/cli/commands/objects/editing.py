@@ -15,6 +15,7 @@ import typer
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Name, Namespace, Object, State
+from tenantry.cli.arguments.texts import text_of_file
 from tenantry.cli.output.documents import name_of, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, NOT_DONE, Failure, say
 
@@ -109,7 +110,7 @@ def _edited(text: str, title: str) -> tuple[str, Path]:
         raise Failure(f"{editor!r} cannot be started: {error.strerror}; set EDITOR to another") from None
     if ended:
         raise Failure(f"{editor!r} ended with {ended}; nothing was applied")
-    return Path(name).read_text("utf-8"), Path(name)
+    return text_of_file(Path(name)), Path(name)
 
 
 def _parsed(text: str, document: Document, file: Path) -> Document:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from tenantry.cli.arguments.confirming import asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Namespace, State, Yes
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE, existing
+from tenantry.cli.arguments.texts import standard_input
 from tenantry.cli.output.changes import passed_over_line
 from tenantry.cli.output.documents import write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
@@ -46,8 +46,10 @@ def given(path: Path) -> Iterator[Path]:
         yield existing(path)
         return
     with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:
+        from tenantry.adapters.sources.read import LARGEST_FILE
+
         file = Path(folder) / "stdin.yaml"
-        file.write_bytes(sys.stdin.buffer.read())
+        file.write_bytes(standard_input(LARGEST_FILE))
         yield file
 
 
@@ -116,6 +118,8 @@ async def _apply(console: Console, files: Path, ask: bool, path: Path) -> None:
     tree = await read_through(console, files)
     if tree.problems:
         raise Failure("\n".join(_placed(problem, path) for problem in tree.problems), BAD_INPUT)
+    if not tree.documents:
+        raise Failure(f"{path}: holds no declaration, in no file that ends in .yaml or .yml", BAD_INPUT)
     running = bool((await console.about()).url)
     refused = [each for document in tree.documents if (each := await _apply_one(console, document.document, running))]
     if refused:

@@ -109,6 +109,9 @@ def _settings(state: Path | None) -> Iterator[CheckResult | Settings]:
 
 def _folder(state: Path) -> Iterator[CheckResult]:
     """The folder, or where it would be made."""
+    if state.exists() and not state.is_dir():
+        yield CheckResult("state", f"{state} is not a folder", True, "choose a folder with --state")
+        return
     there = state if state.is_dir() else _nearest(state.absolute())
     if not os.access(there, os.W_OK):
         yield CheckResult("state", f"{there} cannot be written", True, "choose another folder with --state")

@@ -11,11 +11,16 @@ import typer
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import State
+from tenantry.cli.arguments.texts import standard_input, text_of
 from tenantry.cli.output.documents import write
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import Console
+
+
+LARGEST = 2**20
+"""Bytes of a value; a Secret of Kubernetes holds no more."""
 
 
 class Purpose(StrEnum):
@@ -72,13 +77,13 @@ def set_(
 
 
 def value_of_input(prompt: str) -> str:
-    """The value: typed by a person without echo, or standard input. Raises Failure if it is empty."""
+    """The value: typed by a person without echo, or standard input. Raises Failure if it is empty, no text or too large."""
     if sys.stdin.isatty():
         from getpass import getpass
 
         value = getpass(prompt)
     else:
-        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+        value = text_of(standard_input(LARGEST), "the value on standard input").removesuffix("\n").removesuffix("\r")
     if not value:
         raise Failure("the value on standard input is empty", BAD_INPUT)
     return value

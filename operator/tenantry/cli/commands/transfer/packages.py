@@ -11,6 +11,7 @@ import typer
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Output, Server, State, Token
+from tenantry.cli.arguments.texts import text_of_file
 from tenantry.cli.output.documents import OutputFormat, to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
@@ -119,16 +120,16 @@ async def _of_bytes(console: Console, facts: PackageFacts) -> list[Document]:
 
 
 def _signature(file: Path | None) -> str:
-    if file is None:
-        return ""
-    if not file.is_file():
-        raise Failure(f"{file}: no such file", BAD_INPUT)
-    return file.read_text()
+    return text_of_file(file) if file is not None else ""
 
 
 def _facts(file: Path) -> PackageFacts:
+    from tenantry.model.verdicts import Invalid
     from tenantry.packages.check import inspect as inspect_package
 
     if not file.is_file():
         raise Failure(f"{file}: no such file", BAD_INPUT)
-    return inspect_package(file)
+    try:
+        return inspect_package(file)
+    except Invalid as error:
+        raise Failure("\n".join(f"{file}: {problem}" for problem in error.problems), BAD_INPUT) from error
