@@ -69,7 +69,7 @@ def test_lists_show_what_is_declared(running: Running, folder: Path) -> None:
 
 def test_json_is_an_array_for_a_list_and_an_object_for_one(running: Running, folder: Path) -> None:
     listed = json.loads(called("get", "tapp", "-n", "tenant-acme", "-o", "json", cwd=folder).stdout)
-    assert called("get", "tapp", "-n", "elsewhere", "-A", "-o", "name", cwd=folder).stdout == "app/dev.crm\n"
+    assert called("get", "tapp", "-n", "elsewhere", "-A", "-o", "name", cwd=folder).stdout == "app/tenant-acme/dev.crm\n"
     assert [each["status"]["installedVersion"] for each in listed] == ["1.0.0"]
     one = yaml.safe_load(called("get", "app", "dev.crm", "-o", "yaml", cwd=folder).stdout)
     assert one["metadata"]["uid"] == listed[0]["metadata"]["uid"]
@@ -189,8 +189,11 @@ def test_an_edit_applies_what_the_editor_left(running: Running, folder: Path) ->
 
 
 def test_a_list_takes_the_start_of_a_kind_and_labels(running: Running, folder: Path) -> None:
-    assert called("get", "env", "-o", "name", cwd=folder).stdout == "environment/dev\n"
-    assert called("get", "env", "-l", "tenantry.dev/source=default", "-o", "name", cwd=folder).stdout == "environment/dev\n"
+    assert called("get", "env", "-o", "name", cwd=folder).stdout == "environment/tenant-acme/dev\n"
+    assert (
+        called("get", "env", "-l", "tenantry.dev/source=default", "-o", "name", cwd=folder).stdout
+        == "environment/tenant-acme/dev\n"
+    )
     assert called("get", "env", "-l", "!tenantry.dev/source", "-o", "name", cwd=folder).stdout == ""
     ambiguous = called("get", "identit", cwd=folder)
     assert (ambiguous.stderr, ambiguous.returncode) == ("'identit' may be identity or identityprovider; write more of it\n", 2)
@@ -307,7 +310,11 @@ def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folde
     [
         ("get environmentz", "there is no kind 'environmentz'; did you mean environment?", 2),
         ("get tenv dve", "there is no Environment dve; did you mean dev?", 1),
-        ("describe tenv/dev -n nowhere", "there is no Environment dev in namespace nowhere", 1),
+        (
+            "describe tenv/dev -n nowhere",
+            "there is no Environment dev in namespace nowhere; there is one in namespace tenant-acme",
+            1,
+        ),
         ("delete tenant/acme", "Tenant/acme is declared by the source default at platform.yaml:6: remove it there", 1),
         ("up platform --listen 127.0.0.1:0", "the state folder .tenantry is in use by process {pid}", 1),
         ("up platform --listen {address}", "the state folder .tenantry is in use by process {pid}", 1),
@@ -364,7 +371,7 @@ def test_a_signal_ends_it_well_and_then_commands_open_the_store(tmp_path: Path, 
         assert running.end(with_signal) == 0
     assert (tmp_path / "stderr").read_text().count("Traceback") == 0
     assert not (tmp_path / ".tenantry" / "control.sock").exists()
-    assert called("get", "tenv", "-o", "name", cwd=tmp_path).stdout == "environment/dev\n"
+    assert called("get", "tenv", "-o", "name", cwd=tmp_path).stdout == "environment/tenant-acme/dev\n"
 
 
 @pytest.mark.slow

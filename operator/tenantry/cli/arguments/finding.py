@@ -37,7 +37,28 @@ async def find(console: Console, kind_and_name: str, namespace: str = "", name: 
     kind, given, wanted = split(kind_and_name, name)
     if not wanted:
         raise Failure(f"which {kind.kind}? write {kind.short}/NAME", BAD_INPUT)
-    return kind, choose(await console.list(kind.kind), kind, given or namespace, wanted)
+    return kind, choose(await console.list(kind.kind), kind, agreed(given, namespace), wanted)
+
+
+def agreed(given: str, namespace: str) -> str:
+    """The namespace of an object; given: the one before its name, namespace: of -n. Raises Failure where they differ."""
+    if given and namespace and given != namespace:
+        raise Failure(f"the object is in namespace {given}, and -n names {namespace}: leave one out", BAD_INPUT)
+    return given or namespace
+
+
+async def find_environment(console: Console, environment: str, namespace: str = "") -> Document:
+    """The environment of NAME or NAMESPACE/NAME, also with the kind before it, as messages name it. Raises Failure."""
+    first, slash, rest = environment.partition("/")
+    name = rest if slash and _means(first, "Environment") else environment
+    return (await find(console, f"environment/{name}", namespace))[1]
+
+
+def _means(word: str, kind: str) -> bool:
+    try:
+        return find_kind(word).kind == kind
+    except Failure:
+        return False
 
 
 async def followed_source(console: Console, object_: str, namespace: str) -> str:
@@ -66,5 +87,7 @@ def choose(documents: Sequence[Document], kind: KindName, namespace: str, name: 
     where = f" in namespace {namespace}" if namespace else ""
     from tenantry.model.wording import did_you_mean
 
-    hint = did_you_mean(name, [each["metadata"]["name"] for each in inside])
+    elsewhere = sorted(each["metadata"].get("namespace", "") for each in documents if each["metadata"]["name"] == name)
+    found_there = f"; there is one in namespace {' and '.join(elsewhere)}" if elsewhere else ""
+    hint = found_there or did_you_mean(name, [each["metadata"]["name"] for each in inside])
     raise Failure(f"there is no {kind.kind} {name}{where}{hint}")

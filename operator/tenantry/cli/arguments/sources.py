@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
 DEFAULT_SOURCE = "default"
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
+
+
+_REMOTE = re.compile(r"\w+://|[\w.-]+@[\w.-]+:")
+"""The beginning of a URL, or of a repository as ssh names it."""
 
 
 def existing(path: Path) -> Path:
@@ -22,6 +27,8 @@ def located(source: str) -> str:
     from tenantry.adapters.sources.git.url import is_git_url, parse_git_url
 
     if not is_git_url(source):
+        if _REMOTE.match(source) and not Path(source).exists():
+            raise Failure(f"{source}: a repository begins with git+, such as git+https://HOST/REPOSITORY@BRANCH", BAD_INPUT)
         return str(existing(Path(source)).absolute())
     try:
         return str(parse_git_url(source))

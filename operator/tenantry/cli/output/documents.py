@@ -46,7 +46,7 @@ def print_documents(documents: Sequence[Document], format_: OutputFormat, single
             write(to_yaml(documents))
         case _:
             for document in documents:
-                write(name_of(document))
+                write(reference_of(document))
 
 
 def to_json(value: Any) -> str:
@@ -78,5 +78,11 @@ def _is_written_as_it_is(text: str) -> bool:
 
 
 def name_of(document: Document) -> str:
-    """`environment/dev`, which other commands take."""
+    """`environment/dev`, as messages name an object."""
     return f"{document['kind'].lower()}/{document['metadata']['name']}"
+
+
+def reference_of(document: Document) -> str:
+    """`environment/tenant-acme/dev`: the one object, as every command takes it. An Operation's id needs no namespace."""
+    namespace = "" if document["kind"] == "Operation" else document["metadata"].get("namespace", "")
+    return "/".join(filter(None, (document["kind"].lower(), namespace, document["metadata"]["name"])))

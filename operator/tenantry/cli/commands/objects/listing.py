@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tenantry.cli.arguments.finding import choose, split
+from tenantry.cli.arguments.finding import agreed, choose, split
 from tenantry.cli.arguments.kinds import KindName
 from tenantry.cli.arguments.selecting import having, selector
 from tenantry.cli.output.documents import OutputFormat, print_documents
@@ -37,7 +37,7 @@ def chosen_by(kind: str, name: str, namespace: str, labels: str, condition: str 
 async def show_objects(console: ConsoleReads, chosen: Chosen, output: OutputFormat, watch: bool) -> None:
     """Print the objects, and with `watch` each that changes, without end. Raises Failure, Halt."""
     kind, given, name = split(chosen.kind, chosen.name)
-    namespace = given or chosen.namespace
+    namespace = agreed(given, chosen.namespace)
     documents = await console.list(kind.kind)
     followed = await _followed(console) if kind.kind == "Source" and not (name or namespace) else ""
     if name:

@@ -42,10 +42,10 @@ def move(environment: Env, to: To, namespace: Namespace = "", state: State = STA
 
 
 async def _move(console: Console, environment: str, namespace: str, to: str) -> None:
-    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.arguments.finding import find_environment
     from tenantry.model.resource import ref_of
 
-    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    document = await find_environment(console, environment, namespace)
     regions = {each["metadata"]["name"]: each for each in await console.list("Region")}
     pool = check(document, regions, to)
     await console.patch(ref_of(document), {"spec": {"engine": declared_in(pool)}})

@@ -13,7 +13,7 @@ from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Namespace, Output, State, Watch
 from tenantry.cli.output.documents import OutputFormat, print_documents, write
-from tenantry.cli.output.failing import Failure
+from tenantry.cli.output.failing import Failure, say
 from tenantry.cli.output.tables import Layout, TextTable, print_row, print_table
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ async def _operations(
     layout = table.layout(None)
     if output in (OutputFormat.TABLE, OutputFormat.WIDE):
         layout = print_table(table)
+        if not found:
+            say("no Operation that is kept fits; they stay for some time after their object is gone")
     else:
         print_documents(shown, output, single=False)
     if len(found) > len(shown):

@@ -196,10 +196,10 @@ async def _wake(console: Console, environment: str, namespace: str, wait: bool, 
     import asyncio
     from datetime import UTC, datetime
 
-    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.arguments.finding import find_environment
     from tenantry.model.resource import WAKE_REQUESTED, format_time, ref_of
 
-    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    document = await find_environment(console, environment, namespace)
     if _engine_status(document) != "SLEEPING":
         write(f"{name_of(document)} does not sleep")
         return

@@ -68,10 +68,10 @@ def backup(
 
 
 async def _backup(console: Console, environment: str, namespace: str, out: Path, recipients: Sequence[str]) -> None:
-    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.arguments.finding import find_environment
     from tenantry.model.resource import ref_of
 
-    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    document = await find_environment(console, environment, namespace)
     facts = await console.backup(ref_of(document), str(out), recipients)
     write(f"{out}  {size_text(facts.size)}")
     write(signed_by(facts.signer))
@@ -160,10 +160,10 @@ def accept_empty(
 async def _accept_empty(console: Console, environment: str, namespace: str) -> None:
     from datetime import UTC, datetime
 
-    from tenantry.cli.arguments.finding import find
+    from tenantry.cli.arguments.finding import find_environment
     from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, format_time, ref_of, why
 
-    _, document = await find(console, f"environment/{environment.removeprefix('environment/')}", namespace)
+    document = await find_environment(console, environment, namespace)
     _, reason, _ = why(document)
     if reason != "DataMissing":
         raise Failure(f"{ref_of(document)} misses no data: its condition Ready says {reason or 'nothing yet'}")
