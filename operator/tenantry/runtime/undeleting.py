@@ -98,7 +98,7 @@ class Undelete(Generic[A]):
             if named and same and (metadata.get("annotations") or {}).get(RESTORING) == mark:
                 return True
             if same:
-                raise AlreadyExists(f"{ref_of(document)} has the id {ref.id}: what lives is not restored")
+                raise AlreadyExists(f"{ref_of(document)} has the id {ref.id}: what lives is not restored; delete it first")
             if named:
                 raise AlreadyExists(f"{ref_of(document)} already exists; choose another name with --as NAMESPACE/NAME")
         return False

@@ -114,7 +114,7 @@ class Filters:
         operator, dot, value = text.removeprefix("not.").partition(".")
         if not dot or operator not in operators_of(column):
             known = ", ".join(operators_of(column))
-            raise invalid(field, f"must be an operator, a point and a value; a {column.type} column has {known}")
+            raise invalid(field, f"must be an operator, a point and a value; a column of type {column.type} has {known}")
         if quoted and operator != "in" and _QUOTED.fullmatch(value):
             value = _unquoted(value)
         if operator == "is":
