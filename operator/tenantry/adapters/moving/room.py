@@ -41,9 +41,10 @@ class CopyRoom:
     async def taken(self) -> AsyncIterator[Count]:
         """The room of an archive for this block, in which it is also unpacked."""
         if self._limit:
-            # One of them at least comes for as long as there are many: engines are opened meanwhile, and others have come.
+            # Copies may overlap for as long as there are many. Engines are opened in that time, and other copies have come.
+            coming = self._coming
             size = await asyncio.to_thread(folder_size, self._folder)
-            self._before = max(0, size - self._coming)
+            self._before = max(0, size - min(coming, self._coming))  # bytes that came or went in between count as held
         own = 0
 
         def count(more: int) -> None:
