@@ -19,7 +19,7 @@ from tenantry.adapters.pools.shared.backups import SharedPlace
 from tenantry.model.facts import EngineRef, Password, Trust
 from tenantry.model.verdicts import Halt, Stalled, Transient
 from tests.support.pool_servers import PLATFORM, OnServer, PoolServerKit, ServerSecret
-from tests.support.pools import COMING, DECLARED, OTHER, POOL, REF, SPEC, PoolKit, pool_of, sent
+from tests.support.pools import COMING, DECLARED, OTHER, OTHER_SPEC, POOL, REF, SPEC, PoolKit, pool_of, sent
 from tests.support.waiting import eventually, until
 
 pytestmark = pytest.mark.slow
@@ -52,6 +52,27 @@ async def test_a_role_reaches_its_own_database_and_no_other(pool_server: PoolSer
     for url in (own.url.replace(f"/{own.name}", f"/{others.name}"), others.url.replace(others.password, own.password)):
         with pytest.raises(psycopg.OperationalError, match=r"permission denied|authentication failed"):
             psycopg.connect(url)
+
+
+SHARED = """
+SELECT relname FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace AND has_table_privilege(oid, 'SELECT')
+AND (relisshared AND relkind = 'r' OR relkind = 'v')
+"""
+"""The catalogs and views that show more than one database."""
+
+
+async def test_no_catalog_shows_a_role_the_name_of_another_tenant(pool_server: PoolServerKit, tmp_path: Path) -> None:
+    """A restored archive brings defaults and indexes of its tables, which are SQL that its engine's role runs."""
+    async with pool_of(tmp_path, server=pool_server.url) as kit:
+        await deployed(kit, pool_server)
+        await pool_server.databases.ensure(POOL, OTHER)
+        await kit.pools.deploy(OTHER_SPEC, await sent(url="https://dev--globex.apps.example.com"))
+        await kit.admin(OTHER).apps()  # a session of the other engine is open
+        with psycopg.connect(pool_server.engine_url(REF.id), autocommit=True) as connection:
+            catalogs = [name for (name,) in connection.execute(SHARED)]
+            assert {"pg_shdescription", "pg_database", "pg_roles", "pg_stat_activity"} <= {*catalogs}
+            shown = {name: str(connection.execute(f"SELECT * FROM {name}".encode()).fetchall()) for name in catalogs}
+    assert [name for name, text in shown.items() if OTHER.namespace in text or OTHER.tenant_slug in text] == []
 
 
 async def test_databases_are_made_and_dropped_again_without_harm(pool_server: PoolServerKit) -> None:

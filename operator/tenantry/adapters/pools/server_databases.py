@@ -93,7 +93,7 @@ class ServerDatabases:
         """
         if (server := await self._server(pool)) is not None:
             database = engine_database(server.pool_url, pool, ref.id)
-            told = f"Tenantry: environment {ref.namespace}/{ref.name}, id {ref.id}"
+            told = f"Tenantry: the environment with the id {ref.id}"  # every role of the server may read it
             limit = self._limit(pool)
             await self._done(server.admin, "make", lambda connection: _ensure(connection, database, told, limit, self._check))
 
