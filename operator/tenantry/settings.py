@@ -358,9 +358,10 @@ class Settings(BaseSettings):
     managed: ManagedEngineSettings = ManagedEngineSettings()
 
 
-def problems_of(error: ValidationError) -> list[str]:
-    """One sentence a setting that is refused, naming its variable."""
-    return [f"{variable(*map(str, each['loc']))}: {_reason(each)}" for each in error.errors()]
+def problems_of(error: ValidationError, options: Mapping[str, str] | None = None) -> list[str]:
+    """One sentence a setting that is refused, naming its variable. options: by setting, the option that gave it instead."""
+    found = [(tuple(map(str, each["loc"])), each) for each in error.errors()]
+    return [f"{(options or {}).get(''.join(path[:1])) or variable(*path)}: {_reason(each)}" for path, each in found]
 
 
 def variable(*path: str) -> str:
