@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tenantry.model.resource import API_VERSION, CREDENTIAL_LABEL, Document, Ref
 from tenantry.model.verdicts import AlreadyExists, Conflict, NotFound
 from tenantry.ports import Hands, World
 from tenantry.runtime.reconcile.following import TrackedView
+from tenantry.settings import Settings
 from tests.crash.campaign import URL, Doom, MortalPorts, MortalStore, copy_of, portrait
 from tests.crash.faulty_feed import FaultyFeed
 from tests.support.waiting import eventually
@@ -35,6 +37,8 @@ Moment = Mapping[str, tuple[Sequence[Document], str]]
 """The lists of all kinds at one time."""
 RESYNC_S = 3600.0
 """Far away: what a watch loses must be found by the watch, not by the next look at everything."""
+LOOKS = timedelta(seconds=1)
+"""Tests let it look at everything whenever they want. Such passes are planned, and no sign of a loop."""
 
 
 class CountingDeployer:
@@ -96,7 +100,7 @@ class Cluster:
         self.state.mkdir(exist_ok=True, parents=True)
         feed = feed or FaultyFeed(self.store)
         doom = doom or Doom()
-        platform = await Platform.open(self.state, URL, MortalStore(self.store, doom))  # type: ignore[arg-type]
+        platform = await Platform.open(self.state, URL, MortalStore(self.store, doom), Settings(resync=LOOKS))  # type: ignore[arg-type]
         platform.runtime._cycle._ports = CountingPassPorts(MortalPorts(through(platform.ports), doom), self.made)
         platform.host = Standalone(feed, platform.state.cache, platform.runtime, FOLLOWED, RESYNC_S)
         try:
