@@ -82,11 +82,11 @@ class PackageFolder:
             scratch.unlink(missing_ok=True)
 
     def put(self, package: Path, sha256: str) -> None:
-        """Takes a checked file in. Idempotent; replaces a file that was cut short."""
+        """Takes a checked file in. Idempotent; replaces a file that has other bytes."""
         if self._origin is not None:
             self._origin.put(sha256, package)
         target = self._path(sha256)
-        if target.exists() and target.stat().st_size == package.stat().st_size:
+        if target.exists() and sha256_of(target) == sha256:
             return
         with writing_to_disk():
             self._packages.mkdir(parents=True, exist_ok=True)

@@ -475,7 +475,11 @@ async def test_the_folder_is_nobody_elses(engine: Engine, data: Path) -> None:
     assert mode_of(data) & 0o077 == 0
 
 
-@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"damaged"), Path.unlink], ids=["damaged", "gone"])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda path: path.write_bytes(b"damaged"), lambda path: path.write_bytes(bytes(path.stat().st_size)), Path.unlink],
+    ids=["cut short", "overwritten", "gone"],
+)
 async def test_a_stored_package_that_the_disk_lost_is_told_and_an_upload_mends_it(
     engine: Engine, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
