@@ -137,19 +137,25 @@ class FolderBlobs:
         return taken
 
     def _keep(self, taken: Path, folder: Path, sha256: str) -> None:
-        """The tenant has the package from the link on; until then it is nobody's."""
+        """The tenant has the package from the link on; until then it is nobody's. Bytes that were damaged are replaced."""
+        pooled, path = self._pool / f"{sha256}{SUFFIX}", folder / f"{sha256}{SUFFIX}"
+        before, whole = _inode(pooled), _is_whole(pooled, sha256)
         with self._linking:
-            pooled, path = self._pool / f"{sha256}{SUFFIX}", folder / f"{sha256}{SUFFIX}"
-            if path.exists():
+            present = _inode(pooled)
+            whole = whole or present != before  # another one has just brought it
+            if present and whole and _inode(path) == present:
                 return
+            link = self._new_file()
             try:
-                if not pooled.exists():
+                if not (present and whole):
                     taken.rename(pooled)
                     make_durable(self._pool)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                path.hardlink_to(pooled)
+                link.hardlink_to(pooled)
+                link.rename(path)
                 make_durable(folder)
             finally:
+                link.unlink(missing_ok=True)  # renamed onto a link of the same bytes, it stays
                 _drop_unless_linked(pooled)
 
     def _inspect(self, path: Path, sha256: str) -> PackageFacts | None:
@@ -215,6 +221,22 @@ def _packages(folder: Path) -> list[Path]:
 
 def _sizes(folder: Path) -> dict[str, int]:
     return {path.name.removesuffix(SUFFIX): path.stat().st_size for path in _packages(folder)}
+
+
+def _inode(path: Path) -> int:
+    """Return the number of a file, 0 if it is not there."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _is_whole(path: Path, sha256: str) -> bool:
+    """Return True if a file is there with all its bytes."""
+    try:
+        return sha256_of(path) == sha256
+    except OSError:
+        return False
 
 
 def _sync(path: Path) -> None:

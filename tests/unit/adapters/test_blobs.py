@@ -74,6 +74,17 @@ async def test_identical_bytes_are_kept_once(blobs: FolderBlobs, package: Path, 
     assert stored(tmp_path) == [f"{folder}/{SHA256}.tapp" for folder in ("_pool", "_shared", "a", "b")]
 
 
+async def test_bytes_that_were_damaged_are_replaced_by_the_next_upload(blobs: FolderBlobs, package: Path, tmp_path: Path) -> None:
+    facts = await blobs.put("acme", package)
+    await blobs.put("globex", package)
+    content, path = read(package), await blobs.fetch("acme", facts.sha256)
+    fill(path, bytes(facts.size))
+    for tenant in ("acme", "globex"):
+        await blobs.put(tenant, package)
+        assert await asyncio.to_thread(read, await blobs.fetch(tenant, facts.sha256)) == content
+    assert len(stored(tmp_path)) == 3
+
+
 async def test_bytes_go_with_the_last_tenant_that_has_them(blobs: FolderBlobs, package: Path, tmp_path: Path) -> None:
     for tenant in ("a", "b"):
         await blobs.put(tenant, package)
