@@ -320,7 +320,7 @@ def test_a_token_signs_in_over_rest_and_pushes_a_package(running: Running, folde
         ("up platform --listen {address}", "the state folder .tenantry is in use by process {pid}", 1),
         ("up platform --listen {address} --state other",
          "port {port} on 127.0.0.1 is in use; choose another with --listen 127.0.0.1:PORT", 1),
-        ("up platform --listen 8080", "TENANTRY_LISTEN: '8080' is not an address; write HOST:PORT, such as 127.0.0.1:8080", 2),
+        ("up platform --listen 8080", "--listen: '8080' is not an address; write HOST:PORT, such as 127.0.0.1:8080", 2),
         ("up nothing", "nothing: no such file or directory", 2),
         ("apply -f broken.yaml", "broken.yaml:4: spec.slgu: unknown field \"spec.slgu\"; did you mean slug?", 2),
         ("logs op-nope", "there is no Operation op-nope; `tenantry operations` lists them", 1),
