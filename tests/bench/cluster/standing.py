@@ -106,8 +106,9 @@ class Operators:
         with self._at.platform.operator(TENANTRY_RESYNC=f"{RESYNC_S}s") as operator:
             pid = operator.process.pid
             asyncio.run(quiet(pid))
-            before, cpu = asyncio.run(requests_of(self._at.plane)), cpu_of(pid)
-            while cpu_of(pid) - cpu < RESYNC_CPU_S:  # it has begun, and rest takes longer than that
+            before, cpu, latest = asyncio.run(requests_of(self._at.plane)), cpu_of(pid), time.perf_counter() + 2 * RESYNC_S
+            # It has begun by then, and rest takes longer than that. One over few objects is hardly seen.
+            while cpu_of(pid) - cpu < RESYNC_CPU_S and time.perf_counter() < latest:
                 time.sleep(1)
             asyncio.run(quiet(pid))
             return written(before, asyncio.run(requests_of(self._at.plane))).total()
