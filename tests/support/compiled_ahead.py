@@ -1,6 +1,7 @@
 """The files that a fresh clone lacks, made before the workers start: each would make the same at the same moment.
 
-That is byte code, and Hypothesis's table of Unicode, which takes 200 MiB while it is made.
+These are byte code and files of Hypothesis: its tables of Unicode and of UTF-8, which takes 200 MiB while it is made, and the
+constants of the product's modules, from which it draws examples.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from _pytest.assertion import rewrite
@@ -29,10 +31,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Make what a run of all tests needs. A run of some tests in one process makes what it comes to."""
     config = session.config
     everything = any(Path(each).resolve() == ROOT / "tests" for each in config.args)
-    kept = not sys.dont_write_bytecode and os.access(ROOT / "tests", os.W_OK)
-    if everything and kept and getattr(config.option, "numprocesses", None):
-        compile_missing((ROOT / "operator", ROOT / "tests"), config)
-        table_unicode()
+    if everything and os.access(ROOT / "tests", os.W_OK) and getattr(config.option, "numprocesses", None):
+        prepare_hypothesis()
+        if not sys.dont_write_bytecode:
+            compile_missing((ROOT / "operator", ROOT / "tests"), config)
 
 
 def compile_missing(folders: Sequence[Path], config: pytest.Config) -> int:
@@ -46,17 +48,23 @@ def compile_missing(folders: Sequence[Path], config: pytest.Config) -> int:
     return len(missing)
 
 
-def table_unicode() -> BaseProcess:
-    """Let another process keep Hypothesis's table in a file, if it is not there. Workers collect for longer than that takes."""
-    process = multiprocessing.get_context("fork").Process(target=_table_unicode)
+def prepare_hypothesis() -> BaseProcess:
+    """Let another process make the files that are not there. Workers collect for longer than that takes."""
+    process = multiprocessing.get_context("fork").Process(target=_prepare_hypothesis)
     process.start()
     return process
 
 
-def _table_unicode() -> None:
+def _prepare_hypothesis() -> None:
     from hypothesis.internal import charmap  # takes 0.3 s, which the run need not wait for
+    from hypothesis.internal.constants_ast import constants_from_module
 
     charmap.charmap()
+    charmap.intervals_from_codec("utf-8")
+    for path in (ROOT / "operator").rglob("*.py"):
+        module = ModuleType(path.stem)
+        module.__file__ = str(path)
+        constants_from_module(module)
 
 
 def code_of(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from _pytest.assertion import rewrite
 from hypothesis import configuration
 from hypothesis.internal import charmap
 
-from tests.support.compiled_ahead import code_of, compile_missing, table_unicode
+from tests.support import compiled_ahead
+from tests.support.compiled_ahead import code_of, compile_missing, prepare_hypothesis
 
 TEXT = "def test_one():\n    assert 1 == 1\n"
 
@@ -46,14 +48,19 @@ def test_who_imports_a_module_with_an_error_sees_it(folder: Path, pytestconfig: 
 
 
 @pytest.mark.slow
-def test_the_table_of_unicode_is_made_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charmap, "_charmap", None)  # other tests of this worker may have it in memory
+def test_the_files_of_hypothesis_are_made_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests of this worker may have them in memory.
+    monkeypatch.setattr(charmap, "_charmap", None)
+    charmap.intervals_from_codec.cache_clear()
     home = configuration.storage_directory().path
     configuration.set_hypothesis_home_dir(tmp_path)
     try:
-        process = table_unicode()
+        process = prepare_hypothesis()
         process.join()
         assert (process.exitcode, charmap.charmap_file().exists()) == (0, True)
         assert charmap.charmap_file().is_relative_to(tmp_path)
+        assert charmap.charmap_file("codec-v2-utf-8").exists()
+        source = Path(compiled_ahead.ROOT / "operator/tenantry/model/facts.py").read_bytes()
+        assert (tmp_path / "constants" / hashlib.sha1(source).hexdigest()[:16]).exists()
     finally:
         configuration.set_hypothesis_home_dir(home)
