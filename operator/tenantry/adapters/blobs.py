@@ -23,7 +23,7 @@ from pathlib import Path
 from tenantry.adapters.store.state_folder import StateUnwritable
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Invalid, NotFound
-from tenantry.packages.check import sha256_of
+from tenantry.packages.check import is_whole, sha256_of
 from tenantry.rest.disk import make_durable
 
 Check = Callable[[Path], PackageFacts]
@@ -139,7 +139,7 @@ class FolderBlobs:
     def _keep(self, taken: Path, folder: Path, sha256: str) -> None:
         """The tenant has the package from the link on; until then it is nobody's. Bytes that were damaged are replaced."""
         pooled, path = self._pool / f"{sha256}{SUFFIX}", folder / f"{sha256}{SUFFIX}"
-        before, whole = _inode(pooled), _is_whole(pooled, sha256)
+        before, whole = _inode(pooled), is_whole(pooled, sha256)
         with self._linking:
             present = _inode(pooled)
             whole = whole or present != before  # another one has just brought it
@@ -229,14 +229,6 @@ def _inode(path: Path) -> int:
         return path.stat().st_ino
     except FileNotFoundError:
         return 0
-
-
-def _is_whole(path: Path, sha256: str) -> bool:
-    """Return True if a file is there with all its bytes."""
-    try:
-        return sha256_of(path) == sha256
-    except OSError:
-        return False
 
 
 def _sync(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tenantry.model.facts import Download
 from tenantry.model.verdicts import NotFound
-from tenantry.packages.check import CONTENT, SYMBOLS, open_checked, sha256_of
+from tenantry.packages.check import CONTENT, SYMBOLS, is_whole, open_checked, sha256_of
 from tenantry.packages.manifest import Manifest
 from tenantry.rest.disk import make_durable, writing_to_disk
 
@@ -86,7 +86,7 @@ class PackageFolder:
         if self._origin is not None:
             self._origin.put(sha256, package)
         target = self._path(sha256)
-        if target.exists() and sha256_of(target) == sha256:
+        if is_whole(target, sha256):
             return
         with writing_to_disk():
             self._packages.mkdir(parents=True, exist_ok=True)
@@ -225,9 +225,8 @@ class StoredManifests:
         return known
 
     def is_itself(self, sha256: str) -> bool:
-        """Return True if the file of that name has these bytes: a restored backup brings files by any name. Raises OSError,
-        Halt."""
-        return sha256_of(self._files.path(sha256)) == sha256
+        """Return True if the file of that name has these bytes: a restored backup brings files by any name. Raises Halt."""
+        return is_whole(self._files.path(sha256), sha256)
 
 
 def _others(folder: Path, names: Collection[str]) -> list[Path]:

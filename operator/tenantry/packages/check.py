@@ -173,6 +173,14 @@ def sha256_of(path: Path) -> str:
     return _digest(path, "sha256")
 
 
+def is_whole(path: Path, sha256: str) -> bool:
+    """Return True if a file is there and has all its bytes; False for one that the disk does not give back. Blocks."""
+    try:
+        return sha256_of(path) == sha256
+    except OSError:
+        return False
+
+
 def digests_of(path: Path) -> tuple[str, str]:
     """sha256 and BLAKE2b-512, as hex, side by side: neither holds the interpreter's lock."""
     with ThreadPoolExecutor(1) as beside:

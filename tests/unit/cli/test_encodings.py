@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,20 +27,19 @@ def run(settings: dict[str, str], *arguments: str) -> subprocess.CompletedProces
     return subprocess.run([sys.executable, *arguments], env=own, capture_output=True, check=False, timeout=120)
 
 
-@pytest.mark.parametrize("settings", POOR.values(), ids=POOR)
-def test_json_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
-    code = "from tenantry.cli.main import escape_unknown_characters; escape_unknown_characters()\n"
-    code += f"import json; print(json.dumps({NAMES!a}, ensure_ascii=False))"
-    done = run(settings, "-c", code)
-    assert json.loads(done.stdout.decode("cp1252")) == NAMES, done.stderr
+PRINTS = {
+    "json": f"import json; print(json.dumps({NAMES!a}, ensure_ascii=False))",
+    "yaml": f"from tenantry.cli.output.documents import to_yaml, write; write(to_yaml([{NAMES!a}]))",
+}
+READS: dict[str, Callable[[str], object]] = {"json": json.loads, "yaml": yaml.safe_load}
 
 
 @pytest.mark.parametrize("settings", POOR.values(), ids=POOR)
-def test_yaml_is_read_as_it_was_meant(settings: dict[str, str]) -> None:
-    code = "from tenantry.cli.main import escape_unknown_characters; escape_unknown_characters()\n"
-    code += f"from tenantry.cli.output.documents import to_yaml, write; write(to_yaml([{NAMES!a}]))"
+@pytest.mark.parametrize("form", PRINTS)
+def test_it_is_read_as_it_was_meant(form: str, settings: dict[str, str]) -> None:
+    code = f"from tenantry.cli.main import escape_unknown_characters; escape_unknown_characters()\n{PRINTS[form]}"
     done = run(settings, "-c", code)
-    assert yaml.safe_load(done.stdout.decode("cp1252")) == NAMES, done.stderr
+    assert READS[form](done.stdout.decode("cp1252")) == NAMES, done.stderr
 
 
 @pytest.mark.slow
