@@ -39,7 +39,7 @@ class Run:
 TIERS = (
     Tier("lint", 15, tests=False),
     Tier("test", 40),
-    Tier("bench-guard", 8, tests=False),
+    Tier("bench-guard", 15, tests=False),
     Tier("slow", 60),
     Tier("cluster", 40),
     Tier("node", 30),

@@ -2,7 +2,7 @@
 
 RECORD=10 measures so many runs, every second one beside a busy process, and records them. WHY names the file in docs/decisions
 that explains a worse figure. ROWS="p11 p15" measures these alone, and leaves the records of others as they are.
-Exits 1 where a row is worse than recorded twice in a row, or has no record.
+Exits 1 where a row is worse than recorded whenever it is measured, or has no record.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tests.ci.shake import busy_cores
 
 ROWS = ("p07", "p09", "p11", "p14", "p15", "p16", "p17", "p18", "p30")
 REPETITIONS = 3
+MEASURED = 4
+"""So often at most. A commit that is slower is slower each time, and a machine that others keep busy is not."""
 
 
 def main() -> int:
@@ -38,7 +40,9 @@ def _guard(names: Sequence[str]) -> int:
     records = recorded.load()
     rows: dict[str, list[Row]] = {name: _measured(name) for name in names}
     for name in names:
-        if any(each.kind is Kind.WORSE for each in judge(rows[name], records)):
+        for _ in range(MEASURED - 1):
+            if not any(each.kind is Kind.WORSE for each in judge(rows[name], records)):
+                break
             print(f"{name} is worse than recorded: measured again", flush=True)
             rows[name] = _measured(name)
     judged = judge([row for each in rows.values() for row in each], records)
