@@ -27,6 +27,7 @@ _config: pytest.Config
 
 
 @pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(trylast=True)  # Hypothesis warns of those that come before its own
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Make what a run of all tests needs. A run of some tests in one process makes what it comes to."""
     config = session.config
