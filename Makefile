@@ -76,7 +76,7 @@ campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs onl
 # Each worker has an API server of its own.
 cluster: WORKERS := 3
 cluster: $(READY) ## Run the tests on a real API server: yours, or one built with Go
-	$(PYTEST) -n $(WORKERS) --dist worksteal --timeout 900 -m 'cluster and not processes' $(TESTS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile --timeout 900 -m 'cluster and not processes' $(TESTS)
 
 processes: $(READY) ## Run the operator and the api on an API server, and kill them
 	$(PYTEST) -m processes $(TESTS)

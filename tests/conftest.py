@@ -17,6 +17,7 @@ from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
 from tests.support.peak_memory import pytest_terminal_summary, pytest_testnodedown
 from tests.support.pool_server_fixtures import pool_server, running_pool_server, server_of
+from tests.support.spreading import pytest_xdist_make_scheduler
 from tests.support.unhurried import unhurried_quick_work, unhurried_short_reads
 from tests.support.worker_memory import product_s_memory, pytest_runtest_protocol
 
@@ -38,6 +39,7 @@ __all__ = [
     "pytest_sessionstart",
     "pytest_terminal_summary",
     "pytest_testnodedown",
+    "pytest_xdist_make_scheduler",
     "running_pool_server",
     "server",
     "server_of",

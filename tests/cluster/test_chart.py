@@ -26,7 +26,7 @@ from tests.cluster.releases import (
 )
 from tests.cluster.schemas import write_schemas
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("chart")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])

@@ -13,7 +13,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE
 from tests.cluster.fixtures import until
 from tests.cluster.releases import MAKER, OPERATOR, Run, refused
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("chart-data")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 NAME = "env-8f1c5c5d-0812"
 LABELS = {
     "tenantry.dev/environment-id": "8f1c5c5d-0812-4a2d-910f-560533b8992e",

@@ -32,7 +32,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.reach import ATTEMPTS, ENGINE, OTHER, PLACE, TENANT, Attempt
 from tests.cluster.releases import Run, environment, kubeconfig_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("reach")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ID = "11111111-2222-4333-8444-555555555555"
 
 

@@ -49,7 +49,7 @@ from tests.cluster.releases import (
 )
 from tests.support.patience import DEADLINE_S
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("rights")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 def test_policies_have_no_type_that_does_not_fit(kubectl: Run, release: str) -> None:

@@ -15,7 +15,7 @@ from tests.cluster.engines import BROKEN
 from tests.cluster.running import Audit, Kube, Platform, condition, object_, until
 from tests.scenario.cli import PATIENCE_S
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes, pytest.mark.xdist_group("rollout")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 TENANT = "waves"
 HOME = f"tenant-{TENANT}"
 PLAIN = tuple(f"e{number}" for number in range(5))

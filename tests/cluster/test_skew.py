@@ -15,7 +15,7 @@ from tests.cluster.releases import Run
 from tests.cluster.running import Audit, Kube, Operator, Platform, condition, kubeconfigs, object_, until
 from tests.scenario.backups.old_release import unpack_old
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes, pytest.mark.xdist_group("skew")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.processes]
 HOME = "tenant-back"
 
 

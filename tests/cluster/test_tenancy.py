@@ -34,7 +34,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import client_of, until
 from tests.cluster.releases import FINALIZER, OPERATOR, Run
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("tenancy")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCESS = TenantAccess(admins=("blue-admins",), viewers=("blue-viewers",))
 USER = {"displayName": "Ann", "username": "ann", "passwordSecretRef": {"name": "ann", "key": "password"}}

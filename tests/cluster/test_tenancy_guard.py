@@ -21,7 +21,7 @@ from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import client_of, until
 from tests.cluster.releases import OPERATOR
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("tenancy")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCESS = TenantAccess(admins=("green-admins",))
 REGIONS = (RegionFacts("eu", "Europe"),)
