@@ -93,7 +93,7 @@ lint: $(READY) types ## Check style, layers and types
 	PYTHONPATH=operator $(BIN)/lint-imports
 
 types: $(READY) ## Check types, strictly
-	MYPYPATH=operator $(BIN)/mypy
+	MYPYPATH=operator $(BIN)/mypy --num-workers 2
 
 bench: $(READY) ## Measure, as ratios in one run, and print the table
 	$(BIN)/python -m tests.bench
