@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, cast
@@ -17,6 +17,9 @@ from tenantry.runtime.clock import now
 
 if TYPE_CHECKING:
     from tenantry.api.auth.authentication import Authenticator
+
+_PREFIXES = ("", "user", SYSTEM_NAMESPACE, f"user/{SYSTEM_NAMESPACE}")
+"""The beginnings of a name of a User object, as messages and `get -o name` write it."""
 
 
 def issuer(platform: Platform) -> Callable[[str, timedelta], Awaitable[str]]:
@@ -41,4 +44,17 @@ def _holder(platform: Platform, username: str) -> User:
     named = [user for user in users if user.spec.username.casefold() == username.casefold()]
     if named:
         return min(named, key=lambda user: (not user.status.claimed, str(user.metadata.creation_timestamp), user.metadata.uid))
-    raise NotFound(f"there is no user {username}{did_you_mean(username, [user.spec.username for user in users])}")
+    raise NotFound(f"there is no user {username}{hint_for(username, users)}")
+
+
+def hint_for(username: str, users: Sequence[User]) -> str:
+    """Return what follows a username that nobody has, or `""`: the one of the User object that was named, or the nearest.
+
+    It may name any user. Only the master of the state folder reads it, who may have a token of each of them.
+    """
+    prefix, _, name = username.rpartition("/")
+    if prefix.casefold() in _PREFIXES:
+        for user in users:
+            if user.metadata.name == name:
+                return f"; user/{name} has the username {user.spec.username}: write --user {user.spec.username}"
+    return did_you_mean(username, [user.spec.username for user in users])
