@@ -54,6 +54,11 @@ def field_name(path: Path) -> str:
     return text
 
 
+def _key_of(path: Path) -> str:
+    """Return the label or annotation at a path, for a reason: their field is the map, as the API server names it."""
+    return f"{str(path[1]).removesuffix('s')} {_show(path[2])}: " if path[:2] in _FREE_MAPS and len(path) > 2 else ""
+
+
 class Structural:
     """One compiled schema; its rules compile at their first use.
 
@@ -114,24 +119,28 @@ class Structural:
                 reason = f'unknown field "{field_name((*path, field))}": its parent {broken_rule("type", facts["types"])}'
                 yield Finding((*path, field), reason, blocking=True)
         elif name == "propertyNames":
-            yield Finding(path, f"key {self._reason_of(facts['error'])}")
+            shown = f"{_show(facts['error'].instance)}: " if path in _FREE_MAPS or not self._secret else ""
+            yield Finding(path, f"key {self._reason_of(facts['error'], shown, long=shown)}")
         else:
             wanted = facts["types"][0] if name == "type" else ""
-            yield Finding(path, self._reason_of(error), name in _BLOCKING, wanted)
+            shown = "" if self._secret else f"{_show(error.instance)}: "
+            key = _key_of(path)
+            reason = f"{key}{self._reason_of(error, shown, long=shown if key else '')}"
+            yield Finding(path, reason, name in _BLOCKING, wanted)
 
     def _unknown_fields(self, path: Path, value: Any) -> tuple[str, ...]:
         """The keys of a map in the place of another type: the API server refuses them as unknown, save where it decodes."""
         return tuple(value) if isinstance(value, Mapping) and not self._core and path[:1] != ("metadata",) else ()
 
-    def _reason_of(self, error: jsonschema_rs.ValidationError) -> str:
+    def _reason_of(self, error: jsonschema_rs.ValidationError, shown: str, long: str = "") -> str:
+        """Return the reason. shown: the value, or `""`; long: the same where one that is too long is shown."""
         name, facts = error.kind.name, error.kind.as_dict()
         value: Any = error.instance
-        shown = "" if self._secret else f"{_show(value)}: "
         match name:
             case "enum":
                 return f"Unsupported value: {shown}supported values: {', '.join(map(_show, facts['options']))}"
             case "maxLength":
-                return f"Too long: may not be more than {facts['limit']} characters"
+                return f"Too long: {long}may not be more than {facts['limit']} characters"
             case "maxItems":
                 return f"Too many: {len(value)}: must have at most {facts['limit']} items"
             case "pattern":

@@ -205,3 +205,38 @@ def test_a_map_in_the_place_of_another_type_has_unknown_fields(admission: Admiss
 
 def test_an_empty_map_in_the_place_of_another_type_is_refused_itself(admission: Admission) -> None:
     assert refusals(admission, environment(region={})).keys() == {"spec.region"}
+
+
+LONG = "x" * 64
+MUST = "must be letters, digits, '-', '_' and '.', with a letter or digit at both ends, or empty"
+NAME = "must be a name such as team, or a host and a name, such as example.com/team"
+REFUSED_LABELS = {
+    "a value of spaces": ("labels", {"team": "b c", "good": "yes"}, f'label "team": Invalid value: "b c": {MUST}'),
+    "a number": ("labels", {"example.com/team": 1}, 'label "example.com/team": Invalid value: 1: must be a string'),
+    "a truth": ("labels", {"a": True}, 'label "a": Invalid value: true: must be a string'),
+    "a long value": ("labels", {"a": LONG}, f'label "a": Too long: "{LONG}": may not be more than 63 characters'),
+    "a key of spaces": ("labels", {"a b": "c"}, f'key Invalid value: "a b": {NAME}'),
+    "a long key": ("labels", {"a" * 318: "c"}, f'key Too long: "{"a" * 79}...: may not be more than 317 characters'),
+    "an annotation": ("annotations", {"note": 1}, 'annotation "note": Invalid value: 1: must be a string'),
+}
+
+
+@pytest.mark.parametrize(("part", "given", "reason"), REFUSED_LABELS.values(), ids=REFUSED_LABELS)
+def test_a_refused_label_or_annotation_is_named(part: str, given: Any, reason: str, admission: Admission) -> None:
+    document = environment()
+    document["metadata"][part] = given
+    with pytest.raises(Invalid) as refused:
+        admission.admit(document, None)
+    assert (f"metadata.{part}", reason) in {(each.field, each.reason) for each in refused.value.problems}
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_a_refused_label_of_a_secret_is_named_without_its_value(part: str, admission: Admission) -> None:
+    document = secret()
+    document["metadata"][part] = {"team": 4711, "a b": "c"}
+    with pytest.raises(Invalid) as refused:
+        admission.admit(document, None)
+    reasons = " ".join(each.reason for each in refused.value.problems)
+    assert f'{part.removesuffix("s")} "team": ' in reasons
+    assert 'key Invalid value: "a b"' in reasons
+    assert "4711" not in reasons
