@@ -372,6 +372,20 @@ async def test_nothing_is_created_in_a_deleting_namespace(store: StoreAndFeed) -
     await store.set_finalizers(held_of(await store.get(ref_of(created))), ())
 
 
+@pytest.mark.parametrize("name", [name for name in STORES if name not in MARKS])
+async def test_a_namespace_that_is_not_empty_is_kept_and_says_what_it_holds(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    async with STORES[name](request)(tmp_path / "state") as store:
+        made = await store.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+        for each in ("a", "b", "c", "d"):
+            await store.create(environment("ns", each))
+        with pytest.raises(Forbidden) as refused:
+            await store.delete(held_of(made))
+    held = "Environment/ns/a, Environment/ns/b, Environment/ns/c and 1 more"
+    assert refused.value.verdict.message == f"namespace ns still holds {held}: delete what it holds first"
+
+
 # Secrets
 
 

@@ -152,3 +152,11 @@ async def test_the_refusal_of_a_deletion_names_the_command_that_permits_it(tmp_p
     (command,) = re.findall(r"`tenantry (.+?)`", refused.value.told)
     assert (await run(command, tmp_path, "sed -i s/true/false/")).returncode == 0
     assert (await run(f"delete {DEV}", tmp_path)).returncode == 0
+
+
+async def test_the_deletion_of_a_namespace_names_what_it_holds(tmp_path: Path) -> None:
+    await state_of(tmp_path)
+    done = await run("delete namespace/tenant-acme", tmp_path)
+    first, *held = done.stdout.splitlines()
+    assert (done.returncode, first) == (0, "namespace/tenant-acme is being deleted; it holds:"), done.stderr
+    assert {f"  {each.kind.lower()}/{each.namespace}/{each.name}" for each in (DEV, PACKAGE, ANN)} < {*held}

@@ -30,6 +30,7 @@ from tenantry.adapters.store.semantics import (
 from tenantry.model.facts import Caller
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, Ref, format_time, kept_json, ref_of
 from tenantry.model.verdicts import Expired, Forbidden, Invalid, NotFound, Problem
+from tenantry.model.wording import and_more
 from tenantry.ports import Event, Store
 
 Clock = Callable[[], datetime]
@@ -154,8 +155,8 @@ class Ledger:
         if ref.kind == "Namespace":
             self._namespaces.pop(ref.name, None)
         if outcome.event == "DELETED":
-            if ref.kind == "Namespace" and self._rows.inside(ref.name):
-                raise Forbidden(f"namespace {ref.name} still holds objects")
+            if ref.kind == "Namespace" and (held := self._rows.inside(ref.name)):
+                raise Forbidden(f"namespace {ref.name} still holds {and_more([*map(str, held)])}: delete what it holds first")
             self._rows.remove(ref)
         else:
             self._rows.put(ref, body)

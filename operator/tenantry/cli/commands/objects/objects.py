@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,11 +21,16 @@ from tenantry.cli.arguments.options import (
     State,
     Watch,
 )
-from tenantry.cli.output.documents import OutputFormat, name_of, to_json, to_yaml, write
+from tenantry.cli.output.documents import OutputFormat, name_of, reference_of, to_json, to_yaml, write
 from tenantry.cli.output.tables import TextTable, print_table, terminal_width
 
 if TYPE_CHECKING:
     from tenantry.hosts.console.protocol import Console
+    from tenantry.model.resource import Document
+
+NAMESPACE = "Namespace"
+MOST_NAMED = 20
+"""Objects of a Namespace that its deletion names."""
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +84,7 @@ async def _describe(console: Console, object_: str, namespace: str, name: str) -
 
 
 def delete(object_: Object, name: Name = "", namespace: Namespace = "", state: State = STATE) -> None:
-    """Deletes an object. Remove an object that a source declares from that source."""
+    """Deletes an object; of a Namespace, lists what it holds. Remove an object that a source declares from that source."""
     from tenantry.cli.arguments.finding import joined
     from tenantry.cli.clients.connect import with_console
 
@@ -90,9 +96,29 @@ async def _delete(console: Console, object_: str, namespace: str) -> None:
     from tenantry.model.resource import ref_of
 
     _, document = await find(console, object_, namespace)
+    held = await _held_by(console, document)
     deleted = await console.delete(ref_of(document))
-    remains = bool(deleted["metadata"].get("finalizers"))
-    write(f"{name_of(document)} {'is being deleted' if remains else 'deleted'}")
+    # A cluster's Namespace has the finalizer of what empties it in its spec.
+    of_cluster = document["kind"] == NAMESPACE and deleted.get("spec", {}).get("finalizers")
+    remains = deleted["metadata"].get("finalizers") or of_cluster
+    write(f"{name_of(document)} {'is being deleted' if remains else 'deleted'}{'; it holds:' if held else ''}")
+    for each in held[:MOST_NAMED]:
+        write(f"  {each}")
+    if len(held) > MOST_NAMED:
+        write(f"  and {len(held) - MOST_NAMED} more")
+
+
+async def _held_by(console: Console, document: Document) -> list[str]:
+    """Return the objects that a Namespace holds, as far as the caller may list them; nothing for other kinds."""
+    from tenantry.cli.arguments.kinds import kinds
+    from tenantry.model.verdicts import Forbidden
+
+    held: list[str] = []
+    for kind in kinds() if document["kind"] == NAMESPACE else ():
+        with suppress(Forbidden):
+            found = await console.list(kind.kind) if kind.namespaced else ()
+            held += [reference_of(each) for each in found if each["metadata"].get("namespace") == document["metadata"]["name"]]
+    return held
 
 
 def trace(
