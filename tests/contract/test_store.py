@@ -354,10 +354,11 @@ async def test_an_object_that_others_depend_on_cannot_be_deleted(store: StoreAnd
     name = f"t-{uuid.uuid4().hex[:10]}"
     body = {"apiVersion": API_VERSION, "kind": kind.KIND, "metadata": {"name": name}, "spec": {}}
     current = await store.create(body)
-    for counted, way_on in kind.KEPT_BY.items():
-        current = await store.set_status(held_of(current), {"observedGeneration": 1, counted: 2})
-        with pytest.raises(Forbidden, match=f"{kind.KIND}/{name} cannot be deleted: 2 {re.escape(way_on)}"):
-            await store.delete(held_of(current))
+    for counted, told in kind.KEPT_BY.items():
+        for number, way_on in enumerate(told, start=1):
+            current = await store.set_status(held_of(current), {"observedGeneration": 1, counted: number})
+            with pytest.raises(Forbidden, match=f"{kind.KIND}/{name} cannot be deleted: {number} {re.escape(way_on)}"):
+                await store.delete(held_of(current))
         current = await store.set_status(held_of(current), {"observedGeneration": 1, counted: 0})
     await store.delete(held_of(current))
 

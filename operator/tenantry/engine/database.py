@@ -26,6 +26,7 @@ from tenantry.engine.sql.pool import KeptPool
 from tenantry.engine.sql.server_session import STALE_PLAN, Question, Reach, is_operational
 from tenantry.engine.sql.short_reads import SHORT_READS, NotShort
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient, path_text
+from tenantry.model.wording import counted
 from tenantry.rest.disk import make_durable
 
 T = TypeVar("T")
@@ -268,7 +269,7 @@ def check_references(connection: Connection, tables: Iterable[str]) -> None:
         broken = connection.exec_driver_sql(f"PRAGMA foreign_key_check({quoted(name)})").fetchall()
         if broken:
             _, row, parent, _ = broken[0]
-            reason = f"{len(broken)} rows reference rows of {parent} that are not there (first: row {row})"
+            reason = f"{counted(len(broken), 'reference')} to rows of {parent} that are not there (first: in row {row})"
             raise Invalid((Problem(f"tables.{name}", reason),))
 
 

@@ -13,6 +13,7 @@ import structlog
 
 from tenantry.model.resource import format_time
 from tenantry.model.verdicts import Halt, described
+from tenantry.model.wording import counted
 from tenantry.runtime.reconcile.loop import FIRST_RETRY, LAST_RETRY
 
 RECOVERED_S = 60.0
@@ -80,7 +81,7 @@ class Supervisor:
             finally:
                 recovery.cancel()
             known.failures += 1
-            known.fault = f"failed {known.failures} times, last at {format_time(_now())}: {why}; it is restarted"
+            known.fault = f"failed {counted(known.failures, 'time')}, last at {format_time(_now())}: {why}; it is restarted"
             pause = min(self._last_s, self._first_s * 2.0 ** min(known.failures - 1, 20))
             await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
 

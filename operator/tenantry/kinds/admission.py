@@ -27,7 +27,7 @@ class _Admitted:
     namespaced: bool
     has_status: bool
     compiled: Callable[[], Structural]
-    kept_by: Mapping[str, str] = field(default_factory=dict)
+    kept_by: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
     def structural(self) -> Structural:
@@ -63,9 +63,9 @@ class Admission:
         name = ref_of(document)
         if document.get("spec", {}).get("deletionProtection") is True:
             raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it: {editing(name)}")
-        for counted, way_on in self._kind(document["kind"]).kept_by.items():
+        for counted, (one, several) in self._kind(document["kind"]).kept_by.items():
             if count := document.get("status", {}).get(counted, 0):
-                raise Forbidden(f"{name} cannot be deleted: {count} {way_on}")
+                raise Forbidden(f"{name} cannot be deleted: {count} {one if count == 1 else several}")
 
     def compile(self) -> None:
         """Compile what the first writes would compile otherwise. Blocks for about 0.2 s."""

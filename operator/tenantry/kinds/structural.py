@@ -12,7 +12,7 @@ import jsonschema_rs
 
 from tenantry.kinds.cel.rule import ABSENT, EACH, Path, Rule, Schema, rules_of
 from tenantry.model.verdicts import Problem
-from tenantry.model.wording import broken_rule, did_you_mean
+from tenantry.model.wording import broken_rule, counted, did_you_mean
 
 _SHOWN = 80
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -140,9 +140,9 @@ class Structural:
             case "enum":
                 return f"Unsupported value: {shown}supported values: {', '.join(map(_show, facts['options']))}"
             case "maxLength":
-                return f"Too long: {long}may not be more than {facts['limit']} characters"
+                return f"Too long: {long}may not be more than {counted(facts['limit'], 'character')}"
             case "maxItems":
-                return f"Too many: {len(value)}: must have at most {facts['limit']} items"
+                return f"Too many: {len(value)}: must have at most {counted(facts['limit'], 'item')}"
             case "pattern":
                 return f"Invalid value: {shown}{broken_rule(name, _as_declared(facts['pattern']))}"
             case _:

@@ -226,8 +226,8 @@ class Resource(Lenient, Generic[S, T]):
     """The file of an export, without its suffix. Files are applied in the order of their names."""
     UNFOLLOWED: ClassVar[frozenset[str]] = frozenset({"lastOperation", "observedGeneration"})
     """Status fields that nobody else's decision goes by: a change of these alone wakes no one."""
-    KEPT_BY: ClassVar[Mapping[str, str]] = {}
-    """Counts in the status that must be 0 before a DELETE is accepted, each with what to do about it."""
+    KEPT_BY: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Counts in the status that must be 0 before a DELETE is accepted, each with what to do about one and about several."""
     IMPORTANT_COLUMNS: ClassVar[frozenset[str]] = frozenset({"Namespace", "Name", "Ready", "Reason", "Age"})
     """The columns of a list that the narrowest terminal shows too."""
     VERSION_AT: ClassVar[tuple[str, ...]] = ()

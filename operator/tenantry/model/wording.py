@@ -83,13 +83,13 @@ def broken_rule(rule: str, limit: Any = None) -> str:
         case "minLength" | "minItems" if limit == 1:
             return "must not be empty"
         case "minLength":
-            return f"must have at least {limit} characters"
+            return f"must have at least {counted(limit, 'character')}"
         case "maxLength":
-            return f"must have at most {limit} characters"
+            return f"must have at most {counted(limit, 'character')}"
         case "minItems":
-            return f"must have at least {limit} items"
+            return f"must have at least {counted(limit, 'item')}"
         case "maxItems":
-            return f"must have at most {limit} items"
+            return f"must have at most {counted(limit, 'item')}"
         case "minimum":
             return f"must be at least {limit}"
         case "maximum":
@@ -137,6 +137,11 @@ def fields_at(model: Any, location: Sequence[str | int]) -> tuple[str, ...]:
 
 def _holds_many(model: Any) -> bool:
     return get_origin(model) in (dict, list, tuple)
+
+
+def counted(number: int | str, noun: str) -> str:
+    """Return `1 object` or `2 objects`; for nouns whose plural ends in a plain s."""
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"
 
 
 def and_more(names: Sequence[str], most: int = 3) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from tenantry.model.wording import counted
+
 LARGEST = {"integer": 2**31 - 1, "bigint": 2**63 - 1}
 
 
@@ -33,7 +35,7 @@ def _wanted(kind: str, length: int | None, digits: tuple[int, int], default: Any
         case "decimal":
             precision, scale = digits
             fits = number and _holds(lambda: _fits_digits(precision, scale, default))
-            return "" if fits else f"a number of at most {precision} digits, {scale} of them after the point"
+            return "" if fits else f"a number of at most {counted(precision, 'digit')}, {scale} of them after the point"
         case "double":
             return "" if number else "a number"
         case "boolean":
@@ -42,7 +44,7 @@ def _wanted(kind: str, length: int | None, digits: tuple[int, int], default: Any
             # `now` and `uuid` would be words here, which nobody means.
             text = isinstance(default, str) and "\0" not in default and _holds(lambda: bool(default.encode() or True))
             fits = text and default not in ("now", "uuid") and (length is None or len(default) <= length)
-            most = f" of at most {length} characters" if length else ""
+            most = f" of at most {counted(length, 'character')}" if length else ""
             return "" if fits else f"a string{most} without NUL, and not now or uuid"
         case "date" | "datetime":
             fits = default == "now" or _holds(lambda: _is_moment(kind, default))

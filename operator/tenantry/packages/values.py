@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal, localcontext
 from typing import Any, TypeVar
 
+from tenantry.model.wording import counted
 from tenantry.packages.defaults import LARGEST
 from tenantry.packages.manifest import Column, Table
 
@@ -57,7 +58,7 @@ def form_of(column: Column) -> str:
     """Return the form of the column's values, in words."""
     match column.type:
         case "string":
-            return f"a string of at most {column.length} characters"
+            return f"a string of at most {counted(column.length or 0, 'character')}"
         case "text":
             return "a string"
         case "integer":
@@ -65,7 +66,8 @@ def form_of(column: Column) -> str:
         case "bigint":
             return f"a whole number from {-LARGEST['bigint'] - 1} to {LARGEST['bigint']}, as a string or a number"
         case "decimal":
-            return f"a number of at most {column.precision} digits, {column.scale or 0} of them after the point, as a string"
+            digits = counted(column.precision or 0, "digit")
+            return f"a number of at most {digits}, {column.scale or 0} of them after the point, as a string"
         case other:
             return _FORMS[other]
 
@@ -90,7 +92,7 @@ def in_range(number: int, kind: str) -> int:
 def _string(value: Any, length: int | None) -> str:
     text = _exactly(str, value)
     if length is not None and len(text) > length:
-        raise ValueError(f"has {len(text)} characters, more than {length}")
+        raise ValueError(f"has {counted(len(text), 'character')}, more than {length}")
     text.encode()  # Half of a surrogate pair is valid in JSON and nowhere else.
     return text
 
@@ -107,7 +109,7 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
         raise ValueError(f"{value!r} is not a finite number")
     with localcontext(prec=2 * precision + 2):
         if abs(number) >= Decimal(10) ** (precision - scale) or round(number, scale) != number:
-            raise ValueError(f"{value} has more than {precision} digits, or more than {scale} after the point")
+            raise ValueError(f"{value} has more than {counted(precision, 'digit')}, or more than {scale} after the point")
     return number
 
 

@@ -69,7 +69,7 @@ async def test_a_region_is_not_deleted_beneath_an_environment_and_goes_with_the_
     await world.synced()
     region = await world.get("Region", "eu")
     assert region is not None
-    with pytest.raises(Forbidden, match="1 environments still use"):
+    with pytest.raises(Forbidden, match="1 environment still uses"):
         await world.platform.state.writing.delete(held_of(region))
     remote.commit({"a/dev.yaml": None, "b/acme.yaml": None, "c/region.yaml": None, "d/beta.yaml": ACME.replace("acme", "beta")})
     assert reason(await world.synced()) == "Succeeded"
@@ -85,7 +85,7 @@ async def test_a_tenant_is_not_deleted_while_an_environment_is_protected(world: 
     await world.platform.runtime.idle(1)
     acme = await world.get("Tenant", "acme")
     assert acme is not None and acme["status"]["protectedEnvironments"] == 1
-    with pytest.raises(Forbidden, match="set their spec"):
+    with pytest.raises(Forbidden, match="set its spec"):
         await world.platform.state.writing.delete(held_of(acme))
     await world.edit(dev, deletionProtection=False)
     await world.platform.runtime.idle(1)

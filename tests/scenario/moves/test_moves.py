@@ -132,7 +132,7 @@ async def test_a_full_pool_says_so_and_the_engine_serves_where_it_is(tmp_path: P
         await world.pools_client.deploy(replace(OTHER_SPEC, pool=world.pool("b")), await sent())
         await world.declare("b")
         await world.reconcile()
-        assert world.told.startswith("PoolFull: the pool holds 1 engines")
+        assert world.told.startswith("PoolFull: the pool holds 1 engine")
         assert await world.add_row(token, "one") == 201
         await world.declare("a")
         await world.settle()

@@ -57,8 +57,8 @@ async def test_a_refusal_lists_all_steps_with_their_class_and_rows(engine: Engin
     with pytest.raises(Invalid) as refused:
         await engine.install("crm", "2")
     assert str(refused.value).endswith(
-        "drops are not allowed: changes column people.note from VARCHAR(20) to VARCHAR(3) (losing, 1 rows); "
-        "drops column people.fax (losing, 1 rows)"
+        "drops are not allowed: changes column people.note from VARCHAR(20) to VARCHAR(3) (losing, 1 row); "
+        "drops column people.fax (losing, 1 row)"
     )
 
 

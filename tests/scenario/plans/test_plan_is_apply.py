@@ -142,7 +142,7 @@ async def test_a_plan_names_the_data_that_would_be_lost(base: Path, tmp_path: Pa
         plan = await platform.plan_source(write(tmp_path / "source", allowed), SOURCE_NAME)
     assert plan.loses_data
     lines = [str(change) for _, change in plan.effects]
-    assert "crm: install 2.0.0, adds column contacts.phone, drops column contacts.fax (losing, 1 rows)" in lines
+    assert "crm: install 2.0.0, adds column contacts.phone, drops column contacts.fax (losing, 1 row)" in lines
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ from tenantry.adapters.pools.wire import PREFIX, audience_of, facts_body, parse_
 from tenantry.model.facts import EngineRef, EngineRoute, EngineSpec
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid, Problem, Waiting, unforeseen
+from tenantry.model.wording import counted
 from tenantry.rest.bodies import json_response, read_bytes
 from tenantry.rest.problems import log_unexpected, problem
 from tenantry.rest.traces.requests import traced_requests
@@ -148,7 +149,7 @@ class Pool:
         if not held and self._follower is not None:
             held = await self._follower.shut(CLOSED)
         if held:
-            raise Halt(Waiting("PoolInUse", f"the pool holds {held} engines", again))
+            raise Halt(Waiting("PoolInUse", f"the pool holds {counted(held, 'engine')}", again))
         self._closed_until = datetime.now(UTC) + CLOSED
         return len(kept)
 
@@ -178,7 +179,8 @@ class Pool:
         if now < self._closed_until:
             raise Halt(Waiting("PoolClosing", "the pool is being removed", self._closed_until))
         if len(held) >= self._capacity:
-            told = f"the pool holds {len(held)} engines, and enginesPerReplica allows no more: raise it, or add another pool"
+            way_on = "enginesPerReplica allows no more: raise it, or add another pool"
+            told = f"the pool holds {counted(len(held), 'engine')}, and {way_on}"
             raise Halt(Waiting("PoolFull", told, now + LOOKS_AGAIN))
 
 

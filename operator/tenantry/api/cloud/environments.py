@@ -34,6 +34,7 @@ from tenantry.kinds.tenancy import sleeping_since
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import WAKE_REQUESTED, Document, Ref, format_time
 from tenantry.model.verdicts import Halt, Invalid, Transient
+from tenantry.model.wording import counted
 from tenantry.rest.bodies import invalid, json_response, parse_json, read_bytes, read_json
 from tenantry.rest.routes import CONDITIONAL, PAGED, TAGGED, Query, Route
 from tenantry.runtime.cache import Cache
@@ -270,4 +271,4 @@ def _check_free(cache: Cache, tenant: Tenant, slug: str, but: str = "") -> None:
 def _check_quota(cache: Cache, tenant: Tenant) -> None:
     quota = tenant.spec.quota.environments
     if quota is not None and cache.count(Environment.KIND, tenant.bound_namespace) >= quota:
-        raise invalid("", f"the quota is reached: tenant {tenant.metadata.name} may have {quota} environments")
+        raise invalid("", f"the quota is reached: tenant {tenant.metadata.name} may have {counted(quota, 'environment')}")

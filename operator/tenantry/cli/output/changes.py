@@ -20,4 +20,6 @@ def write_change(line: str) -> None:
 
 def passed_over_line(count: int) -> str:
     """Return how many documents of a source belong to other programs."""
-    return f"{count} {'document' if count == 1 else 'documents'} of other groups passed over"
+    from tenantry.model.wording import counted
+
+    return f"{counted(count, 'document')} of other groups passed over"

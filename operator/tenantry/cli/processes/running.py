@@ -33,6 +33,7 @@ from tenantry.hosts.telling import tell_objects
 from tenantry.kinds.registry import KINDS
 from tenantry.model.measures import EngineHoldings
 from tenantry.model.resource import Document, is_ready, why
+from tenantry.model.wording import counted
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.settings import Settings, parse_address
 
@@ -204,7 +205,9 @@ def _summarise(platform: Platform, display: Display, url: str, metrics: str, ask
         write(json.dumps({"url": url, "ready": total - len(waiting), "objects": total}) if not asked.quiet else url)
         return
     state = f" --state {folder}" if (folder := _named(platform.state.folder)) else ""
-    write(f"{total - len(waiting)} of {total} objects are Ready" if waiting else f"Ready: {total} objects")
+    are = "is" if total == 1 else "are"
+    ready = f"{total - len(waiting)} of {counted(total, 'object')} {are} Ready"
+    write(ready if waiting else f"Ready: {counted(total, 'object')}")
     write(f"  {url}")
     write(f"  {url}/docs")
     if metrics:
@@ -244,4 +247,5 @@ def _held_back(source: SourceFeed) -> Iterator[str]:
     kept = source.last.kept
     if kept:
         first = f"{kept[0].held.ref}: {kept[0].reason}"
-        yield f"{len(kept)} objects left the source and are kept, such as {first}; `tenantry check` lists them"
+        are = "is kept" if len(kept) == 1 else "are kept, such as"
+        yield f"{counted(len(kept), 'object')} left the source and {are} {first}; `tenantry check` lists all"

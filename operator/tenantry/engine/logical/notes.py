@@ -9,6 +9,7 @@ from psycopg import sql
 from tenantry.engine import records
 from tenantry.engine.logical.catalog import names
 from tenantry.model.verdicts import Halt, Invalid, Problem, Transient
+from tenantry.model.wording import counted
 
 if TYPE_CHECKING:
     from tenantry.engine.logical.session import Connection
@@ -71,7 +72,8 @@ def note_taken(connection: Connection, mark: str) -> bool:
 def refuse_tables(there: list[str]) -> None:
     """Raises Invalid where there are tables of an engine."""
     if there:
-        raise Invalid((Problem("database", f"is not empty: it holds {len(there)} tables of an engine, {there[0]} among them"),))
+        tables = counted(len(there), "table")
+        raise Invalid((Problem("database", f"is not empty: it holds {tables} of an engine, such as {there[0]}"),))
 
 
 def _is_of(noted: list[str], mark: str, digest: str) -> bool:

@@ -42,7 +42,7 @@ from tenantry.model.decision import Decision, Standing, Warned
 from tenantry.model.facts import EngineFacts, EngineRef, EngineRoute, EngineSpec, MoveStep, SecretFacts, awaits_archive
 from tenantry.model.resource import ACCEPT_EMPTY_REQUESTED, RESTORING, WAKE_REQUESTED, Ref
 from tenantry.model.verdicts import Gone, Ready, Stalled, Verdict, Waiting
-from tenantry.model.wording import unprotecting
+from tenantry.model.wording import counted, unprotecting
 
 
 def decide(seen: Observed, now: datetime) -> Decision[EnvironmentStatus]:
@@ -173,7 +173,7 @@ def _refusal(seen: Observed, now: datetime) -> Verdict | None:
     if not seen.holds_id:  # whose it is may be another tenant's secret
         return Stalled("IdTaken", "spec.id: is not available; choose another, or leave it out")
     if _over_quota(seen.tenant, seen):
-        return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {seen.tenant.quota} environments")
+        return Stalled("QuotaReached", f"tenant {seen.tenant.name} may have {counted(seen.tenant.quota or 0, 'environment')}")
     refusal: Verdict | None = _host_claim(seen, seen.tenant.slug).refusal(now)
     refusal = refusal or seen.region.refusal(environment) or _foreign_refusal(seen)
     refusal = refusal or schedule_refusal(environment)

@@ -13,6 +13,7 @@ from tenantry.model.changes import GrantTurn
 from tenantry.model.decision import Decision
 from tenantry.model.resource import Blocker, BoundTenant, Deletion, Ref
 from tenantry.model.verdicts import Gone, Ready, Waiting
+from tenantry.model.wording import counted
 
 NO_WAVES = Waves()
 
@@ -56,7 +57,8 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
         for user in seen.users
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
-    return Decision(status, Waiting("InUse", f"{seen.environments} environments use it", wave.until), changes=granted)
+    told = f"{counted(seen.environments, 'environment')} {'uses' if seen.environments == 1 else 'use'} it"
+    return Decision(status, Waiting("InUse", told, wave.until), changes=granted)
 
 
 def _rollout(waves: Waves, wave: Wave) -> RolloutStatus | None:

@@ -289,8 +289,11 @@ class Region(Resource[RegionSpec, RegionStatus]):
     NAMESPACED: ClassVar[bool] = False
     WRITTEN_BACK: ClassVar[bool] = False
     EXPORTED_TO: ClassVar[str] = "00-regions"
-    KEPT_BY: ClassVar[Mapping[str, str]] = {
-        "environments": "environments still use this region: delete them first",
+    KEPT_BY: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "environments": (
+            "environment still uses this region: delete it first",
+            "environments still use this region: delete them first",
+        ),
     }
     UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"environments", "rollout", "pools"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (

@@ -30,6 +30,7 @@ from tenantry.model.syncing import (
     approval_of,
 )
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
+from tenantry.model.wording import counted
 
 LOOKED_AT = timedelta(seconds=30)
 """The longest time between looks at a sync. The syncing process reports the end, unless it ended first."""
@@ -171,8 +172,10 @@ def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
         return Waiting("ObjectsWaiting", _and_more(followed.waiting))
     if seen.unready:
         return Waiting("ObjectsNotReady", _and_more(seen.unready, MOST_NAMED), now + WAITED)
-    passed_over = f"; {followed.passed_over} documents of other groups passed over" if followed.passed_over else ""
-    return Ready(message=f"{followed.documents} documents of {followed.revision[:12]} are applied{passed_over}")
+    passed_over = f"; {counted(followed.passed_over, 'document')} of other groups passed over" if followed.passed_over else ""
+    are = "is" if followed.documents == 1 else "are"
+    applied = f"{counted(followed.documents, 'document')} of {followed.revision[:12]} {are} applied"
+    return Ready(message=f"{applied}{passed_over}")
 
 
 def _away(followed: Followed) -> Waiting:
@@ -218,4 +221,5 @@ def _deletion(seen: Observed, now: datetime) -> Decision[SourceStatus]:
     status = told.model_copy(update={"deletion": Deletion(blockers=blockers) if blockers else None})
     if kept:
         return Decision(status, Waiting("PruneHeld", f"is being deleted, and keeps {kept[0].object}: {kept[0].reason}"))
-    return Decision(status, Waiting("Leaving", f"{seen.owned} objects are released", now + LOOKED_AT), changes=(leave,))
+    releases = f"it still releases {counted(seen.owned, 'object')}"
+    return Decision(status, Waiting("Leaving", releases, now + LOOKED_AT), changes=(leave,))

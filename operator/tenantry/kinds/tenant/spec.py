@@ -153,8 +153,11 @@ class Tenant(Resource[TenantSpec, TenantStatus]):
     SHORT: ClassVar[str] = "tn"
     NAMESPACED: ClassVar[bool] = False
     EXPORTED_TO: ClassVar[str] = "10-tenant"
-    KEPT_BY: ClassVar[Mapping[str, str]] = {
-        "protectedEnvironments": "environments of this tenant are protected: set their spec.deletionProtection to false first",
+    KEPT_BY: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "protectedEnvironments": (
+            "environment of this tenant is protected: set its spec.deletionProtection to false first",
+            "environments of this tenant are protected: set their spec.deletionProtection to false first",
+        ),
     }
     UNFOLLOWED: ClassVar[frozenset[str]] = Resource.UNFOLLOWED | {"protectedEnvironments", "regions"}
     PRINTER_COLUMNS: ClassVar[tuple[tuple[str, str, str, int], ...]] = (

@@ -19,6 +19,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, is_ready, r
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, source_label
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
+from tenantry.model.wording import counted
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.following.feed import SourceFeed
@@ -159,7 +160,9 @@ class SourceFollowing:
         left = self.owned(order.source)
         self._facts[order.source] = Followed(order, ended=_now(), objects=left, kept=kept)
         if left > len(kept):
-            raise Conflict(f"{left - len(kept)} objects have changed since they were listed; try again")
+            changed = left - len(kept)
+            have = "has" if changed == 1 else "have"
+            raise Conflict(f"{counted(changed, 'object')} {have} changed since the list was made; try again")
 
     @asynccontextmanager
     async def turn(self, source: Ref, within_s: float) -> AsyncIterator[Declarations]:

@@ -6,6 +6,7 @@ import re
 
 from tenantry.model.redeclaring import Edit
 from tenantry.model.resource import Document, Ref
+from tenantry.model.wording import counted
 from tenantry.runtime.differences import differing
 
 NOBODY = "unknown"
@@ -70,7 +71,8 @@ def _fields(edit: Edit) -> list[str]:
         f"{each.path}: {_short(each.before)} -> {_short(each.after)}"
         for each in differing(edit.before["spec"], edit.after["spec"], "spec", secret=False)
     ]
-    return found if len(found) <= MOST_FIELDS else [*found[:MOST_FIELDS], f"and {len(found) - MOST_FIELDS} fields more"]
+    more = len(found) - MOST_FIELDS
+    return found if more <= 0 else [*found[:MOST_FIELDS], f"and {counted(more, 'field')} more"]
 
 
 def _short(text: str) -> str:

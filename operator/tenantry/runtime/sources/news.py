@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tenantry.model.resource import Document, Ref, is_ready, ref_of, source_of
 from tenantry.model.tree import Tree
+from tenantry.model.wording import counted
 from tenantry.runtime.sources.pruning import Kept
 from tenantry.runtime.sources.sync import Synced
 
@@ -88,7 +89,7 @@ def _of_each(kept: Sequence[Kept]) -> Iterator[News]:
         hint = "; `tenantry approve` deletes it" if each.approvable else ""
         yield News("held back", str(each.held.ref), f"{each.reason}{hint}", bad=True)
     if len(kept) > MOST_KEPT:
-        yield News("held back", message=f"{len(kept) - MOST_KEPT} more objects; `tenantry check` lists them", bad=True)
+        yield News("held back", message=f"{counted(len(kept) - MOST_KEPT, 'more object')}; `tenantry check` lists them", bad=True)
 
 
 def _said(document: Document, type_: str, status: str = "True") -> str:

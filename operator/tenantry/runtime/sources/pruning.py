@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tenantry.kinds.registry import CONTENTS, RIGHTS
 from tenantry.kinds.tenancy import comes_with
 from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
+from tenantry.model.wording import counted
 
 DISABLED = "disabled"
 
@@ -83,7 +84,7 @@ def decide_pruning(
         return (), tuple(Kept(held_of(each), reason, approvable=False) for each in candidates)
     stakes = _Stakes.of(candidates, data or {}, protected)
     asked = [each for each in candidates if each["metadata"]["uid"] not in approvals and not _confirmed(each)]
-    over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {owned} objects left it at once"
+    over = "" if budget.allows(len(asked), owned) else f"{len(asked)} of the source's {counted(owned, 'object')} left it at once"
     in_doubt = doubts or {}
     kept = [Kept(held_of(each), why) for each in asked if (why := stakes.reason(each) or in_doubt.get(ref_of(each), over))]
     stays = {each.held for each in kept}
@@ -108,6 +109,10 @@ def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> f
     return frozenset(Ref("Secret", namespace, foreign["adminSecretRef"]["name"]) for namespace, foreign in deleted if foreign)
 
 
+def _in_use(environments: int) -> str:
+    return f"{counted(environments, 'environment')} still {'uses' if environments == 1 else 'use'} it"
+
+
 def still_used(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> tuple[frozenset[Ref], tuple[Kept, ...]]:
     """The Regions whose deletion would be refused because environments use them: those that all leave, and the others."""
     leaving = {held.ref for held in deletes}
@@ -118,7 +123,7 @@ def still_used(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> tup
             users.setdefault(document["spec"]["region"], []).append(goes)
     regions = {held.ref: held for held in deletes if held.ref.kind == "Region"}
     stay = {ref: users[ref.name].count(False) for ref in regions if not all(users.get(ref.name, ()))}
-    kept = tuple(Kept(regions[ref], f"{count} environments still use it", approvable=False) for ref, count in stay.items())
+    kept = tuple(Kept(regions[ref], _in_use(count), approvable=False) for ref, count in stay.items())
     counted = {ref for ref in regions if ref.name in users or existing[ref].get("status", {}).get("environments")}
     return frozenset(counted - stay.keys()), kept
 

@@ -81,6 +81,6 @@ async def test_it_stays_while_it_holds_an_engine(tmp_path: Path) -> None:
     there = await cluster()
     async with pooled(tmp_path, there) as placed:
         await placed.deploy()
-        with pytest.raises(Halt, match="holds 1 engines"):
+        with pytest.raises(Halt, match="holds 1 engine"):
             await removed(there, placed)
     assert not await kept_volumes(there.api.client)

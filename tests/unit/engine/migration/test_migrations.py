@@ -68,7 +68,7 @@ CHANGES = {
     "nothing": Change(app(PEOPLE), ADA, app(PEOPLE), [], {"people": [(1, "Ada", "12")]}),
     "a table more": Change(app(PEOPLE), ADA, app(PEOPLE, PETS), ["adds table pets"], {"people": [(1, "Ada", "12")], "pets": []}),
     "a table less": Change(
-        app(PEOPLE, PETS), FAMILY, app(PEOPLE), ["drops table pets (losing, 1 rows)"], {"people": [(1, "Ada", "12")]}, WOULD_LOSE
+        app(PEOPLE, PETS), FAMILY, app(PEOPLE), ["drops table pets (losing, 1 row)"], {"people": [(1, "Ada", "12")]}, WOULD_LOSE
     ),
     "an empty table less": Change(app(PEOPLE, PETS), ADA, app(PEOPLE), ["drops table pets"]),
     "a column more": Change(
@@ -85,7 +85,7 @@ CHANGES = {
         people(NAME),
         {"people": [{"id": 1}]},
         people(NAME, column("n", nullable=False)),
-        ["adds column people.n, NOT NULL without a default (impossible, 1 rows)"],
+        ["adds column people.n, NOT NULL without a default (impossible, 1 row)"],
         refused=DOES_NOT_FIT,
         impossible=True,
     ),
@@ -93,7 +93,7 @@ CHANGES = {
         people(NAME), {}, people(NAME, column("n", nullable=False)), ["adds column people.n, NOT NULL without a default"]
     ),
     "a column less": Change(
-        app(PEOPLE), ADA, people(NAME), ["drops column people.fax (losing, 1 rows)"], {"people": [(1, "Ada")]}, WOULD_LOSE
+        app(PEOPLE), ADA, people(NAME), ["drops column people.fax (losing, 1 row)"], {"people": [(1, "Ada")]}, WOULD_LOSE
     ),
     "a column less that holds nothing": Change(
         app(PEOPLE), TWINS, people(NAME), ["drops column people.fax"], {"people": [(1, "Ada"), (2, "Ada")]}
@@ -109,7 +109,7 @@ CHANGES = {
         people(NAME),
         {"people": [{"id": 1, "name": None}]},
         people(column("called", renamedFrom="name", nullable=False)),
-        ["renames column people.name to called", "makes column people.called NOT NULL (impossible, 1 rows)"],
+        ["renames column people.name to called", "makes column people.called NOT NULL (impossible, 1 row)"],
         refused=DOES_NOT_FIT,
         impossible=True,
     ),
@@ -139,7 +139,7 @@ CHANGES = {
         app(PEOPLE),
         ADA,
         app(table("persons", NAME, renamedFrom="people")),
-        ["renames table people to persons", "drops column persons.fax (losing, 1 rows)"],
+        ["renames table people to persons", "drops column persons.fax (losing, 1 row)"],
         {"persons": [(1, "Ada")]},
         WOULD_LOSE,
     ),
@@ -193,8 +193,8 @@ CHANGES = {
     ),
     "a parent that goes with the column that names it": Change(
         app(PEOPLE, PETS), FAMILY, app(table("pets")),
-        ["drops column pets.owner (losing, 1 rows)", "drops foreign key pets (owner) to people (id)",
-         "drops table people (losing, 1 rows)"],
+        ["drops column pets.owner (losing, 1 row)", "drops foreign key pets (owner) to people (id)",
+         "drops table people (losing, 1 row)"],
         {"pets": [(1,)]}, WOULD_LOSE,
     ),
     "a check that all rows keep": Change(
@@ -297,7 +297,7 @@ def test_values_of_another_type_are_converted_or_refused_and_never_left_as_they_
 def test_rows_that_break_a_new_foreign_key_are_counted_and_refused(tables: Tables) -> None:
     tables.migrate(app(PEOPLE, table("pets", column("owner", "integer"))), {"pets": [{"id": 1, "owner": 7}]})
     before = tables.dump()
-    assert tables.told(app(PEOPLE, PETS)) == ["adds foreign key pets (owner) to people (id) (impossible, 1 rows)"]
+    assert tables.told(app(PEOPLE, PETS)) == ["adds foreign key pets (owner) to people (id) (impossible, 1 row)"]
     for allowed in (False, True):
         with pytest.raises(Invalid, match=DOES_NOT_FIT):
             tables.migrate(app(PEOPLE, PETS), allow_drops=allowed)
@@ -324,7 +324,7 @@ def test_a_decimal_that_sqlite_would_round_is_refused_by_its_column(sqlite_table
 def test_rows_that_break_a_new_check_are_counted_and_refused(tables: Tables) -> None:
     tables.migrate(app(PEOPLE), ADA)
     wanted = people(NAME, FAX, checks=[{"name": "nobody_called_ada", "expression": "name <> 'Ada'"}])
-    assert tables.told(wanted) == ["adds a check to people: name <> 'Ada' (impossible, 1 rows)"]
+    assert tables.told(wanted) == ["adds a check to people: name <> 'Ada' (impossible, 1 row)"]
     with pytest.raises(Invalid, match=DOES_NOT_FIT):
         tables.migrate(wanted, allow_drops=True)
 
@@ -402,7 +402,7 @@ def test_a_large_key_may_become_generated_where_its_type_stays(tables: Tables) -
     tables.migrate(key("bigint", True))
     for narrower in (key("integer", True), key("integer", False)):
         (step,) = [step for step in tables.steps(narrower) if step.impossible]
-        assert str(step) == "changes column people.id from BIGINT to INTEGER (impossible, 1 rows)"
+        assert str(step) == "changes column people.id from BIGINT to INTEGER (impossible, 1 row)"
         with pytest.raises(Invalid, match=DOES_NOT_FIT):
             tables.migrate(narrower, allow_drops=True)
     tables.do("INSERT INTO crm__people (name) VALUES ('Cem')")
@@ -432,7 +432,7 @@ KEPT: dict[str, tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], str]
         table("t", column("v", "double"), checks=[{"name": "small", "expression": "v < 1"}]),
         table("t", column("v", "integer"), checks=[{"name": "small", "expression": "v < 1"}]),
         [{"id": 1, "v": 0.9}],
-        "keeps a check of t: v < 1 (impossible, 1 rows)",
+        "keeps a check of t: v < 1 (impossible, 1 row)",
     ),
 }
 
@@ -587,7 +587,7 @@ def test_a_downgrade_is_an_install_like_any_other(tables: Tables) -> None:
     tables.migrate(app(PEOPLE), ADA)
     tables.migrate(newer)
     # The older version does not know the newer one's names: it says what it would lose.
-    assert tables.told(app(PEOPLE)) == ["adds table people", "drops table persons (losing, 1 rows)"]
+    assert tables.told(app(PEOPLE)) == ["adds table people", "drops table persons (losing, 1 row)"]
     tables.migrate(app(table("people", NAME, FAX, renamedFrom="persons")), allow_drops=True)
     assert tables.rows("people") == [(1, "Ada", "12")]
 
@@ -623,7 +623,7 @@ def test_a_name_is_refused_where_the_database_would_cut_it(tables: Tables) -> No
 def test_rows_of_the_old_and_the_new_name_are_not_thrown_together(tables: Tables) -> None:
     tables.migrate(app(PEOPLE, table("persons", NAME)), {**ADA, "persons": [{"id": 5, "name": "Bob"}]})
     wanted = app(table("persons", NAME, FAX, renamedFrom="people"))
-    assert "drops table people (losing, 1 rows)" in tables.told(wanted)
+    assert "drops table people (losing, 1 row)" in tables.told(wanted)
     tables.migrate(wanted, allow_drops=True)
     assert tables.rows("persons", "id, name") == [(5, "Bob")]
 

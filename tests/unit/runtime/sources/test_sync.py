@@ -684,11 +684,11 @@ LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         ({}, 1, "waits: goes when no environment uses it"),
         (stored(environment("dev")), 1, "waits: goes when no environment uses it"),
         (stored(environment("dev"), source="", **LEAVING), 1, "waits: goes when no environment uses it"),
-        (stored(environment("dev"), source=""), 1, "kept: 1 environments still use it"),
+        (stored(environment("dev"), source=""), 1, "kept: 1 environment still uses it"),
         (
             stored(environment("dev"), source="", **LEAVING) | stored(environment("live"), source=""),
             2,
-            "kept: 1 environments still use it",
+            "kept: 1 environment still uses it",
         ),
     ],
     ids=[
@@ -722,7 +722,7 @@ async def test_a_region_whose_deletion_is_refused_is_tried_again(store: Counting
 
     synced = await late.sync(tree(tenant("acme")))
 
-    assert [(str(wait.ref), "environments still use" in wait.reason) for wait in synced.waiting] == [("Region/eu", True)]
+    assert [(str(wait.ref), "environment still uses" in wait.reason) for wait in synced.waiting] == [("Region/eu", True)]
     await store.store.set_status(held_of(counted), {"observedGeneration": 1, "environments": 0})
     assert [ref.name for ref in (await subject.sync(tree(tenant("acme")))).pruned] == ["eu"]
 

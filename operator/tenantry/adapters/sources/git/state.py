@@ -12,6 +12,7 @@ from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, 
 from tenantry.adapters.sources.git.tree import MOST_PROBLEMS
 from tenantry.model.resource import format_time
 from tenantry.model.tree import SourceProblem, Tree
+from tenantry.model.wording import counted
 
 READ_ATTEMPTS = 3
 """Attempts to read a commit that git cannot read: the cause may pass, or a hostile tree may be made for it."""
@@ -117,4 +118,5 @@ def _bounded(problems: Iterable[SourceProblem]) -> tuple[SourceProblem, ...]:
     problems = tuple(problems)
     if len(problems) <= MOST_PROBLEMS:
         return problems
-    return (*problems[:MOST_PROBLEMS], whole(".", f"has {len(problems) - MOST_PROBLEMS:,} more problems"))
+    more = counted(len(problems) - MOST_PROBLEMS, "more problem")
+    return (*problems[:MOST_PROBLEMS], whole(".", f"has {more}"))

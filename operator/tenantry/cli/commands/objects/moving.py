@@ -80,6 +80,8 @@ def check(environment: Document, regions: Mapping[str, Document], to: str) -> st
 
 
 def _pool(environment: Document, region: Document, to: str) -> str:
+    from tenantry.model.wording import counted
+
     title = name_of(environment)
     held: dict[str, dict[str, Any]] = {each["name"]: each for each in (region.get("status") or {}).get("pools") or ()}
     declared = ((region.get("spec") or {}).get("engine") or {}).get("pools") or ()
@@ -96,7 +98,7 @@ def _pool(environment: Document, region: Document, to: str) -> str:
     if to in held and engine.get("pool") == held[to]["id"]:
         raise Failure(f"the engine of {title} is in pool {to} already", NOT_DONE)
     if room.get(to) and held.get(to, {}).get("engines", 0) >= room[to]:
-        raise Failure(f"pool {to} of region {name} is full: it holds {held[to]['engines']} engines", NOT_DONE)
+        raise Failure(f"pool {to} of region {name} is full: it holds {counted(held[to]['engines'], 'engine')}", NOT_DONE)
     return to
 
 

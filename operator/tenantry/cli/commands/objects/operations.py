@@ -85,7 +85,8 @@ async def _operations(
     else:
         print_documents(shown, output, single=False)
     if len(found) > len(shown):
-        typer.echo(f"{len(found) - len(shown)} older ones are not shown; --limit 0 shows all", err=True)
+        older = len(found) - len(shown)
+        say(f"{older} older {'one is' if older == 1 else 'ones are'} not shown; --limit 0 shows all")
     if watch:
         await _watch(console, wanted, found, output, (table, layout))
 

@@ -94,7 +94,10 @@ async def _sync(console: Console, name: str) -> None:
         raise Failure("\n".join(report.problems))
     write(f"source/{name} is applied{f' at {report.revision[:12]}' if report.revision else ''}")
     if report.kept:
-        say(f"{len(report.kept)} objects left the source and are kept: `tenantry check` shows why")
+        from tenantry.model.wording import counted
+
+        kept = counted(len(report.kept), "object")
+        say(f"{kept} left the source and {'is' if len(report.kept) == 1 else 'are'} kept: `tenantry check` shows why")
 
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:

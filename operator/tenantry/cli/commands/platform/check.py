@@ -237,11 +237,13 @@ def _describe(object_: str) -> str:
 
 def _looked_at(report: SourceReport) -> str:
     """Return the place of a source, its applied commit, and the time since which it cannot be read."""
+    from tenantry.model.wording import counted
+
     revision = f" at {report.revision[:12]}" if report.revision else ""
     away = f"; it cannot be read {report.away}" if report.away else ""
     passed_over = f" ({report.passed_over} of other groups passed over)" if report.passed_over else ""
     read = f"{aged(report.synced)} ago" if report.synced else "not yet"
-    return f"{report.name}: {report.location}{revision}, {report.documents} documents{passed_over}, read {read}{away}"
+    return f"{report.name}: {report.location}{revision}, {counted(report.documents, 'document')}{passed_over}, read {read}{away}"
 
 
 def _kept(report: SourceReport) -> Iterator[CheckResult]:

@@ -117,10 +117,12 @@ def waves(found: Found) -> Iterator[CheckResult]:
 
 
 def _rules(region: Document, own: Sequence[Document]) -> str:
+    from tenantry.model.wording import counted
+
     rules = _rollout(region)
     parts = [f"{rules.at_once} at a time"]
     if window := rules.window:
-        parts.append(f"from {window.start} UTC for {window.hours} hours")
+        parts.append(f"from {window.start} UTC for {counted(window.hours, 'hour')}")
     if last := [each for each in own if each["spec"].get("deletionProtection")]:
         parts.append(f"protected ones last ({len(last)})")
     return ", ".join(parts)
@@ -183,7 +185,9 @@ def _named(documents: Sequence[Document]) -> str:
 
 
 def _count(documents: Sequence[Document], word: str) -> str:
-    return f"{len(documents)} {word}{'' if len(documents) == 1 else 's'}"
+    from tenantry.model.wording import counted
+
+    return counted(len(documents), word)
 
 
 def _mib(size: int) -> str:

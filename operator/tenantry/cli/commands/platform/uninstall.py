@@ -116,6 +116,7 @@ def refuse(left: list[Document], release: Release) -> None:
     """Raises Failure that names what has our finalizer, and the ways on."""
     from tenantry.cli.output.failing import Failure, say
     from tenantry.model.resource import ref_of
+    from tenantry.model.wording import counted
 
     if not left:
         say("Nothing waits for the operator: the release may go.")
@@ -125,7 +126,7 @@ def refuse(left: list[Document], release: Release) -> None:
     raise Failure(
         "\n".join(
             [
-                f"{len(left)} objects cannot be deleted once the operator is gone:",
+                f"{counted(len(left), 'object')} cannot be deleted once the operator is gone:",
                 *names,
                 *more,
                 "Delete them first, in this order:",
@@ -217,6 +218,7 @@ async def _release(client: Client) -> None:
     from tenantry.cli.output.failing import say
     from tenantry.model.resource import FINALIZER, held_of, ref_of
     from tenantry.model.verdicts import Conflict, NotFound
+    from tenantry.model.wording import counted
 
     store, released = KubernetesStore(client), 0
     while left := await finalized(client):
@@ -229,7 +231,7 @@ async def _release(client: Client) -> None:
                 continue
             released += 1
             say(f"released {ref_of(document)}")
-    say(f"{released} objects released: their engines and data are kept, and an operator installed again takes them up.")
+    say(f"{counted(released, 'object')} released: engines and data are kept, and an operator installed again takes them up.")
 
 
 @asynccontextmanager

@@ -38,4 +38,4 @@ def _verify() -> None:
     found = survey(distribution("tenantry"))
     if found.wrong:
         raise Failure("\n".join(found.wrong))
-    write(f"{found.checked} files are as they were installed")
+    write(f"{found.checked} {'file is as it was' if found.checked == 1 else 'files are as they were'} installed")
