@@ -98,7 +98,7 @@ def test_what_a_cluster_does_otherwise_is_told(
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     ended = tenantry("--kubeconfig", "nowhere", "get", "tenants", cwd=tmp_path)
-    assert (ended.returncode, "nowhere" in ended.stderr, "Traceback" in ended.stderr) == (1, True, False)
+    assert (ended.returncode, "nowhere" in ended.stderr, "Traceback" in ended.stderr) == (2, True, False)
 
 
 def test_a_misspelt_field_that_the_server_reports_has_a_suggestion(on: tuple[str, str], tmp_path: Path) -> None:

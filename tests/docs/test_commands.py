@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from tenantry.cli.command_line import app
+from tests.support.unchecked_paths import unchecked_paths
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,7 +44,7 @@ def parse(words: str) -> None:
     while True:
         if {"--help", "-h", "--version"} & set(given[:1]):
             return
-        with command.make_context(name, list(given), parent=parent) as context:
+        with unchecked_paths(command), command.make_context(name, list(given), parent=parent) as context:
             if not isinstance(command, TyperGroup) or not context._protected_args:
                 return
             name, command, given = command.resolve_command(context, [*context._protected_args, *context.args])

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.choosing import CLUSTER, ClusterChoice
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.clients.listing import listed
@@ -133,7 +134,10 @@ def platform(
         str, typer.Option("--context", envvar="TENANTRY_CONTEXT", help="A cluster, by its context in the kubeconfig.")
     ] = "",
     kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", envvar="TENANTRY_KUBECONFIG", help="A cluster, by its kubeconfig.")
+        Path | None,
+        typer.Option(
+            "--kubeconfig", envvar="TENANTRY_KUBECONFIG", help="A cluster, by its kubeconfig.", callback=path_options.a_file
+        ),
     ] = None,
     release: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_end_with_version, help="Prints the release.")

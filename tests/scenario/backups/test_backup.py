@@ -167,7 +167,7 @@ def test_a_backup_of_a_running_environment_is_refused_while_that_lives_and_resto
 
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no such environment": (("backup", "nobody", "-o", "x.tar"), 1, "there is no Environment nobody"),
-    "no such folder": (("backup", "copy", "-o", "nowhere/x.tar"), 2, "nowhere/x.tar: no file can be written there"),
+    "no such folder": (("backup", "copy", "-o", "nowhere/x.tar"), 2, "--output nowhere/x.tar: no file can be written there"),
     "no such archive": (("restore", "nothing.tar"), 1, "nothing.tar: no such file, and no backup of an environment with that id"),
     "no archive at all": (("restore", "platform.yaml"), 2, "is not a backup"),
     "a name without a namespace": (("restore", "dev.tar", "--as", "copy"), 2, "write NAMESPACE/NAME"),

@@ -569,14 +569,14 @@ def administrator(url: str, data: Path) -> dict[str, str]:
 WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no folder": (("backup", "--data", "none", "-o", "x.tar"), 2, "none: holds no engine, so there is nothing to back up"),
     "no tables": (("backup", "--data", "x", "-o", "x.tar", "--database", "URL"), 2, "database: holds no tables of an engine"),
-    "no place": (("backup", "--data", ".", "-o", "y/x.tar"), 2, "y/x.tar: no file can be written there"),
+    "no place": (("backup", "--data", ".", "-o", "y/x.tar"), 2, "--output y/x.tar: no file can be written there"),
     "no server": (
         ("backup", "--data", "x", "-o", "x.tar", "--database", "postgresql://127.0.0.1:1/x"),
         1,
         "the database is not available",
     ),
     "into itself": (("backup", "--data", "x", "-o", "x/x.tar", "--database", "URL"), 2, "is in the folder that is backed up"),
-    "no archive": (("restore", "none.tar", "--data", "d"), 1, "none.tar: no such file or directory"),
+    "no archive": (("restore", "none.tar", "--data", "d"), 2, "none.tar: no such file"),
     "options before": (("--data", "x", "backup", "--data", "x", "-o", "x.tar"), 2, "write --data and --database after `backup`"),
     "no --data": ((), 2, "--data is missing"),
 }

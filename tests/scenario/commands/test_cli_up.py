@@ -407,7 +407,7 @@ def test_a_state_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
     declare(tmp_path)
     (tmp_path / "file").write_text("")
     done = tenantry("up", "platform", "--listen", "127.0.0.1:0", "--state", "file/state", cwd=tmp_path)
-    assert (done.stderr, done.returncode) == ("the state folder file/state cannot be written: Not a directory\n", 1)
+    assert (done.stderr, done.returncode) == (f"--state file/state: {tmp_path / 'file'} is not a folder\n", 2)
 
 
 @pytest.mark.slow

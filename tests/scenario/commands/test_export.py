@@ -132,7 +132,7 @@ def test_all_that_runs_becomes_a_folder_for_git(people: Path) -> None:
     ("arguments", "code", "told"),
     [
         (("export", "nobody", "--state", "first"), 1, "there is no Tenant nobody"),
-        (("export", "orchid", "-o", "full", "--state", "first"), 2, "full exists and is not empty"),
+        (("export", "orchid", "-o", "full", "--state", "first"), 2, "full: exists and is not empty"),
         (("import", "-o", "new", "--state", "first"), 2, "--cluster"),
     ],
 )

@@ -26,12 +26,14 @@ def test_the_folder_where_one_is_will_do_when_it_is_empty(tmp_path: Path) -> Non
     assert (tmp_path / "platform.yaml").exists()
 
 
-@pytest.mark.parametrize("name", ["full", "file"])
-def test_what_is_there_is_not_overwritten(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"), [("full", "exists and is not empty; name a new folder"), ("file", "is not a folder")]
+)
+def test_what_is_there_is_not_overwritten(tmp_path: Path, name: str, reason: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     (tmp_path / "file").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
     refused = called("init", name, cwd=tmp_path)
-    assert (refused.stderr, refused.returncode) == (f"{name} is not an empty folder; name a new one\n", 2)
+    assert (refused.stderr, refused.returncode) == (f"{name}: {reason}\n", 2)
     assert sorted(tmp_path.rglob("*")) == before

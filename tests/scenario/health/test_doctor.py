@@ -57,7 +57,7 @@ def bundle(tmp_path: Path) -> Path:
         assert (done.returncode, done.stderr) == (1, "")
         (tmp_path / "printed").write_text(done.stdout)
         again = called("doctor", "--bundle", "report.zip", cwd=tmp_path)
-        assert (again.returncode, again.stderr) == (1, "report.zip: File exists; name a new file\n")
+        assert (again.returncode, again.stderr) == (2, "--bundle report.zip: exists; name a new file\n")
     return tmp_path / "report.zip"
 
 

@@ -196,6 +196,6 @@ def test_the_command_pushes_a_signature_with_its_package(tmp_path: Path, package
             assert push(*given) == ""
             until(lambda: told(tmp_path) == ("", "PackageNotSigned"))
         assert "2048" in push("--signature", "long.minisig")
-        assert push("--signature", "nothing.minisig") == "nothing.minisig: no such file\n"
+        assert push("--signature", "nothing.minisig") == "--signature nothing.minisig: no such file\n"
         assert push("--signature", "good.minisig") == ""
         until(lambda: told(tmp_path) == ("1.0.0", "Succeeded"))

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from tenantry.cli.command_line import app
 from tests.scenario.cli import called, tenantry
 from tests.scenario.platforms import declare
+from tests.unit.cli.path_parameters import path_parameters
 
-ROOT: Any = typer.main.get_command(app)
 SERVERS = frozenset({"up", "engine", "pool", "operator", "api", "await"})
 """They serve, or wait, until somebody ends them."""
 CONTENTS = {
     "bytes": bytes(range(256)) * 8,
     "zip": b"PK\x03\x04" + b"\x00" * 60,
+    "text": b"# Read me\n\nText.\n",
     "mapping": b"a: 1\ncontexts: 5\nclusters: [x]\n",
 }
-PLAIN = {"KEY=-": "password=-", "NAMESPACE/NAME": "tenant-acme/a", "KIND/NAME": "environment/dev", "FILE": "crm.tapp"}
-"""A value of each other parameter that a command needs, by its metavar; `x` for the rest."""
+FILES = {"FILE": "crm.tapp"}
+"""Files of other parameters, by their metavars."""
+OF_LIBRARIES = ("Errno", "could not be opened", "Expecting", "not found", "is a directory", "File exists", "Traceback")
+"""Words of Python and its libraries."""
 
 
-def taken(path: tuple[str, ...] = (), command: Any = ROOT) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Each parameter that is a path, with its command and the words that lead there."""
-    for name, below in getattr(command, "commands", {}).items():
-        yield from taken((*path, name), below)
-    if not path or (path[-1] not in SERVERS and path[0] != "pool"):  # only the operator calls those of a pool
-        yield from ((path, command, each) for each in command.params if "Path" in str(each.type_descriptor.annotation))
+def takes_any_file(name: str) -> bool:
+    """False for the options of what serves, of the commands that only the operator calls, and of results of checks."""
+    path = name.split()[:-1]
+    return not path or (path[-1] not in SERVERS and path[0] != "pool" and name not in ("check --state", "doctor --state"))
 
 
-TAKEN = {" ".join((*path, each.opts[0])): (path, command, each) for path, command, each in taken()}
-TAKEN = {name: found for name, found in TAKEN.items() if name == "get --state" or not name.endswith(" --state")}
-
-
-def words(path: tuple[str, ...], command: Any, parameter: Any, file: str) -> list[str]:
-    """The call with that file. An option of all commands stands before one of them."""
-    found = list(path)
-    for each in command.params:
-        value = file if each is parameter else PLAIN.get(each.metavar or "", "x")
-        if each is parameter or each.required:
-            found += [value] if not each.opts[0].startswith("-") else [each.opts[0], value]
-    return found if path else [*found, "get", "environments"]
+TAKEN = {each.name: each for each in path_parameters() if takes_any_file(each.name)}
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +46,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("taken", TAKEN)
 def test_a_file_of_anything_is_taken_or_refused_with_a_sentence(folder: Path, taken: str) -> None:
-    path, command, parameter = TAKEN[taken]
     for name, content in CONTENTS.items():
         (folder / "given").unlink(missing_ok=True)
         (folder / "given").write_bytes(content)
-        done = called(*words(path, command, parameter, "given"), cwd=folder)
+        done = called(*TAKEN[taken].call("given", FILES), cwd=folder)
         assert done.returncode in (0, 1, 2), name
         assert done.returncode == 0 or done.stderr or done.stdout, name
+        assert done.returncode == 0 or not [each for each in OF_LIBRARIES if each in done.stderr], (name, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_no_backup_is_called_so(folder: Path) -> None:
+    (folder / "README.md").write_bytes(CONTENTS["text"])
+    for command in (("restore", "README.md"), ("engine", "restore", "README.md", "--data", "new")):
+        done = called(*command, cwd=folder)
+        assert done.returncode == 2
+        assert done.stderr.endswith("README.md: is not a backup: it is not a tar archive, or it is cut short\n")
 
 
 READING = {

@@ -322,7 +322,10 @@ class EngineFolders:
 def awaiting(state: Path, id_: str) -> EngineRef | None:
     """Return the engine with that id if it waits for its backup, None if it does not or is not there. Reads beside the process
     that keeps the records. Blocks. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(f"file:{state / 'engines' / DATABASE}?mode=ro", uri=True)) as database:
+    file = state / "engines" / DATABASE
+    if not file.exists():
+        return None
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         row = database.execute("SELECT body FROM engines WHERE id = ?", (id_,)).fetchone()
     record = decode(row[0]) if row is not None else None
     return record.ref if record is not None and record.awaits else None

@@ -48,6 +48,7 @@ MOST_LEVELS = 128
 """Levels of declared YAML; PyYAML's own loader recurses, and a Source declares at most half of them."""
 WITHOUT_DIGESTS = 1
 """The format of archives that have no digests. Those of the next one have digests, and no signature."""
+NO_TAR = "is not a backup: it is not a tar archive, or it is cut short"
 _BLOCK = 1 << 20
 _TOLD = (ABOUT, RESOURCES, MANIFEST, SIGNATURE)
 
@@ -186,7 +187,11 @@ def _opened(path: Path) -> Iterator[tuple[tarfile.TarFile, Mapping[str, Any]]]:
     if is_encrypted(path):
         raise _refused(path, "is encrypted by age: name the file of its key with --identity")
     try:
-        with tarfile.open(path) as tar:
+        tar = tarfile.open(path)  # noqa: SIM115 - closed below
+    except tarfile.TarError as error:
+        raise _refused(path, NO_TAR) from error
+    try:
+        with tar:
             yield tar, _said(path, tar)
     except tarfile.TarError as error:
         raise _refused(path, f"is not a backup: {_first_line(error)}") from error
@@ -268,6 +273,8 @@ def _compare(path: Path, tar: tarfile.TarFile, digests: Mapping[str, str]) -> No
 
 
 def _text(tar: tarfile.TarFile, name: str, path: Path, digests: Mapping[str, str] | None) -> bytes:
+    if name not in tar.getnames():
+        raise KeyError(f"it holds no {name}")
     if tar.getmember(name).size > LARGEST_TEXT:
         raise ValueError(f"{name} is not a file of at most {LARGEST_TEXT} bytes")
     return _member(tar, name, path, digests).read()
@@ -333,5 +340,6 @@ def _refused(path: Path, reason: str) -> Invalid:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the summary: tarfile names each compression that it tried in a line of its own."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
+    """Return the first line of an error, without the quotes of a KeyError."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return (text.splitlines() or [type(error).__name__])[0].rstrip(":")

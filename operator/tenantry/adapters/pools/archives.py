@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from tenantry.adapters.local.folders import awaiting
 from tenantry.adapters.local.reading import Checked, check
 from tenantry.adapters.local.signing import KEY_FILE, ArchiveKey
 from tenantry.adapters.local.staging import Staging
+from tenantry.adapters.store.state_folder import StateUnreadable
 from tenantry.model.facts import BackupFacts, EngineRef, Trust
 from tenantry.model.verdicts import NotFound
 
@@ -34,7 +36,7 @@ class ArchivePlace(Protocol):
         """The folder of an engine with all its files, and the URL of its database; None for SQLite. Raises Halt, OSError."""
 
     def awaiting(self, id_: str) -> EngineRef | None:
-        """The engine with that id if it waits for its backup, None if it does not or is not there. Raises Halt, sqlite3.Error."""
+        """The engine with that id if it waits for its backup, None if it does not or is not there. Raises Halt."""
 
     def put(self, archive: Checked, ref: EngineRef, scratch: Path) -> None:
         """Bring a backup to an engine. Idempotent. scratch: a folder with room. Raises Invalid, Halt, OSError."""
@@ -59,7 +61,10 @@ class VolumePlace:
         return self._data / "engines" / id_, None
 
     def awaiting(self, id_: str) -> EngineRef | None:
-        return awaiting(self._data, id_)
+        try:
+            return awaiting(self._data, id_)
+        except sqlite3.Error as error:
+            raise StateUnreadable(self._data, error) from error
 
     def put(self, archive: Checked, ref: EngineRef, scratch: Path) -> None:
         Staging(self._data).put(archive, ref, as_file=True)
@@ -88,8 +93,7 @@ def send(place: ArchivePlace, id_: str, out: BinaryIO) -> None:
 def receive(place: ArchivePlace, archive: BinaryIO, id_: str, scratch: Path, trust: Trust) -> None:
     """Unpack an archive for an engine of the pool that waits for it. Idempotent. scratch: a folder with room for the archive.
 
-    The pool takes it in when the operator deploys the engine the next time. Blocks. Raises NotFound, Invalid, Halt, OSError,
-    sqlite3.Error.
+    The pool takes it in when the operator deploys the engine the next time. Blocks. Raises NotFound, Invalid, Halt, OSError.
     """
     ref = place.awaiting(id_)
     if ref is None:

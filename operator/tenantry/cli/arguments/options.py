@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.arguments import completing
+from tenantry.cli.arguments import completing, path_options
 from tenantry.cli.output.documents import LogFormat, OutputFormat
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 
 if TYPE_CHECKING:
     from tenantry.model.facts import Trust
 
-State = Annotated[Path, typer.Option("--state", envvar="TENANTRY_STATE", help="The platform's state folder.")]
+State = Annotated[
+    Path,
+    typer.Option(
+        "--state",
+        envvar="TENANTRY_STATE",
+        help="The platform's state folder.",
+        callback=path_options.a_folder_or_none_yet,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy rows without asking.")]
 SourceName = Annotated[str, typer.Option("--source-name", help="The name of the source, which marks its objects.")]
 Namespace = Annotated[
@@ -55,7 +63,10 @@ EncryptTo = Annotated[
     list[str] | None, typer.Option("--encrypt-to", metavar="AGE1...", help="Encrypt it to that public key of age; repeatable.")
 ]
 Identity = Annotated[
-    Path | None, typer.Option("--identity", metavar="FILE", help="The file of the age key that opens the backup.")
+    Path | None,
+    typer.Option(
+        "--identity", metavar="FILE", help="The file of the age key that opens the backup.", callback=path_options.a_file
+    ),
 ]
 TrustKeys = Annotated[
     list[str] | None,

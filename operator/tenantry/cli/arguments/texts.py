@@ -17,9 +17,7 @@ def text_of(data: bytes, place: str) -> str:
 
 
 def text_of_file(file: Path) -> str:
-    """Return the text of a file. Raises Failure."""
-    if not file.is_file():
-        raise Failure(f"{file}: no such file", BAD_INPUT)
+    """Return the text of a file. Raises Failure, OSError."""
     return text_of(file.read_bytes(), str(file))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenantry.cli.arguments.confirming import asks, confirm_planned
+from tenantry.cli.arguments.paths import refuse_file
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE
 from tenantry.cli.output.documents import LogFormat
 from tenantry.cli.processes.lean_imports import import_without_consoles
@@ -42,6 +43,7 @@ def run_up(asked: UpCall) -> int:
     from tenantry.cli.processes.running import Run, run
 
     settings = load(**asked.settings)
+    refuse_file(f"--state {settings.state}", settings.state)
     where = located(asked.source)
     if asks(asked.yes) and (settings.state / DATABASE_FILE).exists():
         from tenantry.cli.clients.connect import with_console

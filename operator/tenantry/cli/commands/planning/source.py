@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.confirming import asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Namespace, State, Yes
-from tenantry.cli.arguments.sources import DEFAULT_SOURCE, existing
+from tenantry.cli.arguments.sources import DEFAULT_SOURCE
 from tenantry.cli.arguments.texts import standard_input
 from tenantry.cli.output.changes import passed_over_line
 from tenantry.cli.output.documents import write
@@ -41,9 +42,9 @@ def register(app: typer.Typer) -> None:
 
 @contextmanager
 def given(path: Path) -> Iterator[Path]:
-    """The path of the declarations; for `-`, a file with standard input. Raises Failure if nothing is there."""
+    """The path of the declarations; for `-`, a file with standard input. Raises Failure for too much of it."""
     if str(path) != "-":
-        yield existing(path)
+        yield path
         return
     with tempfile.TemporaryDirectory(prefix="tenantry-") as folder:
         from tenantry.adapters.sources.read import LARGEST_FILE
@@ -53,7 +54,9 @@ def given(path: Path) -> Iterator[Path]:
         yield file
 
 
-def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP)]) -> None:
+def validate(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP, callback=path_options.anything_or_pipe)],
+) -> None:
     """Checks declarations without applying them. Each finding is `file:line: field: reason`; exit code 2.
 
     Warns of namespaces that no Tenant among them owns.
@@ -61,6 +64,7 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP
     import asyncio
 
     from tenantry.cli.clients.reading import checked
+    from tenantry.model.wording import counted
     from tenantry.runtime.sources.ownership import warnings_of
 
     with given(path) as files:
@@ -74,7 +78,7 @@ def validate(path: Annotated[Path, typer.Argument(metavar="PATH", help=PATH_HELP
     count = len(tree.documents)
     if tree.passed_over:
         say(f"{path}: {passed_over_line(tree.passed_over)}")
-    write(f"{path}: {count} {'document is' if count == 1 else 'documents are'} valid")
+    write(f"{path}: {counted(count, 'document')} {'is' if count == 1 else 'are'} valid")
 
 
 def _placed(problem: SourceProblem, path: Path) -> str:
@@ -86,8 +90,11 @@ def _placed(problem: SourceProblem, path: Path) -> str:
 
 
 def apply(
-    path: Annotated[Path | None, typer.Option("--filename", "-f", help=PATH_HELP)] = None,
-    plan: Annotated[Path | None, typer.Option("--plan", help="A file of `plan -o plan`: that is done, or nothing is.")] = None,
+    path: Annotated[Path | None, typer.Option("--filename", "-f", help=PATH_HELP, callback=path_options.anything_or_pipe)] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="A file of `plan -o plan`: that is done, or nothing is.", callback=path_options.a_file),
+    ] = None,
     yes: Yes = False,
     state: State = STATE,
 ) -> None:
@@ -100,7 +107,7 @@ def apply(
     if plan is not None:
         from tenantry.cli.commands.planning.plan import apply_saved
 
-        apply_saved(existing(plan), path, state, yes)
+        apply_saved(plan, path, state, yes)
         return
     if path is None:
         raise Failure("name what is to be applied: -f PATH, or --plan FILE", BAD_INPUT)

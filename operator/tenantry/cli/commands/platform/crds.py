@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.output.documents import write
 
@@ -17,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 
 def crds(
-    out: Annotated[Path | None, typer.Option("--out", help="Writes a file a kind into this folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Writes a file a kind into this folder.", callback=path_options.a_folder_or_none_yet),
+    ] = None,
 ) -> None:
     """Prints the custom resource definitions, or writes them into a folder."""
     from tenantry.kinds import crds as definitions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.commands.platform.check import findings, is_there
 from tenantry.cli.output.check_results import CheckResult
@@ -35,7 +36,12 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     bundle: Annotated[
-        Path | None, typer.Option("--bundle", help="Writes a zip file for a report: versions, states, logs; no secrets.")
+        Path | None,
+        typer.Option(
+            "--bundle",
+            help="Writes a zip file for a report: versions, states, logs; no secrets.",
+            callback=path_options.a_new_file,
+        ),
     ] = None,
     state: Annotated[Path | None, typer.Option("--state", help="The state folder.", show_default=".tenantry")] = None,
 ) -> None:

@@ -9,18 +9,26 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import EncryptTo, Identity, Log, TrustKeys, Unprotected, trust_of
 from tenantry.cli.output.documents import LogFormat, write
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 from tenantry.cli.processes.engine_start import LISTEN, run_engine
 
-Data = Annotated[Path, typer.Option("--data", help="The folder that holds everything of the engine.")]
+Data = Annotated[
+    Path,
+    typer.Option("--data", help="The folder that holds everything of the engine.", callback=path_options.a_folder_or_none_yet),
+]
 Database = Annotated[str | None, typer.Option("--database", help="URL of a database. Default: SQLite in the folder.")]
 Scratch = Annotated[
-    Path | None, typer.Option("--scratch", help="With -: the folder of a temporary copy. Default: the system's temporary folder.")
+    Path | None,
+    typer.Option(
+        "--scratch",
+        help="With -: the folder of a temporary copy. Default: the system's temporary folder.",
+        callback=path_options.a_folder_or_none_yet,
+    ),
 ]
-PIPE = "-"
 AGAIN_S = 0.5
 TELLS_WITHIN_S = 2.0
 POD_SCRATCH = 3 << 29
@@ -47,7 +55,12 @@ def register(app: typer.Typer) -> None:
 
 def engine(
     context: typer.Context,
-    data: Annotated[Path | None, typer.Option("--data", help="The folder that holds everything of the engine.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="The folder that holds everything of the engine.", callback=path_options.a_folder_or_none_yet
+        ),
+    ] = None,
     listen: Annotated[str, typer.Option("--listen", help="HOST:PORT; port 0 takes a free one.")] = LISTEN,
     database: Database = None,
     log_format: Log = LogFormat.TEXT,
@@ -67,7 +80,12 @@ def engine(
 
 def backup(
     data: Data,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The file to write; - is standard output.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="The file to write; - is standard output.", callback=path_options.a_pipe_or_file_to_write
+        ),
+    ],
     database: Database = None,
     scratch: Scratch = None,
     encrypt_to: EncryptTo = None,
@@ -85,21 +103,22 @@ def backup(
     read_recipients(encrypt_to or ())
     packing = Packing(key_of(data, settings.backups.key_file), encrypt_to or (), settings.backups.keys)
     url = database or database_of(managed)
-    if str(out) == PIPE:
+    if str(out) == path_options.PIPE:
         if managed.uid and database_size(data) > POD_SCRATCH:
             size = size_text(database_size(data))
             raise Failure(f"the engine's database holds {size}, and its pod has room for a copy of {size_text(POD_SCRATCH)}")
         stream_back_up(data, url, sys.stdout.buffer, scratch or Path(tempfile.gettempdir()), packing)
         return say(signed_by(packing.key.public()))
-    if not out.absolute().parent.is_dir() or out.is_dir():
-        raise Failure(f"{out}: no file can be written there", BAD_INPUT)
     back_up(data, url, out.absolute(), packing)
     write(f"{out}  {size_text(out.stat().st_size)}")
     return write(signed_by(packing.key.public()))
 
 
 def restore(
-    archive: Annotated[Path, typer.Argument(metavar="FILE", help="A backup of an engine; - is standard input.")],
+    archive: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A backup of an engine; - is standard input.", callback=path_options.a_file_or_pipe),
+    ],
     data: Data,
     database: Database = None,
     scratch: Scratch = None,
@@ -116,7 +135,7 @@ def restore(
     settings = load()
     url = database or database_of(settings.managed)
     trusted = trust_of(trust, unprotected, str(archive)).with_key(key_of(data, settings.backups.key_file).public())
-    if str(archive) == PIPE:
+    if str(archive) == path_options.PIPE:
         receive(sys.stdin.buffer, data, url, scratch or Path(tempfile.gettempdir()), trusted, identity)
     else:
         restore_engine(archive, data, url, trusted, identity)
@@ -124,7 +143,7 @@ def restore(
 
 
 def release(
-    data: Annotated[Path | None, typer.Option("--data", help="The engine's folder.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="The engine's folder.", callback=path_options.a_folder)] = None,
     database: Annotated[
         str | None, typer.Option("--database", help="URL of the database; SQLite in the folder if absent.")
     ] = None,
@@ -136,8 +155,6 @@ def release(
     from tenantry.adapters.store.state_folder import FolderLock
     from tenantry.engine.opening.ownership import release as release_database
 
-    if data is not None and not data.is_dir():
-        raise Failure(f"{data}: no such folder", BAD_INPUT)
     lock = FolderLock(data) if data is not None else None
     try:
         release_database(data, database)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.output.documents import write
-from tenantry.cli.output.failing import BAD_INPUT, Failure
 
 FILES = {
     "platform.yaml": """\
@@ -100,11 +100,11 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.", callback=path_options.a_new_folder)
+    ] = Path(),
 ) -> None:
     """Writes a first platform into an empty folder: a region, a tenant, an environment and a small app."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Failure(f"{folder} is not an empty folder; name a new one", BAD_INPUT)
     for name, text in FILES.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Log, TrustKeys, Unprotected, trust_of
 from tenantry.cli.output.documents import LogFormat, to_json, write
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from tenantry.adapters.pools.archives import ArchivePlace
 
 LISTEN = "127.0.0.1:8081"
-Data = Annotated[Path, typer.Option("--data", help="The folder that holds the engines.")]
+Data = Annotated[
+    Path, typer.Option("--data", help="The folder that holds the engines.", callback=path_options.a_folder_or_none_yet)
+]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id of the environment.")]
 
 
@@ -36,7 +39,9 @@ def register(app: typer.Typer) -> None:
 
 def pool(
     context: typer.Context,
-    data: Annotated[Path | None, typer.Option("--data", help="The folder that holds the engines.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The folder that holds the engines.", callback=path_options.a_folder_or_none_yet)
+    ] = None,
     listen: Annotated[str, typer.Option("--listen", help="HOST:PORT; port 0 takes a free one.")] = LISTEN,
     log_format: Log = LogFormat.TEXT,
 ) -> None:
@@ -91,7 +96,9 @@ def backup(id_: Id, data: Data) -> None:
 def receive(
     id_: Id,
     data: Data,
-    scratch: Annotated[Path | None, typer.Option("--scratch", help="The folder of a temporary copy.")] = None,
+    scratch: Annotated[
+        Path | None, typer.Option("--scratch", help="The folder of a temporary copy.", callback=path_options.a_folder_or_none_yet)
+    ] = None,
     trust: TrustKeys = None,
     unprotected: Unprotected = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Log, SourceName, Yes
 from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP
@@ -35,7 +36,10 @@ def up(
         str | None,
         typer.Option("--metrics-listen", help="HOST:PORT for GET /metrics, which users must not reach.", show_default="nowhere"),
     ] = None,
-    state: Annotated[Path | None, typer.Option("--state", help="The state folder.", show_default=".tenantry")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", help="The state folder.", show_default=".tenantry", callback=path_options.a_folder_or_none_yet),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Converges, prints the table and ends: 0 all Ready, 1 not, 2 bad input.")
     ] = False,

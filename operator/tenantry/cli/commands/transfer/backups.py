@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenantry.cli.arguments import completing
+from tenantry.cli.arguments import completing, path_options
 from tenantry.cli.arguments.choosing import CLUSTER, STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import EncryptTo, Identity, Namespace, Output, State, TrustKeys, Unprotected, trust_of
@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def backup(
     environment: Env,
-    out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.", callback=path_options.a_file_to_write)],
     namespace: Namespace = "",
     encrypt_to: EncryptTo = None,
     state: State = STATE,
@@ -62,8 +62,6 @@ def backup(
 
     read_recipients(encrypt_to or ())
 
-    if not out.absolute().parent.is_dir() or out.is_dir():
-        raise Failure(f"{out}: no file can be written there", BAD_INPUT)
     with_console(state, lambda console: _backup(console, environment, namespace, out.absolute(), encrypt_to or ()))
 
 
@@ -123,6 +121,8 @@ def restore(
     namespace, _, name = as_.partition("/")
     if as_ and (not (namespace and name) or "/" in name):
         raise Failure(f"--as: {as_!r} is not a name; write NAMESPACE/NAME", BAD_INPUT)
+    if Path(archive).is_dir():
+        raise Failure(f"{archive}: is a folder, not a file", BAD_INPUT)
     trusted = trust_of(trust, unprotected, archive)
     if not Path(archive).is_file():
         return with_console(state, lambda console: _restore(console, archive, namespace, name, trusted))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from tenantry.cli.arguments import completing
+from tenantry.cli.arguments import completing, path_options
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import State
 from tenantry.cli.output.documents import to_yaml, write
-from tenantry.cli.output.failing import BAD_INPUT, Failure, say
+from tenantry.cli.output.failing import say
 
 if TYPE_CHECKING:
     from tenantry.cli.commands.transfer.declaring import Admit
@@ -52,13 +52,16 @@ def register(app: typer.Typer) -> None:
 
 def export(
     tenant: Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's name.", autocompletion=completing.tenants)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A new folder. Default: standard output.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A new folder. Default: standard output.", callback=path_options.a_new_folder),
+    ] = None,
     state: State = STATE,
 ) -> None:
     """Writes a whole tenant as YAML, without data and with its secrets as references."""
     from tenantry.cli.clients.connect import with_console
 
-    with_console(state, lambda console: _export(console, tenant, checked(output)))
+    with_console(state, lambda console: _export(console, tenant, output.absolute() if output else None))
 
 
 async def _export(console: Console, name: str, output: Path | None) -> None:
@@ -114,13 +117,6 @@ async def put(packages: Bytes, exported: Exported, output: Path | None) -> None:
             write(f"{output / name}  {len(documents)}")
     for namespace, name in sorted(exported.secrets):
         say(f"needs the Secret {namespace}/{name}, which is not exported")
-
-
-def checked(output: Path | None) -> Path | None:
-    """A folder that may be written. Raises Failure for one that holds something."""
-    if output is not None and output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise Failure(f"{output} exists and is not empty: name a new folder", BAD_INPUT)
-    return output.absolute() if output else None
 
 
 async def with_bytes(console: Console, exported: Exported, package: Document, tenant: str, folder: str) -> Document:

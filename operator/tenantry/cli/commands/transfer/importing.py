@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import State
 from tenantry.cli.commands.platform.secrets import value_of_input
-from tenantry.cli.commands.transfer.exporting import Exported, add_tenant, checked, put, with_bytes
+from tenantry.cli.commands.transfer.exporting import Exported, add_tenant, put, with_bytes
 from tenantry.cli.output.failing import BAD_INPUT, Failure
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="A new folder.", callback=path_options.a_new_folder)],
     cluster: Annotated[bool, typer.Option("--cluster", help="All of a cluster, or of a state folder.")] = False,
     engine: Annotated[str, typer.Option("--engine", metavar="URL", help="An engine; its admin's password comes in.")] = "",
     as_: Annotated[str, typer.Option("--as", metavar="NAMESPACE/NAME", help="The environment that it is to be.")] = "",
@@ -47,7 +48,7 @@ def import_(
 
     if cluster == bool(engine):
         raise Failure("say what is to be imported: --cluster, or --engine URL", BAD_INPUT)
-    folder = checked(output)
+    folder = output.absolute()
     if engine:
         _engine(engine, as_, region, folder)
     else:

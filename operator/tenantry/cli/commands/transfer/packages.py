@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tenantry.cli.arguments import path_options
 from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Output, Server, State, Token
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tenantry.model.facts import PackageFacts
     from tenantry.model.resource import Document
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A package (.tapp).")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A package (.tapp).", callback=path_options.a_file)]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,8 +39,18 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that holds app.yaml.")],
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write. Default: <app>-<version>.tapp.")] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that holds app.yaml.", callback=path_options.a_folder)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file to write. Default: <app>-<version>.tapp.",
+            callback=path_options.a_file_to_write,
+        ),
+    ] = None,
 ) -> None:
     """Builds a package; the same folder gives the same bytes."""
     from tenantry.model.verdicts import Invalid
@@ -75,7 +86,8 @@ def push(
     file: File,
     tenant: Annotated[str, typer.Option("--tenant", help="The tenant's name. Default: for all tenants.")] = "",
     signature: Annotated[
-        Path | None, typer.Option("--signature", help="Its .minisig file, for the Packages of its bytes.")
+        Path | None,
+        typer.Option("--signature", help="Its .minisig file, for the Packages of its bytes.", callback=path_options.a_file),
     ] = None,
     server: Server = "",
     token: Token = "",
@@ -127,8 +139,6 @@ def _facts(file: Path) -> PackageFacts:
     from tenantry.model.verdicts import Invalid
     from tenantry.packages.check import inspect as inspect_package
 
-    if not file.is_file():
-        raise Failure(f"{file}: no such file", BAD_INPUT)
     try:
         return inspect_package(file)
     except Invalid as error:
