@@ -13,9 +13,9 @@ from tenantry.adapters.sources.documents import (
     LARGEST_TREE,
     MANIFEST,
     MOST_FILES,
-    SUFFIXES,
     Admit,
     declare,
+    is_yaml,
     line_of,
     whole,
     with_packages,
@@ -187,7 +187,7 @@ def _walk(folder: Path, root: Path, prefix: str, rules: IgnoreRules) -> Iterator
             continue
         if is_folder:
             yield from _walk(Path(entry.path), root, f"{name}/", rules)
-        elif entry.name.endswith(SUFFIXES) or (entry.is_symlink() and entry.is_dir()):
+        elif is_yaml(entry.name) or (entry.is_symlink() and entry.is_dir()):
             yield from _file(entry, root, name)
 
 

@@ -38,6 +38,11 @@ MOST_PROBLEMS = 100
 log = structlog.get_logger(__name__)
 
 
+def is_yaml(name: str) -> bool:
+    """Return True for the name of a file that a source reads, in upper or lower case: some editors and systems write `.YAML`."""
+    return name.lower().endswith(SUFFIXES)
+
+
 def declare(
     contents: Iterable[tuple[str, bytes]],
     admit: Admit,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from tenantry.cli.output.failing import BAD_INPUT, Failure
+from tenantry.cli.arguments.paths import refuse_unless_there
+from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 
 DEFAULT_SOURCE = "default"
+SUFFIXES, MANIFEST = (".yaml", ".yml"), "app.yaml"
+"""As adapters/sources/documents.py has them, which takes long to import."""
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
 
 
@@ -15,11 +20,43 @@ _REMOTE = re.compile(r"\w+://|[\w.-]+@[\w.-]+:")
 """The beginning of a URL, or of a repository as ssh names it."""
 
 
-def existing(path: Path) -> Path:
-    """Return the path of a source. Raises Failure when nothing is there."""
-    if not path.exists():
-        raise Failure(f"{path}: no such file or directory", BAD_INPUT)
-    return path
+def nothing_read_in(source: Path) -> str:
+    """Return `""`, or for a folder without a file that a source reads the reason, with the JSON files that it passes over.
+
+    Files that its .tenantryignore leaves out count as read.
+    """
+    if not source.is_dir():
+        return ""
+    passed_over: list[str] = []
+    for name in _files_in(source):
+        if name.lower().endswith(SUFFIXES):
+            return ""
+        if name.lower().endswith(".json"):
+            passed_over.append(name)
+    from tenantry.model.wording import and_more
+
+    way_on = (
+        f"; passed over: {and_more(sorted(passed_over))}. Name a JSON file itself: `tenantry apply -f FILE`"
+        if passed_over
+        else ""
+    )
+    return f"no file there ends in {' or '.join(SUFFIXES)}{way_on}"
+
+
+def _files_in(folder: Path) -> Iterator[str]:
+    """The files of a folder, without hidden ones and those of packages."""
+    for at, folders, files in os.walk(folder):
+        if MANIFEST in files and at != str(folder):
+            folders.clear()
+            continue
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        yield from (str(Path(at, each).relative_to(folder)) for each in files if not each.startswith("."))
+
+
+def warn_of_nothing_read(source: str) -> None:
+    """Say that a folder declares nothing. It may be about to: the platform follows it."""
+    if reason := nothing_read_in(Path(source)):
+        say(f"warning: {source}: {reason}")
 
 
 def located(source: str) -> str:
@@ -29,7 +66,8 @@ def located(source: str) -> str:
     if not is_git_url(source):
         if _REMOTE.match(source) and not Path(source).exists():
             raise Failure(f"{source}: a repository begins with git+, such as git+https://HOST/REPOSITORY@BRANCH", BAD_INPUT)
-        return str(existing(Path(source)).absolute())
+        refuse_unless_there(source, Path(source))
+        return str(Path(source).absolute())
     try:
         return str(parse_git_url(source))
     except ValueError as error:

@@ -39,12 +39,13 @@ def run_up(asked: UpCall) -> int:
     import_without_consoles()
     from tenantry.adapters.store.state_files import DATABASE_FILE
     from tenantry.cli.arguments.configuration import load
-    from tenantry.cli.arguments.sources import located
+    from tenantry.cli.arguments.sources import located, warn_of_nothing_read
     from tenantry.cli.processes.running import Run, run
 
     settings = load(**asked.settings)
     refuse_file(f"--state {settings.state}", settings.state)
     where = located(asked.source)
+    warn_of_nothing_read(asked.source)
     if asks(asked.yes) and (settings.state / DATABASE_FILE).exists():
         from tenantry.cli.clients.connect import with_console
 

@@ -99,6 +99,12 @@ async def test_objects_of_other_groups_are_counted_and_passed_over(read: Read) -
     assert tree.passed_over == 3
 
 
+async def test_suffixes_are_the_same_in_upper_and_lower_case(read: Read) -> None:
+    names = ("a.yaml", "b.YAML", "c.yml", "d.Yml")
+    tree = await read({name: tenant(name[0]) for name in names} | {"e.json": "{}", "f.yaml.bak": "x"})
+    assert (told(tree), places(tree)) == ([], [*names])
+
+
 async def test_a_strict_source_refuses_them(read: Read) -> None:
     tree = await read(MONO_REPO, ("renovate.yml",), strict=True)
     assert [line.partition(": kind: ")[0] for line in told(tree)] == [

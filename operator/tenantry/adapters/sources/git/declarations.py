@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from tenantry.adapters.sources.documents import SUFFIXES, Admit
+from tenantry.adapters.sources.documents import Admit, is_yaml
 from tenantry.adapters.sources.git.command import GitFailed
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, refusal_of
@@ -61,7 +61,7 @@ def checked_pattern(path: str) -> str:
     except (KeyError, IndexError, ValueError):
         raise ValueError(f"{path!r} may hold only {{namespace}}, {{kind}} and {{name}} in braces") from None
     steps = file.split("/")
-    if not file.endswith(SUFFIXES) or any(step.startswith(".") for step in steps) or path.startswith("/") or "\\" in path:
+    if not is_yaml(file) or any(step.startswith(".") for step in steps) or path.startswith("/") or "\\" in path:
         raise ValueError(f"{path!r} must be the path of a .yaml file below the source's folder, with no hidden part")
     return path
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from tenantry.adapters.sources.documents import SUFFIXES
+from tenantry.adapters.sources.documents import is_yaml
 from tenantry.model.resource import Ref
 from tenantry.model.tree import Origin, Place
 
@@ -108,8 +108,7 @@ def parse_log(printed: bytes) -> dict[str, Commit]:
 
 def several_times_changed(commits: Mapping[str, Commit]) -> list[bytes]:
     """The YAML files that more than one commit changed, at most MOST_FILES: those that changed last."""
-    suffixes = tuple(suffix.encode() for suffix in SUFFIXES)
-    times = Counter(file for each in commits.values() for file in each.files if file.endswith(suffixes))
+    times = Counter(file for each in commits.values() for file in each.files if is_yaml(file.decode(errors="replace")))
     return [file for file, count in times.items() if count > 1 and b"\n" not in file][:MOST_FILES]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, SUFFIXES, whole
+from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, is_yaml, whole
 from tenantry.adapters.sources.git.repository import TreeEntry
 from tenantry.adapters.sources.ignoring import IgnoreRules
 from tenantry.adapters.sources.read import LARGEST_FILE
@@ -114,7 +114,7 @@ def _yaml(files: Mapping[str, TreeEntry], ignored: Set[str]) -> Iterator[tuple[s
     """The YAML files, in order of name; what belongs to a package source is not among them, nor what is ignored."""
     packages = {name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}")}
     for name in sorted(files):
-        if name.endswith(SUFFIXES) and name not in ignored and not any(above in packages for above in _above(name)):
+        if is_yaml(name) and name not in ignored and not any(above in packages for above in _above(name)):
             yield name, files[name]
 
 

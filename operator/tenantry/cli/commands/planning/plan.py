@@ -13,7 +13,7 @@ from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.confirming import asks, confirm
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Server, SourceName, State, Token
-from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, located
+from tenantry.cli.arguments.sources import DEFAULT_SOURCE, SOURCE_HELP, located, warn_of_nothing_read
 from tenantry.cli.output.changes import passed_over_line, write_change
 from tenantry.cli.output.documents import to_json, to_yaml, write
 from tenantry.cli.output.failing import BAD_INPUT, NOT_DONE, Failure, say, sentence_of
@@ -55,6 +55,7 @@ def plan(
 ) -> None:
     """Shows what applying SOURCE would change, and does nothing. Exit code 0: no change, 1: changes, 2: an error."""
     where = located(source)
+    warn_of_nothing_read(source)
     try:
         report = _planned(where, source_name, server, token, state)
     except Exception as error:

@@ -17,7 +17,7 @@ from tenantry.cli.arguments.choosing import STATE
 from tenantry.cli.arguments.confirming import asks, confirm_planned
 from tenantry.cli.arguments.epilogs import examples
 from tenantry.cli.arguments.options import Namespace, State, Yes
-from tenantry.cli.arguments.sources import DEFAULT_SOURCE
+from tenantry.cli.arguments.sources import DEFAULT_SOURCE, nothing_read_in
 from tenantry.cli.arguments.texts import standard_input
 from tenantry.cli.output.changes import passed_over_line
 from tenantry.cli.output.documents import write
@@ -76,9 +76,16 @@ def validate(
     for warning in warnings_of(tree):
         say(f"warning: {warning}")
     count = len(tree.documents)
+    if not count and not tree.passed_over:
+        raise _without_declarations(path)
     if tree.passed_over:
         say(f"{path}: {passed_over_line(tree.passed_over)}")
     write(f"{path}: {counted(count, 'document')} {'is' if count == 1 else 'are'} valid")
+
+
+def _without_declarations(path: Path) -> Failure:
+    reason = nothing_read_in(path)
+    return Failure(f"{path}: holds no declaration{f': {reason}' if reason else ''}", BAD_INPUT)
 
 
 def _placed(problem: SourceProblem, path: Path) -> str:
@@ -126,7 +133,7 @@ async def _apply(console: Console, files: Path, ask: bool, path: Path) -> None:
     if tree.problems:
         raise Failure("\n".join(_placed(problem, path) for problem in tree.problems), BAD_INPUT)
     if not tree.documents:
-        raise Failure(f"{path}: holds no declaration, in no file that ends in .yaml or .yml", BAD_INPUT)
+        raise _without_declarations(path)
     running = bool((await console.about()).url)
     refused = [each for document in tree.documents if (each := await _apply_one(console, document.document, running))]
     if refused:
