@@ -10,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -454,7 +455,7 @@ async def test_a_copy_that_lost_a_row_takes_no_changes_and_the_next_one_is_whole
 @FROM_FILE
 async def test_an_old_place_that_cannot_send_rows_is_not_asked_for_them(leaving: Leaving) -> None:
     archive = leaving.archive()
-    leaving.new.put(Checked(archive.path, {**archive.about, SENDS_ROWS: None}, archive.digests), "prepared")
+    leaving.new.put(replace(archive, about={**archive.about, SENDS_ROWS: None}), "prepared")
     assert leaving.new.earlier() == b""
 
 

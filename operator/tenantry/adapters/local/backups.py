@@ -144,7 +144,7 @@ class Backups:
         problem = misfit(backup)
         if problem:
             raise Invalid((Problem(str(archive.path), problem),))
-        if await asyncio.to_thread(holds_rows, archive):
+        if holds_rows(archive):
             await asyncio.to_thread(check_empty, await self._database(backup, ref))
         await asyncio.to_thread(self.staging.put, archive, ref)
 

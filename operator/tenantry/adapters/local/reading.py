@@ -58,6 +58,7 @@ class Checked:
     """An archive that may be restored: its members are those that were written. digests: None if it has none.
 
     signer: the public key of who signed it, `""` for nobody. trusted: it was signed by a key that is trusted here.
+    names: of all members; each look at an archive reads all of it.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Checked:
     digests: Mapping[str, str] | None
     signer: str = ""
     trusted: bool = False
+    names: frozenset[str] = frozenset()
 
     @property
     def database(self) -> str:
@@ -90,9 +92,10 @@ def check(path: Path, trust: Trust) -> Checked:
     Blocks. Raises Invalid, OSError.
     """
     with _opened(path) as (tar, about):
+        names = frozenset(tar.getnames())
         if about["format"] == WITHOUT_DIGESTS:
             _check_trust(path, trust, "comes from a release that wrote no digests: damage cannot be detected")
-            return Checked(path, about, None)
+            return Checked(path, about, None, names=names)
         manifest = _manifest(path, tar)
         signer = _signer(path, tar, manifest) if about["format"] != UNSIGNED else ""
         if not signer:
@@ -102,22 +105,20 @@ def check(path: Path, trust: Trust) -> Checked:
             _check_trust(path, trust, told)
         digests = _digests(path, manifest)
         _compare(path, tar, digests)
-    return Checked(path, about, digests, signer, signer in trust.keys)
+    return Checked(path, about, digests, signer, signer in trust.keys, names)
 
 
 def holds_rows(archive: Checked) -> bool:
-    """Return True if the archive holds a logical copy of the engine's tables. Blocks. Raises Invalid, OSError."""
-    with _opened(archive.path) as (tar, _):
-        rows = any(name.startswith(f"{DATABASE}/") for name in tar.getnames())
+    """Return True if the archive holds a logical copy of the engine's tables. Raises Invalid."""
+    rows = any(name.startswith(f"{DATABASE}/") for name in archive.names)
     if rows and archive.database == SQLITE:
         raise _refused(archive.path, f"is broken: it says that its database is {SQLITE}, and holds rows of another kind")
     return rows
 
 
 def holds_changes(archive: Checked) -> bool:
-    """Return True if the archive holds only the rows on a server that changed since another one. Raises Invalid, OSError."""
-    with _opened(archive.path) as (tar, _):
-        return any(name.startswith(f"{DATABASE}/{CHANGED}") for name in tar.getnames())
+    """Return True if the archive holds only the rows on a server that changed since another one."""
+    return any(name.startswith(f"{DATABASE}/{CHANGED}") for name in archive.names)
 
 
 def extract_rows(archive: Checked, folder: Path) -> bool:
@@ -125,12 +126,14 @@ def extract_rows(archive: Checked, folder: Path) -> bool:
 
     Blocks. Raises Invalid, OSError.
     """
+    found = [name for name in (ROWS, ROWS_MOMENT) if name in archive.names]
+    if not found:
+        return False
     with _opened(archive.path) as (tar, _):
-        found = [name for name in (ROWS, ROWS_MOMENT) if name in tar.getnames()]
         for name in found:
             with (folder / PurePosixPath(name).name).open("wb") as out:
                 shutil.copyfileobj(_member(tar, name, archive.path, archive.digests), out)
-    return bool(found)
+    return True
 
 
 def read(archive: Path | Checked) -> Backup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import httpx
 import pytest
@@ -57,6 +59,12 @@ def volume(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
     (tmp_path / "keys" / MOVING_MARK).write_text(REF.id)
     return tmp_path / "volume"
+
+
+async def test_a_copy_is_read_twice_to_be_checked_and_unpacked(copied: Copied, volume: Path) -> None:
+    with mock.patch.object(tarfile, "open", wraps=tarfile.open) as opened:
+        Arrival(volume, REF).put(copied.archive, copied.packed)
+    assert opened.call_count == 2
 
 
 async def users(folder: Path) -> list[str]:
