@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from tenantry.model.changes import MoveEngine
-from tenantry.model.decision import Decision, Standing
 from tenantry.model.facts import (
     Caller,
     DefaultPool,
@@ -30,10 +28,14 @@ from tenantry.model.facts import (
     TenantAccess,
 )
 from tenantry.model.quotas import UNLIMITED, Quotas
-from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Document, Held, Ref, Resource, ref_of
-from tenantry.model.syncing import Followed, SyncOrder
-from tenantry.model.tree import Tree
+
+if TYPE_CHECKING:  # an engine has no other use for them
+    from tenantry.model.changes import MoveEngine
+    from tenantry.model.decision import Decision, Standing
+    from tenantry.model.redeclaring import Committed, Redeclaration
+    from tenantry.model.syncing import Followed, SyncOrder
+    from tenantry.model.tree import Tree
 
 R = TypeVar("R", bound=Resource[Any, Any])
 O = TypeVar("O")  # noqa: E741 - Observed
@@ -217,8 +219,7 @@ class EngineView(Protocol):
 
 
 class EngineAdmin(EngineView, Protocol):
-    """The engine management interface, of the engine, of the facade over the store, and over HTTP. Calls may raise NotFound
-    (answered 404), Invalid (400), Halt with Waiting or Transient (500 or 503)."""
+    """The engine management interface. Calls may raise NotFound (answered 404), Invalid (400), other Halts (500 or 503)."""
 
     async def upload(self, package: Path) -> PackageFacts:
         """Stores a package file. The same bytes again change nothing; other bytes for a stored version are Invalid."""
@@ -230,7 +231,6 @@ class EngineAdmin(EngineView, Protocol):
         self, app: str, version: str, allow_drops: bool = False, listed: Sequence[MigrationStep] | None = None
     ) -> None:
         """Installs a stored version; Invalid names the steps when those that lose data are not allowed.
-
         listed: what `allow_drops` covers; None: what the last refusal listed, and everything where there was none."""
 
     async def uninstall(self, app: str) -> None:

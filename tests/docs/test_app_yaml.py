@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from tenantry.packages.manifest import ColumnType, Grant, Part, parse_manifest
+from tenantry.packages.manifest import ColumnType, Grant, Part
+from tenantry.packages.parsing import parse_manifest
 from tests.docs.app_yaml import EXAMPLE, PAGE, ROOT, SECTIONS, TYPES, page
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from tenantry.adapters.sources.read import read
 from tenantry.kinds.admission import Admission
-from tenantry.packages.manifest import parse_manifest
+from tenantry.packages.parsing import parse_manifest
 from tests.docs.guides import BLOCK, GUIDE_TAGS, GUIDES
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,8 @@ from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Invalid
 from tenantry.packages.build import build
 from tenantry.packages.check import inspect
-from tenantry.packages.manifest import Manifest, parse_manifest
+from tenantry.packages.manifest import Manifest
+from tenantry.packages.parsing import parse_manifest
 
 ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(path for path in ROOT.glob("[0-9]*") if path.is_dir())

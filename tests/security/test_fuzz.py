@@ -29,7 +29,7 @@ from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import Document
 from tenantry.model.tree import SourceProblem
 from tenantry.model.verdicts import Invalid
-from tenantry.packages.manifest import parse_manifest
+from tenantry.packages.parsing import parse_manifest
 from tenantry.rest.apps.plain import PlainApp
 from tenantry.runtime.cache import Cache
 from tests.unit.kinds.factories import NOW

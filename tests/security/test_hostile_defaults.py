@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from tenantry.model.verdicts import Invalid
-from tenantry.packages.manifest import ColumnType, parse_manifest
+from tenantry.packages.manifest import ColumnType
+from tenantry.packages.parsing import parse_manifest
 from tests.scenario.data_world import DATA, signed_in
 from tests.security.places import PLACES, engine_at
 

@@ -19,7 +19,8 @@ from tenantry.cli.commands.planning.plan import _read as read_plan
 from tenantry.cli.output.failing import Failure
 from tenantry.engine.data.writing.given import parsed as parse_row
 from tenantry.model.verdicts import Halt
-from tenantry.packages.manifest import Table, parse_manifest
+from tenantry.packages.manifest import Table
+from tenantry.packages.parsing import parse_manifest
 from tenantry.packages.seeds import check_rows
 from tenantry.rest.bodies import Body, parse_json
 

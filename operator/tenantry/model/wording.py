@@ -6,7 +6,6 @@ read alike.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
@@ -162,6 +161,8 @@ def did_you_mean(name: str, known: Iterable[str], *, like: float = LIKE) -> str:
 
 def nearest(name: str, known: Iterable[str], *, like: float = LIKE) -> str:
     """Return the nearest of the known names, or `""`. Upper and lower case are the same. like: at least so alike."""
+    import difflib  # only for what is refused
+
     by_lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=like)
     return by_lower[near[0]] if near else ""

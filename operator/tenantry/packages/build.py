@@ -10,7 +10,7 @@ from pathlib import Path
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.packages.check import CONTENT, DEEPEST, MANIFEST, SEED, SYMBOLS, PackageLimits, inspect
-from tenantry.packages.manifest import parse_manifest
+from tenantry.packages.parsing import parse_manifest
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 FILE_MODE = 0o100644 << 16

@@ -18,8 +18,7 @@ from typing import BinaryIO
 
 from tenantry.model.facts import PackageFacts
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled
-from tenantry.packages.manifest import LARGEST, Manifest, parse_manifest
-from tenantry.packages.portable import check_portable
+from tenantry.packages.manifest import LARGEST, Manifest
 
 MANIFEST = "app.yaml"
 SYMBOLS = "symbols.sym"
@@ -126,8 +125,10 @@ def open_package(path: Path, limits: PackageLimits | None = None) -> Iterator[Op
             _check_spans(archive, raw, path.stat().st_size)
             _check_contents(archive, path.stat().st_size, limits)
             manifest = _small(archive, MANIFEST, limits.manifest)
-            package = OpenPackage(archive, parse_manifest(manifest))
+            package = OpenPackage(archive, _parsed(manifest))
             if not limits.stored:
+                from tenantry.packages.portable import check_portable  # as for _parsed
+
                 check_portable(package.manifest, manifest)
             _check_seeds(package)
             yield package
@@ -155,11 +156,17 @@ def open_checked(path: Path) -> Iterator[OpenPackage]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            yield OpenPackage(archive, parse_manifest(archive.read(MANIFEST)))
+            yield OpenPackage(archive, _parsed(archive.read(MANIFEST)))
     except (zipfile.BadZipFile, zlib.error, EOFError, FileNotFoundError) as error:
         _check_memory(error)
         damaged = f"the stored package {path.name} is gone or damaged ({error}): upload it again"
         raise Halt(Stalled("PackageDamaged", damaged, "Operator")) from error
+
+
+def _parsed(manifest: bytes) -> Manifest:
+    from tenantry.packages.parsing import parse_manifest  # with the library for YAML, which an idle engine does without
+
+    return parse_manifest(manifest)
 
 
 def _check_memory(error: Exception) -> None:

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
 from tenantry.model.facts import MigrationStep
-from tenantry.packages.manifest import Manifest, parse_manifest
+from tenantry.packages.manifest import Manifest
+from tenantry.packages.parsing import parse_manifest
 from tests.unit.engine.archives import manifest
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]

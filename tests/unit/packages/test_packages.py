@@ -19,7 +19,7 @@ from tenantry.model.verdicts import Invalid
 from tenantry.packages import check
 from tenantry.packages.build import build
 from tenantry.packages.check import LONGEST_LINE, PackageLimits, inspect, open_checked, open_package
-from tenantry.packages.manifest import parse_manifest
+from tenantry.packages.parsing import parse_manifest
 from tests.unit.engine.archives import CONTACTS, manifest, patched, with_entry, write_package, write_zip
 
 Make = Callable[[Path], Path]

@@ -62,7 +62,7 @@ async def test_what_is_stored_is_read_and_put_again(
 ) -> None:
     before = restarted()
     with monkeypatch.context() as older:
-        older.setattr("tenantry.packages.check.check_portable", lambda *_: None)
+        older.setattr("tenantry.packages.portable.check_portable", lambda *_: None)
         real = before._real if isinstance(before, OverlayPackages) else before
         facts = await real.put("acme", package)
     checking.inspector._known.clear()

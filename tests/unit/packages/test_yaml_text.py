@@ -13,7 +13,7 @@ from tenantry.kinds import core, crds
 from tenantry.kinds.admission import Admission
 from tenantry.model.tree import SourceProblem
 from tenantry.model.verdicts import Invalid
-from tenantry.packages.manifest import parse_manifest
+from tenantry.packages.parsing import parse_manifest
 from tenantry.packages.yaml_text import fault_of
 
 PACKAGE = """apiVersion: tenantry.dev/v1alpha1

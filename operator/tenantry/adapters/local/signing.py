@@ -10,7 +10,6 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat, load_pem_private_key
 
 from tenantry.model.verdicts import Invalid, Problem
 from tenantry.rest.disk import write_once
@@ -39,6 +38,8 @@ class ArchiveKey:
         return _text(self._read()) if self.path.exists() else ""
 
     def _read(self) -> Ed25519PrivateKey:
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # formats that few processes read
+
         try:
             key = load_pem_private_key(self.path.read_bytes(), None)
         except (TypeError, ValueError, UnsupportedAlgorithm):
@@ -73,10 +74,11 @@ def _bytes(text: str) -> bytes:
 
 
 def _text(key: Ed25519PrivateKey) -> str:
-    raw = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    return _KIND + base64.urlsafe_b64encode(raw).decode()
+    return _KIND + base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 def _make(path: Path) -> None:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # as for _read
+
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_once(path, Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

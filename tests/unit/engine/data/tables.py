@@ -12,7 +12,8 @@ from tenantry.engine.data.exposure import Exposure
 from tenantry.engine.data.rows import Rows
 from tenantry.engine.database import Database
 from tenantry.engine.migration import run
-from tenantry.packages.manifest import Manifest, parse_manifest
+from tenantry.packages.manifest import Manifest
+from tenantry.packages.parsing import parse_manifest
 from tests.scenario.postgres import database_url
 
 MANIFEST: Manifest = parse_manifest(b"""

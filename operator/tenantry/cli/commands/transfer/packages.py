@@ -55,7 +55,7 @@ def build(
     """Builds a package; the same folder gives the same bytes."""
     from tenantry.model.verdicts import Invalid
     from tenantry.packages.build import build as build_package
-    from tenantry.packages.manifest import parse_manifest
+    from tenantry.packages.parsing import parse_manifest
 
     if not (folder / "app.yaml").is_file():
         raise Failure(f"{folder} holds no app.yaml", BAD_INPUT)
