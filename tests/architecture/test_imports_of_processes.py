@@ -15,19 +15,30 @@ from tests.support.ports import free_port
 CONSOLES = ("prompt_toolkit", "pygments", "rich")
 ABSENT = {
     "engine": (
-        "aiohttp", "alembic", "cel", "click", "fastapi", "greenlet", "httpx", "jinja2", "jsonschema_rs", "kopf", "kubernetes",
-        "multiprocessing", "obstore", "opentelemetry", "prometheus_client", "psycopg", "ruamel", "sqlalchemy.dialects.postgresql",
-        "tenantry.api", "tenantry.cli.command_line", "tenantry.kinds", "tenantry.rest.apps.described", "tenantry.runtime",
-        "typer", "watchfiles", "yarl", *CONSOLES,
+        "aiohttp", "alembic", "argparse", "cel", "click", "cryptography.hazmat.primitives.serialization", "cryptography.x509",
+        "difflib", "fastapi", "greenlet", "httpx", "jinja2", "joserfc", "jsonschema_rs", "kopf", "kubernetes", "multiprocessing",
+        "obstore", "opentelemetry", "prometheus_client", "psycopg", "pydantic.dataclasses", "ruamel",
+        "sqlalchemy.dialects.postgresql", "tenantry.api", "tenantry.cli.command_line", "tenantry.kinds", "tenantry.model.changes",
+        "tenantry.model.syncing", "tenantry.model.tree", "tenantry.packages.parsing", "tenantry.packages.portable",
+        "tenantry.rest.apps.described", "tenantry.runtime", "typer", "watchfiles", "yaml", "yarl", *CONSOLES,
     ),
     "up": (
-        "aiohttp", "alembic", "cel", "click", "fastapi", "httpx", "jinja2", "kopf", "kubernetes", "multiprocessing.reduction",
-        "obstore", "prometheus_client", "psycopg", "ruamel", "sqlalchemy", "tenantry.api.app", "tenantry.bootstrap.planning",
-        "tenantry.console.app", "tenantry.engine.server", "typer", "watchfiles", *CONSOLES,
+        "aiohttp", "alembic", "argparse", "cel", "click", "fastapi", "httpx", "jinja2", "joserfc", "kopf", "kubernetes",
+        "multiprocessing.reduction", "obstore", "prometheus_client", "psycopg", "ruamel", "sqlalchemy", "tenantry.api.app",
+        "tenantry.bootstrap.planning", "tenantry.console.app", "tenantry.engine.server", "typer", "watchfiles", *CONSOLES,
     ),
-    "operator": ("alembic", "cel", "jinja2", "obstore", "psycopg", "sqlalchemy", "tenantry.api", "tenantry.console", *CONSOLES),
-    "facade": ("aiohttp", "alembic", "click", "fastapi", "obstore", "psycopg", "sqlalchemy", "typer", *CONSOLES),
-    "api": ("alembic", "cel", "fastapi", "psycopg", "sqlalchemy", *CONSOLES),
+    "operator": (
+        "alembic", "cel", "jinja2", "joserfc", "kubernetes", "obstore", "psycopg", "requests", "sqlalchemy", "tenantry.api",
+        "tenantry.console", *CONSOLES,
+    ),
+    "pool": (
+        "aiohttp", "alembic", "cel", "fastapi", "jinja2", "joserfc", "kopf", "obstore", "psycopg", "tenantry.api",
+        "tenantry.console", *CONSOLES,
+    ),
+    "facade": (
+        "aiohttp", "alembic", "click", "fastapi", "joserfc", "obstore", "psycopg", "sqlalchemy", "typer", *CONSOLES,
+    ),
+    "api": ("alembic", "cel", "fastapi", "joserfc", "kubernetes", "psycopg", "requests", "sqlalchemy", *CONSOLES),
 }  # fmt: skip
 TRACING = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.proto", "google.protobuf", "tenantry.adapters.traces")
 """Of the extra `otel`: no process imports it unless a collector is named."""
@@ -89,18 +100,21 @@ asyncio.run(answered())
 """The steps of `up` until its first answer. The passes that follow open engines, so `up` itself would be a race."""
 CLUSTER = """
 import json, sys
-from tenantry.cli.processes.lean_imports import import_without_consoles
+from tenantry.cli.processes.lean_imports import KUBERNETES_CLIENTS, hidden, import_without_consoles
 import_without_consoles()
-import tenantry.cli.processes.PROCESS_process
+with hidden(*KUBERNETES_CLIENTS):
+    import tenantry.cli.processes.PROCESS_process
 print(json.dumps([name for name in json.loads(sys.argv[1]) if name in sys.modules]))
 """
 """The imports of a process that needs a cluster to answer."""
+CLUSTERS = {"operator": "operator", "api": "api", "pool": "pools.pool"}
+"""The module of each, without `_process`."""
 ANSWERS = {"up": ("/healthz", 200), "facade": ("/api/v1/tenants", 401)}
 """A path that is asked for, and the status of the answer."""
 PROGRAMS = {
     "engine": ENGINE,
     **{name: UP.replace("PATH", path).replace("STATUS", str(status)) for name, (path, status) in ANSWERS.items()},
-    **{name: CLUSTER.replace("PROCESS", name) for name in ("operator", "api")},
+    **{name: CLUSTER.replace("PROCESS", module) for name, module in CLUSTERS.items()},
 }
 
 
@@ -120,3 +134,4 @@ def test_each_process_is_looked_at_as_its_command_imports_it() -> None:
     files = ("processes/up_start", "processes/engine_start", "commands/platform/cluster")
     hidden = {name: (cli / f"{name}.py").read_text().count("import_without_consoles(") for name in files}
     assert hidden == dict(zip(files, (1, 1, 2), strict=True))
+    assert (cli / f"{files[-1]}.py").read_text().count("with hidden(*KUBERNETES_CLIENTS):\n        from tenantry") == 2

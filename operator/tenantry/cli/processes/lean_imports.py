@@ -13,6 +13,8 @@ from typing import Any
 
 CONSOLES = ("click", "colorama", "greenlet", "pygments", "rich")
 """Libraries for terminals, and greenlet: structlog takes them where it finds them, 0.1 s and 10 MiB."""
+KUBERNETES_CLIENTS = ("kubernetes", "kubernetes_asyncio", "pykube")
+"""kopf takes their objects too where it finds them, 7 MiB. None is needed in a cluster; a kubeconfig is read by the first one."""
 HTTPX = "httpx._main"
 """The command line of httpx. It imports the same libraries, whenever httpx itself is imported."""
 ASKED_FOR_AT_EACH_REQUEST = "sniffio"
@@ -43,7 +45,7 @@ def import_without_consoles() -> None:
     leave_out_consoles()
     sys.modules.setdefault(UVICORN, _WithoutCommands(UVICORN))
     remember_absent(ASKED_FOR_AT_EACH_REQUEST)
-    with _hidden(*CONSOLES):
+    with hidden(*CONSOLES):
         import_module("structlog")
 
 
@@ -60,7 +62,7 @@ def remember_absent(library: str) -> None:
 
 
 @contextmanager
-def _hidden(*names: str) -> Iterator[None]:
+def hidden(*names: str) -> Iterator[None]:
     """Imports of these modules fail in the block. Another thread must not import them at the same time."""
     before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]

@@ -21,12 +21,14 @@ def operator(log_format: Log = LogFormat.TEXT) -> None:
     """Runs the operator of a cluster until SIGTERM. Of several, one holds the lease and acts; the others stand by."""
     import asyncio
 
-    from tenantry.cli.processes.lean_imports import import_without_consoles
+    from tenantry.cli.processes.lean_imports import KUBERNETES_CLIENTS, hidden, import_without_consoles
 
     import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
-    from tenantry.cli.processes.operator_process import operate
+
+    with hidden(*KUBERNETES_CLIENTS):
+        from tenantry.cli.processes.operator_process import operate
     from tenantry.cli.processes.serving import loop_factory
 
     with end_logged(log_format), asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -41,12 +43,14 @@ def api(
     """Serves the REST facade of a cluster until SIGTERM."""
     import asyncio
 
-    from tenantry.cli.processes.lean_imports import import_without_consoles
+    from tenantry.cli.processes.lean_imports import KUBERNETES_CLIENTS, hidden, import_without_consoles
 
     import_without_consoles()
     from tenantry.cli.arguments.configuration import load
     from tenantry.cli.output.logs import end_logged
-    from tenantry.cli.processes.api_process import serve_api
+
+    with hidden(*KUBERNETES_CLIENTS):
+        from tenantry.cli.processes.api_process import serve_api
     from tenantry.cli.processes.serving import loop_factory
 
     with end_logged(log_format), asyncio.Runner(loop_factory=loop_factory()) as runner:
