@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.adapters.store.sqlite import SqliteStore
+from tenantry.adapters.store.sqlite import BATCH, SqliteStore
 from tenantry.adapters.store.state_files import DATABASE_FILE
 from tenantry.adapters.store.state_folder import KEY_FILE, StateInUse, StateUnreadable, StateUnwritable
-from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, held_of
+from tenantry.model.resource import SYSTEM_NAMESPACE, Ref, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, Invalid, NotFound
 from tests.unit.adapters.store.documents import ADMISSION, environment, secret
 
@@ -133,6 +133,20 @@ async def test_writes_that_wait_together_share_a_commit(tmp_path: Path, store: S
     store._connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
     await asyncio.gather(*(store.create(environment(f"e{number}")) for number in range(100)))
     assert len(commits) <= 20
+
+
+async def test_batches_of_every_size_share_few_prepared_statements(store: SqliteStore) -> None:
+    made = [ref_of(await store.create(environment(f"e{number}"))) for number in range(3)]
+    asked = [*made, *(ref(f"missing-{number}") for number in range(BATCH))]
+    before = prepared_statements()
+    for size in range(1, BATCH + 1):
+        assert list(store._batch._committed.find(asked[:size])) == made[:size]
+    assert prepared_statements() - before <= BATCH.bit_length()
+
+
+def prepared_statements() -> int:
+    """The statements that connections of this process hold. They are none of Python's memory, but Python knows their number."""
+    return sum(1 for each in gc.get_objects() if type(each).__qualname__ == "Statement" and type(each).__module__ == "sqlite3")
 
 
 # Watching
