@@ -157,6 +157,10 @@ class Cache:
         """Return the length of a list."""
         return len(self._names(kind, namespace, by))
 
+    def drop_typed(self) -> None:
+        """Give back the room of the typed objects. Whoever needs one makes it anew."""
+        self._parsed = OrderedDict()
+
     def snapshot(self) -> Callable[[], Cache]:
         """Return the way to independent copies of what is held now, without listeners. Each takes long, and may be made in a
         thread."""

@@ -118,7 +118,10 @@ class Retention:
             await self.sweep()
 
     async def sweep(self) -> int:
-        """Removes what is surplus now, with its logs. Returns how many; one that changes meanwhile waits for the next sweep."""
+        """Removes what is surplus now, with its logs. Returns how many; one that changes meanwhile waits for the next sweep.
+
+        Typed objects of the cache go, too: after a wave of deletions they are of Operations that no pass needs any more.
+        """
         living = {entry.uid for kind in self._kinds for _, entry in self._cache.entries(kind)}
         documents = (entry.document() for _, entry in self._cache.entries(Operation.KIND, SYSTEM_NAMESPACE))
         removed = surplus(finished_ones(documents), living, replace(self._keep, own=self._own()), self._now())
@@ -126,4 +129,5 @@ class Retention:
             with suppress(Halt):
                 await self._logs.remove(operation.held.ref.name)
                 await self._store.delete(operation.held)
+        self._cache.drop_typed()
         return len(removed)
