@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tenantry.kinds.operation.spec import ENDED, MESSAGE_LIMIT, UNNUMBERED, Operation
-from tenantry.model.changes import Change, loses_data
+from tenantry.model.changes import Change, DeployEngine, loses_data, opens_first
 from tenantry.model.decision import Decision, Standing
 from tenantry.model.resource import RECONCILE_REQUESTED, TRACEPARENT, Resource, Status, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
@@ -29,7 +29,8 @@ class Known(NamedTuple):
     """The Operations of an object and the pass over it, as they were when it began.
 
     deadline: how long a Transient failure is retried before the Operation is a FAILURE. cause: of this pass's change, `""`
-    until it is decided. current: the Operation that this pass holds. steps: done in this pass.
+    until it is decided. current: the Operation that this pass holds. steps: done in this pass. deferred: an effect began whose
+    Operation is stored with its result, or once it has to wait.
     """
 
     resource: Resource[Any, Any]
@@ -39,6 +40,7 @@ class Known(NamedTuple):
     cause: str = ""
     current: Operation | None = None
     steps: tuple[str, ...] = ()
+    deferred: bool = False
 
     def unfinished(self, cause: str) -> Operation | None:
         """Return the unfinished Operation of that cause."""
@@ -69,7 +71,7 @@ class OperationDecision(NamedTuple):
 
     cause: of the pass's change, `""` when nothing asked for it. superseded: at most one Operation of an object runs. held: the
     unfinished Operation that the pass goes on with. status: None leaves it alone; an empty one writes only new lines of the log.
-    steps: to show instead of those that are done.
+    steps: to show instead of those that are done. deferred: see Known.
     """
 
     cause: str = ""
@@ -78,6 +80,7 @@ class OperationDecision(NamedTuple):
     status: Mapping[str, Any] | None = None
     lines: tuple[Line, ...] = ()
     steps: tuple[str, ...] = ()
+    deferred: bool = False
 
 
 def bearing_on(resource: Resource[Any, Any], operations: Iterable[Keys]) -> Callable[[Keys], bool]:
@@ -109,9 +112,26 @@ def _beginning(known: Known, decision: Decision[Any], now: datetime) -> Operatio
     held, superseded = known.unfinished(cause), _superseded(known, cause, known.resource.status, None, now)
     if held is not None and held.status.status == "RUNNING":
         return OperationDecision(cause, superseded, held)
+    if _is_deferred(known, decision, cause):
+        return OperationDecision(cause, deferred=True)
     started = {"status": "RUNNING", "result": "PENDING", "startedOn": format_time(now)}
     steps = tuple(map(str, decision.changes))
     return OperationDecision(cause, superseded, held, started, tuple(Line("INFO", step) for step in steps), steps)
+
+
+def _is_deferred(known: Known, decision: Decision[Any], cause: str) -> bool:
+    """Return True if one write is enough: of the result.
+
+    That is so for a new engine of a pool, or a changed one, which is there in a moment. The record must not get lost if the pass
+    is interrupted: until there is one, the next pass finds that the declaration is not yet carried out.
+    """
+    recorded = known.resource.ready or not cause.isdecimal() or known.results(cause) - {"PENDING"}
+    first = [change for change in decision.changes if opens_first(change)]
+    return bool(first) and not recorded and all(map(_ends_at_once, first))
+
+
+def _ends_at_once(change: Change) -> bool:
+    return isinstance(change, DeployEngine) and change.spec.pool != "" and not change.spec.restoring
 
 
 def _settling(known: Known, decision: Decision[Any], verdict: Verdict, now: datetime) -> OperationDecision:
@@ -130,7 +150,12 @@ def _settling(known: Known, decision: Decision[Any], verdict: Verdict, now: date
         status = {"status": "RUNNING", "startedOn": format_time(now)}
     else:
         status = {}
-    return OperationDecision(cause, superseded, held, status, _lines_of(verdict, ended is not None))
+    steps = _with_planned(known.steps, decision) if known.deferred and ended is None else ()
+    return OperationDecision(cause, superseded, held, status, _lines_of(verdict, ended is not None), steps)
+
+
+def _with_planned(done: tuple[str, ...], decision: Decision[Any]) -> tuple[str, ...]:
+    return (*done, *(step for step in map(str, decision.changes) if step not in done))
 
 
 def is_cancelled(known: Known) -> bool:
@@ -230,6 +255,8 @@ def _failed_before(known: Known, decision: Decision[Any], cause: str) -> bool:
 
 def _wanted(known: Known, decision: Decision[Any], verdict: Verdict, cause: str) -> bool:
     """Return True if there is, or must be, an Operation for a pass that opened none."""
+    if known.deferred and isinstance(verdict, Waiting | Transient):
+        return True
     if isinstance(verdict, Waiting) and not known.steps:
         return False
     if known.unfinished(cause) is not None:

@@ -110,7 +110,10 @@ class Record:
             self._line(Line("INFO", step))
 
     async def begin(self, decision: Decision[Any]) -> None:
-        """Set RUNNING, before the first effect of a pass that may wait or touches data. Resumes an unfinished Operation."""
+        """Set RUNNING, before the first effect of a pass that may wait or touches data. Resumes an unfinished Operation.
+
+        Writes nothing if the Operation may be stored with the result.
+        """
         decided = decide_operation(self._as_known(), decision, None, self._now())
         if decided.status is not None:
             self._begun = list(decision.changes)
@@ -128,6 +131,8 @@ class Record:
     async def _carry_out(self, decided: OperationDecision, decision: Decision[Any]) -> None:
         if decided.cause:
             self._known = self._known._replace(cause=decided.cause)
+        if decided.deferred:
+            self._known = self._known._replace(deferred=True)
         for each in decided.superseded:
             await self._end(each)
         if self._open is None and decided.held is not None:
@@ -186,13 +191,15 @@ class Record:
         document = document | {"status": with_conditions({**status})}
         if "resourceVersion" in document["metadata"]:
             return await self._store.replace(document, document["metadata"]["resourceVersion"])
-        try:
-            return await self._store.create(document)
-        except AlreadyExists:
-            # The facade queued it after this pass had looked.
-            queued = await self._store.get(Operation.named(document["metadata"]["name"]))
-            taken = with_steps(queued, steps) | {"status": with_conditions({**queued["status"], **status})}
-            return await self._store.replace(taken, queued["metadata"]["resourceVersion"])
+        queued: Document | None = self._cache.document(Operation.named(document["metadata"]["name"]))
+        if queued is None:
+            try:
+                return await self._store.create(document)
+            except AlreadyExists:
+                queued = await self._store.get(Operation.named(document["metadata"]["name"]))
+        # The facade queued it after this pass had looked.
+        taken = with_steps(queued, steps) | {"status": with_conditions({**queued["status"], **status})}
+        return await self._store.replace(taken, queued["metadata"]["resourceVersion"])
 
     def _fresh(self, cause: str, decision: Decision[Any]) -> dict[str, Any]:
         resource = self._known.resource

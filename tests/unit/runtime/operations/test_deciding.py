@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tenantry.kinds.operation.spec import MESSAGE_LIMIT, Operation
-from tenantry.model.changes import EnsureNamespace
+from tenantry.model.changes import DeployEngine, EnsureNamespace
 from tenantry.model.decision import Decision
-from tenantry.model.resource import RECONCILE_REQUESTED, Resource, format_time
+from tenantry.model.facts import EngineRef, EngineSpec
+from tenantry.model.resource import RECONCILE_REQUESTED, Ref, Resource, format_time
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.runtime.operations.attribution import Attribution
 from tenantry.runtime.operations.deciding import Known, OperationDecision, cause_of, decide_operation, is_cancelled
@@ -19,6 +20,8 @@ from tenantry.runtime.operations.documents import queued_document
 from tests.unit.kinds.factories import NOW, bound_tenant, edited, table, tenant
 
 ACME = Attribution("acme", "uid-of-acme", "id-of-acme", "id-of-dev")
+IN_POD = EngineSpec(EngineRef("tenant-acme", "dev", "dev", "acme", "dev"), "eu", "Kubernetes")
+IN_POOL = replace(IN_POD, pool="small")
 MAKE = EnsureNamespace("tenant-acme", "acme", tenant().metadata.uid)
 REFUSED = Stalled("SlugTaken", "the slug 'acme' is taken")
 FLAKY = Transient("Timeout", "the engine did not answer")
@@ -75,6 +78,50 @@ def failure(verdict: Stalled | Transient, by: str) -> dict[str, str]:
 )  # fmt: skip
 def test_before_the_first_effect(seen: Known, expected: Any) -> None:
     assert decided(seen, None, MAKE).status == expected
+
+
+def deployed(*specs: EngineSpec) -> tuple[DeployEngine, ...]:
+    return tuple(DeployEngine(spec, Ref("Secret", "tenant-acme", "dev-admin")) for spec in specs)
+
+
+@table(
+    {
+        "a new engine": ((known(), IN_POOL), True),
+        "a new engine, queued": ((known(QUEUED), IN_POOL), True),
+        "a changed engine": ((known(of=edited(bound_tenant())), IN_POOL), True),
+        "an engine with a pod": ((known(), IN_POD), False),
+        "another effect that may take long": ((known(), IN_POOL, IN_POD), False),
+        "an engine that comes from a backup": ((known(), replace(IN_POOL, restoring="dev-1")), False),
+        "an Operation that runs": ((known(RUNS), IN_POOL), False),
+        "a change that is recorded": ((known(DONE), IN_POOL), False),
+        "a change that failed before": ((known(FAILED), IN_POOL), False),
+        "a drift of an object that is Ready": ((known(of=bound_tenant()), IN_POOL), False),
+        "a request": ((known(cause="tenant-slug-acme-2"), IN_POOL), False),
+        "an object that goes": ((known(of=tenant(deleting=True)), IN_POOL), False),
+    }
+)
+def test_in_a_pool_the_operation_is_stored_with_its_result(seen: tuple[Known, *tuple[EngineSpec, ...]], expected: bool) -> None:
+    """Only if the next pass records it, should this one be interrupted."""
+    told = decided(seen[0], None, MAKE, *deployed(*seen[1:]))
+    assert told.deferred is expected
+    assert told.status is None or not expected
+
+
+@table(
+    {
+        "Ready": ((known(deferred=True), Ready()), SUCCESS),
+        "Ready, queued": ((known(QUEUED, deferred=True), Ready()), SUCCESS),
+        "Stalled": ((known(deferred=True), REFUSED), failure(REFUSED, "User")),
+        "Transient": ((known(deferred=True), FLAKY), KEPT),
+        "Transient, queued": ((known(QUEUED, deferred=True), FLAKY), KEPT),
+        "Waiting": ((known(deferred=True), Waiting("PoolFull", "m")), KEPT),
+    }
+)
+def test_what_does_not_end_at_once_runs_from_then_on(seen: tuple[Known, Verdict], expected: Any) -> None:
+    (deploy,) = deployed(IN_POOL)
+    told = decided(seen[0]._replace(steps=(str(MAKE),)), seen[1], MAKE, deploy)
+    assert told.status == expected
+    assert told.steps == ((str(MAKE), str(deploy)) if expected == KEPT else ())
 
 
 @table(

@@ -205,6 +205,15 @@ async def test_what_the_facade_queued_while_the_pass_ran_is_taken_up(book: Book)
     assert book.told == [("CREATE_TENANT", "1", *DONE)]
 
 
+async def test_what_the_facade_queued_is_not_created_again(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server counts the refused request, too."""
+    record = book.record(tenant())
+    await book.queue(tenant(), "1")
+    monkeypatch.setattr(book.store, "create", None)
+    await record.settle(Decision(tenant().status, Ready(), "CREATE_TENANT", changes=(MAKE,)), Ready())
+    assert book.told == [("CREATE_TENANT", "1", *DONE)]
+
+
 async def test_a_newer_edit_supersedes_an_unfinished_one(book: Book) -> None:
     await book.passes(tenant(), Waiting("NamespaceMissing", "m"), MAKE)
     await book.passes(edited(tenant()), Ready(), MAKE)

@@ -17,13 +17,15 @@ from tenantry.kinds.admission import Admission
 from tenantry.kinds.operation.spec import Operation
 from tenantry.kinds.registry import TYPES
 from tenantry.kinds.tenant.spec import Tenant, TenantStatus
-from tenantry.model.changes import Change, DropAppData, EnsureNamespace
+from tenantry.model.changes import Change, DeployEngine, DropAppData, EnsureNamespace
 from tenantry.model.decision import Decision
-from tenantry.model.facts import Caller, TenantAccess
+from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
 from tenantry.model.resource import FINALIZER, SUSPEND, Document, Ref, held_of
 from tenantry.model.verdicts import Conflict, Forbidden, Gone, Halt, Ready, Stalled, Transient, Verdict, Waiting
 from tenantry.ports import Hands, Kind, World
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.operations.attribution import Attribution
+from tenantry.runtime.operations.documents import queued_document
 from tenantry.runtime.reconcile.cycle import ROUNDS, Cycle, Ended
 from tenantry.runtime.reconcile.following import TrackedView
 from tenantry.runtime.reconcile.hot_objects import MOST
@@ -35,6 +37,8 @@ ACME = Ref("Tenant", "", "acme")
 MAKE = EnsureNamespace("tenant-acme", "acme", "uid")
 OTHER = EnsureNamespace("tenant-other", "acme", "uid")
 DROP = DropAppData(ENGINE, "crm")
+IN_POOL = EngineSpec(EngineRef("tenant-acme", "dev", "dev"), "eu", "Kubernetes", pool="small")
+DEPLOY = DeployEngine(IN_POOL, Ref("Secret", "tenant-acme", "dev-admin"))
 FLAKY = Transient("Timeout", "the provider did not answer")
 
 
@@ -78,11 +82,15 @@ class Stage:
     def hands(self, origin: Ref) -> Hands:
         store = self.store.on_behalf_of(origin)
         none = cast(Any, None)
-        return Hands(store, cast(Any, self), none, none, cast(Any, self), none, NoLogs(), none, none)
+        return Hands(store, cast(Any, self), none, cast(Any, self), cast(Any, self), none, NoLogs(), none, none)
 
     async def ensure(self, namespace: str, tenant: str, tenant_uid: str, access: TenantAccess) -> None:
         """ports.Tenancy."""
         self._acts(EnsureNamespace(namespace, tenant, tenant_uid, access))
+
+    async def deploy(self, spec: EngineSpec, admin_secret: Ref, keeps_pod: bool) -> None:
+        """ports.Deployer."""
+        self._acts(DeployEngine(spec, admin_secret, keeps_pod=keeps_pod))
 
     def at(self, endpoint: Any) -> Stage:
         """ports.Engines."""
@@ -115,6 +123,21 @@ class Stage:
         made = {"apiVersion": "tenantry.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "acme"}, "spec": spec}
         await self.store.create(ADMISSION.admit(made, None))
         self.log.clear()
+
+    async def queue(self) -> None:
+        """Queues the Operation of its creation, as the facade does."""
+        resource = self.cache.resource(ACME)
+        assert resource is not None
+        await self.store.create(
+            queued_document(resource, action="CREATE_TENANT", cause="1", attribution=Attribution(), requested_by="ann")
+        )
+        self.log.clear()
+
+    @property
+    def operations(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The result and the steps of each."""
+        found = cast(list[Operation], list(self.cache.resources("Operation")))
+        return [(one.status.result, one.spec.steps) for one in found]
 
     async def delete(self) -> None:
         """Marks acme for deletion."""
@@ -197,6 +220,55 @@ async def test_the_operation_runs_first_where_data_is_touched() -> None:
     await stage.declare()
     await stage.run()
     assert stage.log == [FINALIZED, "Create Operation RUNNING", str(DROP), "Replace Operation COMPLETED", TOLD]
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["kubectl", "REST"])
+async def test_an_engine_in_a_pool_takes_one_write_of_its_operation(queued: bool) -> None:
+    stage = Stage([wants(Ready(), DEPLOY), DONE])
+    await stage.declare()
+    if queued:
+        await stage.queue()
+    await stage.run()
+    assert stage.log == [FINALIZED, str(DEPLOY), "Replace Operation COMPLETED" if queued else RECORDED, TOLD]
+    assert stage.operations == [("SUCCESS", (str(DEPLOY),))]
+
+
+@pytest.mark.parametrize("verdict", [FLAKY, Waiting("PoolFull", "m")], ids=lambda one: one.reason)
+async def test_an_engine_that_has_to_wait_for_its_pool_has_an_operation_that_runs(verdict: Verdict) -> None:
+    stage = Stage([wants(Ready(), DEPLOY)], halts={DEPLOY: verdict})
+    await stage.declare()
+    for _ in range(3):
+        await stage.run()
+    assert stage.log[:2] == [FINALIZED, "Create Operation RUNNING"]
+    assert stage.operations == [("PENDING", (str(DEPLOY),))]
+    stage.halts.clear()
+    stage.decisions.append(DONE)
+    await stage.run()
+    assert stage.operations == [("SUCCESS", (str(DEPLOY),))]
+
+
+@pytest.mark.parametrize("dies_at", ["Create Operation", "SetStatus Tenant"])
+async def test_an_engine_in_a_pool_is_recorded_once_if_its_pass_is_interrupted(dies_at: str) -> None:
+    stage = Stage([wants(Ready(), DEPLOY), DONE])
+    await stage.declare()
+
+    def die(request: Request) -> None:
+        if f"{type(request).__name__} {request.ref.kind}" == dies_at:
+            raise KilledError
+
+    stage.memory.before = die
+    with pytest.raises(KilledError):
+        await stage.run()
+    stage.memory.before = lambda request: None
+    stage.decisions = [DONE]  # the pool has the engine
+    await stage.run()
+    assert [result for result, _ in stage.operations] == ["SUCCESS"]
+    assert stage.told == ("True", "Succeeded")
+    assert stage.log.count(str(DEPLOY)) == 1
+
+
+class KilledError(BaseException):
+    """Ends a process."""
 
 
 async def test_it_looks_again_until_nothing_is_wanted_and_tells_the_last_decision() -> None:
