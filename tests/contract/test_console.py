@@ -13,6 +13,7 @@ import pytest
 
 from tenantry.adapters.blobs import FolderBlobs
 from tenantry.adapters.logs import BlobLogs
+from tenantry.adapters.store.event_log import RESTS_S
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.cli.clients.remote import RemoteConsole
 from tenantry.cli.clients.sockets import answers, control_path, controlling
@@ -48,6 +49,7 @@ from tenantry.runtime.planning.planned import Planned
 from tenantry.runtime.reconcile.writing_store import WritingStore
 from tenantry.runtime.sources.pruning import Kept
 from tests.support.patience import DEADLINE_S
+from tests.support.virtual_time import run_virtually
 
 Json = dict[str, Any]
 ABOUT = About("v1", "/srv/state", "http://127.0.0.1:1", "default")
@@ -70,7 +72,10 @@ async def nothing_planned(root: str, name: str) -> Planned:
 
 @pytest.fixture
 async def local(tmp_path: Path) -> LocalConsole:
-    store = MemoryStore(Admission())
+    return local_console(MemoryStore(Admission()), tmp_path)
+
+
+def local_console(store: MemoryStore, tmp_path: Path) -> LocalConsole:
     packages = FolderBlobs(tmp_path / "packages", inspect)
     writing = WritingStore(store, Cache(TYPES))
     return LocalConsole(ABOUT, writing, store, packages, BlobLogs(packages), nothing_planned, token_of)
@@ -270,6 +275,33 @@ async def test_a_watch_begins_with_what_is_there_and_goes_on(console: Console) -
         ("ADDED", "acme"),
         ("ADDED", "beta"),
     ]
+
+
+def test_a_watch_whose_reader_takes_long_to_read_the_list_misses_nothing(tmp_path: Path) -> None:
+    """The changes that others have seen are dropped once a kind rests."""
+
+    async def story() -> None:
+        store = MemoryStore(Admission())
+        console = local_console(store, tmp_path)
+        _, start = await store.list("Tenant")
+        follower = asyncio.create_task(_all_of(store.watch("Tenant", start)))
+        for name in ("acme", "beta"):
+            await console.apply(tenant(name))
+        events = console.watch("Tenant")
+        seen = [await anext(events)]
+        for name in ("gamma", "delta"):
+            await console.apply(tenant(name))
+        await asyncio.sleep(3 * RESTS_S)
+        seen += [await anext(events) for _ in range(3)]
+        assert [each.document["metadata"]["name"] for each in seen] == ["acme", "beta", "gamma", "delta"]
+        follower.cancel()
+
+    run_virtually(story())
+
+
+async def _all_of(events: AsyncIterator[Any]) -> None:
+    async for _ in events:
+        pass
 
 
 async def test_a_watch_ends_when_the_platform_does(local: LocalConsole, tmp_path: Path) -> None:

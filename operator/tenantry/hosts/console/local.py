@@ -100,10 +100,18 @@ class LocalConsole:
 
     async def watch(self, kind: str) -> AsyncIterator[Event]:
         documents, version = await self.feed.list(kind)
-        for document in sorted(documents, key=lambda document: ref_of(document)[1:]):
-            yield Event.of("ADDED", document)
-        async for event in self.feed.watch(kind, version):
-            yield event
+        events = aiter(self.feed.watch(kind, version))
+        # Begun before the list is read, which may take its reader long: the changes of that time are kept.
+        coming = asyncio.ensure_future(anext(events))
+        coming.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            for document in sorted(documents, key=lambda document: ref_of(document)[1:]):
+                yield Event.of("ADDED", document)
+            yield await coming
+            async for event in events:
+                yield event
+        finally:
+            coming.cancel()
 
     async def apply(self, document: Document) -> Applied:
         return await _until_settled(lambda: self._apply(document))
