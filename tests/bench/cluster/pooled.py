@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+import orjson
+
 from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.engines.workload import NAME, namespace_of
@@ -26,6 +29,7 @@ from tests.bench.cluster.declaring import is_ready
 from tests.bench.cluster.place import CLIENTS, Counts, Place, client_of, object_, place, play, quiet, requests_of, written
 from tests.bench.row import Row, Scale
 from tests.bench.rows.server import started
+from tests.cluster.running import token
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -37,6 +41,7 @@ REGION, TENANT = "pooled", "acme"
 SPACE = f"tenant-{TENANT}"
 PLACEMENTS = ("Pooled", "Dedicated")
 ASLEEP = "Asleep"
+BY_REST = "Created by REST"
 ALWAYS = [{"start": "00:00", "end": "00:00"}]
 """A schedule that is all of each day."""
 PUBLISHED = {"subdomain": "eu.example.com", "kubernetes": {"ingressClassName": "nginx"}}
@@ -66,18 +71,25 @@ class Added:
 
 
 def measure(scale: Scale) -> Sequence[Row]:
-    """The writes of a pooled environment against the limit, in a Region without hosts, and with an Ingress for each engine."""
+    """The writes of a pooled environment against the limit, in a Region without hosts, and with an Ingress for each engine: there
+    also by REST."""
     count = scale.of(ENVIRONMENTS)
     plain = added(scale.folder / "p22", count)
     hosts = added(scale.folder / "p22-hosts", count, published=True)
-    return (_row(f"API writes of an environment in a pool, of {count}", plain), _row("the same with an Ingress", hosts))
+    with_host = "the same with an Ingress"
+    return (
+        _row(f"API writes of an environment in a pool, of {count}", *(plain[each] for each in PLACEMENTS)),
+        _row(with_host, *(hosts[each] for each in PLACEMENTS)),
+        _row(f"{with_host}, created by REST", hosts[BY_REST]),
+    )
 
 
-def _row(work: str, found: dict[str, Added]) -> Row:
-    pooled, own = (found[placement] for placement in PLACEMENTS)
+def _row(work: str, pooled: Added, own: Added | None = None) -> Row:
     ratio = pooled.all_writes / LIMIT
-    beside = {"aim": f"{AIM}", "in a pod of its own": f"{own.all_writes:.1f}"}
-    beside |= {"objects": f"{pooled.all_objects:.1f} and {own.all_objects:.1f}", "they are": told(pooled.writes)}
+    beside = {"aim": f"{AIM}", "objects": f"{pooled.all_objects:.1f}"}
+    if own is not None:
+        beside |= {"in a pod of its own": f"{own.all_writes:.1f}", "its objects": f"{own.all_objects:.1f}"}
+    beside |= {"they are": told(pooled.writes)}
     figures = (f"{pooled.all_writes:.1f}", f"{LIMIT:g}")
     return Row("P22", work, f"{LIMIT:g} writes", ratio, (ratio, ratio), "lower", 1.0, figures, beside)
 
@@ -88,7 +100,7 @@ def told(parts: dict[str, float]) -> str:
 
 
 def added(folder: Path, count: int, *, published: bool = False) -> dict[str, Added]:
-    """By placement, from so many environments each; and under ASLEEP, from the sleep of a dedicated one.
+    """By placement, from so many environments each; under ASLEEP from the sleep of a dedicated one, under BY_REST of pooled ones.
 
     published: in a Region that gives each engine a host.
     """
@@ -112,6 +124,7 @@ async def _added(at: Place, count: int, port: int, region: dict[str, Any]) -> di
                 pid = leader.process.pid
                 found = {each: await _of(at, admin, pid, each, count) for each in PLACEMENTS}
                 found[ASLEEP] = await _of_sleep(at, admin, pid, count)
+                found[BY_REST] = await _by_rest(at, admin, pid, count)
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)
         return found
@@ -126,6 +139,23 @@ async def _of(at: Place, admin: Client, pid: int, placement: str, count: int) ->
 
     names = [f"{placement.lower()}-{number}" for number in range(count)]
     return await _adding(at, admin, pid, names, declare, lambda: _all_ready(admin, "Environment"))
+
+
+async def _by_rest(at: Place, admin: Client, pid: int, count: int) -> Added:
+    """Create environments over the facade, which queues the Operation of each."""
+    with at.platform.api() as url:
+        headers = {"Authorization": f"Bearer {token(url, at.platform.kube)}"}
+        async with aiohttp.ClientSession(url, headers=headers) as facade:
+            async with facade.get("/api/v1/tenants") as answer:
+                (tenant,) = (each["id"] for each in orjson.loads(await answer.read()) if each["slug"] == TENANT)
+
+            async def declare(name: str) -> None:
+                body = {"name": name, "slug": name, "region": REGION}
+                async with facade.post(f"/api/v1/environments?tenantId={tenant}", json=body) as answer:
+                    assert answer.status == 202, await answer.text()
+
+            names = [f"posted-{number}" for number in range(count)]
+            return await _adding(at, admin, pid, names, declare, lambda: _all_ready(admin, "Environment"))
 
 
 async def _of_sleep(at: Place, admin: Client, pid: int, count: int) -> Added:
