@@ -15,30 +15,30 @@ from tests.support.ports import free_port
 CONSOLES = ("prompt_toolkit", "pygments", "rich")
 ABSENT = {
     "engine": (
-        "aiohttp", "alembic", "argparse", "cel", "click", "cryptography.hazmat.primitives.serialization", "cryptography.x509",
-        "difflib", "fastapi", "greenlet", "httpx", "jinja2", "joserfc", "jsonschema_rs", "kopf", "kubernetes", "multiprocessing",
-        "obstore", "opentelemetry", "prometheus_client", "psycopg", "pydantic.dataclasses", "ruamel",
+        "aiohttp", "alembic", "cel", "click",
+        "difflib", "fastapi", "greenlet", "httpx", "jinja2", "jsonschema_rs", "kopf", "kubernetes", "multiprocessing",
+        "obstore", "opentelemetry", "prometheus_client", "psycopg", "ruamel",
         "sqlalchemy.dialects.postgresql", "tenantry.api", "tenantry.cli.command_line", "tenantry.kinds", "tenantry.model.changes",
         "tenantry.model.syncing", "tenantry.model.tree", "tenantry.packages.parsing", "tenantry.packages.portable",
         "tenantry.rest.apps.described", "tenantry.runtime", "typer", "watchfiles", "yaml", "yarl", *CONSOLES,
     ),
     "up": (
-        "aiohttp", "alembic", "argparse", "cel", "click", "fastapi", "httpx", "jinja2", "joserfc", "kopf", "kubernetes",
+        "aiohttp", "alembic", "cel", "click", "fastapi", "httpx", "jinja2", "kopf", "kubernetes",
         "multiprocessing.reduction", "obstore", "prometheus_client", "psycopg", "ruamel", "sqlalchemy", "tenantry.api.app",
         "tenantry.bootstrap.planning", "tenantry.console.app", "tenantry.engine.server", "typer", "watchfiles", *CONSOLES,
     ),
     "operator": (
-        "alembic", "cel", "jinja2", "joserfc", "kubernetes", "obstore", "psycopg", "requests", "sqlalchemy", "tenantry.api",
+        "alembic", "cel", "jinja2", "kubernetes", "obstore", "psycopg", "requests", "sqlalchemy", "tenantry.api",
         "tenantry.console", *CONSOLES,
     ),
     "pool": (
-        "aiohttp", "alembic", "cel", "fastapi", "jinja2", "joserfc", "kopf", "obstore", "psycopg", "tenantry.api",
+        "aiohttp", "alembic", "cel", "fastapi", "jinja2", "kopf", "obstore", "psycopg", "tenantry.api",
         "tenantry.console", *CONSOLES,
     ),
     "facade": (
-        "aiohttp", "alembic", "click", "fastapi", "joserfc", "obstore", "psycopg", "sqlalchemy", "typer", *CONSOLES,
+        "aiohttp", "alembic", "click", "fastapi", "obstore", "psycopg", "sqlalchemy", "typer", *CONSOLES,
     ),
-    "api": ("alembic", "cel", "fastapi", "joserfc", "kubernetes", "psycopg", "requests", "sqlalchemy", *CONSOLES),
+    "api": ("alembic", "cel", "fastapi", "kubernetes", "psycopg", "requests", "sqlalchemy", *CONSOLES),
 }  # fmt: skip
 TRACING = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.proto", "google.protobuf", "tenantry.adapters.traces")
 """Of the extra `otel`: no process imports it unless a collector is named."""
