@@ -20,8 +20,9 @@ MOVED = 4 << 20
 """The bytes by which a process that works grows or shrinks."""
 _M_ARENA_MAX = -8
 """The number of mallopt's option in malloc.h."""
-ROUNDS = 6
-"""Trims after the last time that it did: what it freed last is returned, and a process that rests costs nothing."""
+ROUNDS = 12
+"""Trims after the last time that it did: what it freed last is returned, and a process that rests costs nothing. It frees for a
+minute after a wave of deletions: the sweep of Operations comes each minute, and memory that is freed is still resident."""
 _STATM = Path("/proc/self/statm")
 
 
