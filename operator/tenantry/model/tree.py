@@ -12,6 +12,15 @@ import orjson
 from tenantry.model.resource import Document, Ref, kept_json, ref_of
 from tenantry.model.verdicts import Problem
 
+SUFFIXES = (".yaml", ".yml")
+MANIFEST = "app.yaml"
+"""It makes a folder a package source, which holds no declarations."""
+
+
+def is_yaml(name: str) -> bool:
+    """Return True for the name of a file that a source reads, in upper or lower case: some editors and systems write `.YAML`."""
+    return name.lower().endswith(SUFFIXES)
+
 
 class Place(NamedTuple):
     """The place of a document. file: relative to the source's root; line: its first, from 1; document and item: positions from

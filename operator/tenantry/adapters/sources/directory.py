@@ -11,11 +11,9 @@ from pathlib import Path
 
 from tenantry.adapters.sources.documents import (
     LARGEST_TREE,
-    MANIFEST,
     MOST_FILES,
     Admit,
     declare,
-    is_yaml,
     line_of,
     whole,
     with_packages,
@@ -25,7 +23,7 @@ from tenantry.adapters.sources.packages import PackageFiles
 from tenantry.adapters.sources.read import LARGEST_FILE, Unreadable
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.resource import Document
-from tenantry.model.tree import Declared, Place, SourceProblem, Tree, gathered
+from tenantry.model.tree import MANIFEST, Declared, Place, SourceProblem, Tree, gathered, is_yaml
 from tenantry.model.verdicts import Problem
 
 DEEPEST = 64

@@ -26,8 +26,6 @@ Admit = Callable[[Document], Document]
 Fill = Callable[[Declared, Mapping[str, str]], Awaitable[Document]]
 """The Package with the sha256 of what its path names; the tenants' names by namespace. Raises PackageRefused."""
 
-SUFFIXES = (".yaml", ".yml")
-MANIFEST = "app.yaml"
 MOST_FILES = 50_000
 LARGEST_TREE = 256 * 2**20
 AT_A_TIME = 2**14
@@ -36,11 +34,6 @@ MOST_PROBLEMS = 100
 """Of one file: what is wrong beyond these is not looked for."""
 
 log = structlog.get_logger(__name__)
-
-
-def is_yaml(name: str) -> bool:
-    """Return True for the name of a file that a source reads, in upper or lower case: some editors and systems write `.YAML`."""
-    return name.lower().endswith(SUFFIXES)
 
 
 def declare(

@@ -11,8 +11,6 @@ from tenantry.cli.arguments.paths import refuse_unless_there
 from tenantry.cli.output.failing import BAD_INPUT, Failure, say
 
 DEFAULT_SOURCE = "default"
-SUFFIXES, MANIFEST = (".yaml", ".yml"), "app.yaml"
-"""As adapters/sources/documents.py has them, which takes long to import."""
 SOURCE_HELP = "A folder or a file of YAML, or a repository: git+https://HOST/REPOSITORY@BRANCH:PATH."
 
 
@@ -27,24 +25,25 @@ def nothing_read_in(source: Path) -> str:
     """
     if not source.is_dir():
         return ""
+    from tenantry.model.tree import SUFFIXES, is_yaml
+    from tenantry.model.wording import and_more
+
     passed_over: list[str] = []
     for name in _files_in(source):
-        if name.lower().endswith(SUFFIXES):
+        if is_yaml(name):
             return ""
         if name.lower().endswith(".json"):
             passed_over.append(name)
-    from tenantry.model.wording import and_more
-
-    way_on = (
-        f"; passed over: {and_more(sorted(passed_over))}. Name a JSON file itself: `tenantry apply -f FILE`"
-        if passed_over
-        else ""
-    )
-    return f"no file there ends in {' or '.join(SUFFIXES)}{way_on}"
+    reason = f"no file there ends in {' or '.join(SUFFIXES)}"
+    if not passed_over:
+        return reason
+    return f"{reason}; passed over: {and_more(sorted(passed_over))}. Name a JSON file itself: `tenantry apply -f FILE`"
 
 
 def _files_in(folder: Path) -> Iterator[str]:
     """The files of a folder, without hidden ones and those of packages."""
+    from tenantry.model.tree import MANIFEST
+
     for at, folders, files in os.walk(folder):
         if MANIFEST in files and at != str(folder):
             folders.clear()

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.adapters.sources import documents
-from tenantry.cli.arguments import sources
 from tenantry.cli.arguments.sources import nothing_read_in
+from tenantry.cli.clients.reading import checked
 from tests.scenario.cli import called
 
 NO_YAML = "no file there ends in .yaml or .yml"
@@ -36,8 +35,12 @@ def made(folder: Path, names: tuple[str, ...]) -> Path:
     return folder
 
 
-def test_names_are_those_that_a_source_goes_by() -> None:
-    assert (sources.SUFFIXES, sources.MANIFEST) == (documents.SUFFIXES, documents.MANIFEST)
+@pytest.mark.parametrize("names", [names for names, _ in FOLDERS.values()], ids=FOLDERS)
+async def test_it_says_so_where_a_source_reads_no_file(names: tuple[str, ...], tmp_path: Path) -> None:
+    folder = made(tmp_path, names)
+    for name in names:
+        (folder / name).write_text("no declaration")
+    assert bool((await checked(folder)).problems) is (nothing_read_in(folder) == "")
 
 
 @pytest.mark.parametrize(("names", "reason"), FOLDERS.values(), ids=FOLDERS)

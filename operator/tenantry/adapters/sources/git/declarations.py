@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from tenantry.adapters.sources.documents import Admit, is_yaml
+from tenantry.adapters.sources.documents import Admit
 from tenantry.adapters.sources.git.command import GitFailed
 from tenantry.adapters.sources.git.commits import Commits
 from tenantry.adapters.sources.git.refusals import REPOSITORY_NOT_FOUND, Means, refusal_of
@@ -21,7 +21,7 @@ from tenantry.adapters.sources.git.source import GitSource, Latest
 from tenantry.adapters.sources.sops import Sops
 from tenantry.model.redeclaring import Committed, Redeclaration
 from tenantry.model.resource import Ref
-from tenantry.model.tree import Tree
+from tenantry.model.tree import Tree, is_yaml
 from tenantry.model.verdicts import Halt, Invalid, Problem, Stalled, Transient
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from tenantry.adapters.sources.documents import MANIFEST
 from tenantry.adapters.sources.git.repository import Repository, TreeEntry
 from tenantry.adapters.sources.packages import PackageFiles, check_relative, path_of, refused
 from tenantry.model.resource import Document
+from tenantry.model.tree import MANIFEST
 
 LARGEST_PACKAGE = 2**30
 _TOGETHER = 16 * 2**20

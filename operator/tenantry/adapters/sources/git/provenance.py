@@ -14,9 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from tenantry.adapters.sources.documents import is_yaml
 from tenantry.model.resource import Ref
-from tenantry.model.tree import Origin, Place
+from tenantry.model.tree import Origin, Place, is_yaml
 
 MOST_FILES = 50
 """The number of most recently changed files whose documents are credited singly. For other files the file's last commit

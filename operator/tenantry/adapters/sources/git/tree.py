@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from tenantry.adapters.sources.documents import LARGEST_TREE, MANIFEST, MOST_FILES, is_yaml, whole
+from tenantry.adapters.sources.documents import LARGEST_TREE, MOST_FILES, whole
 from tenantry.adapters.sources.git.repository import TreeEntry
 from tenantry.adapters.sources.ignoring import IgnoreRules
 from tenantry.adapters.sources.read import LARGEST_FILE
-from tenantry.model.tree import SourceProblem
+from tenantry.model.tree import MANIFEST, SourceProblem, is_yaml
 
 LINK = "120000"
 SUBMODULE = "160000"
