@@ -63,8 +63,8 @@ class Admission:
         name = ref_of(document)
         if document.get("spec", {}).get("deletionProtection") is True:
             raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it: {editing(name)}")
-        for counted, (one, several) in self._kind(document["kind"]).kept_by.items():
-            if count := document.get("status", {}).get(counted, 0):
+        for count_of, (one, several) in self._kind(document["kind"]).kept_by.items():
+            if count := document.get("status", {}).get(count_of, 0):
                 raise Forbidden(f"{name} cannot be deleted: {count} {one if count == 1 else several}")
 
     def compile(self) -> None:

@@ -124,8 +124,8 @@ def still_used(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> tup
     regions = {held.ref: held for held in deletes if held.ref.kind == "Region"}
     stay = {ref: users[ref.name].count(False) for ref in regions if not all(users.get(ref.name, ()))}
     kept = tuple(Kept(regions[ref], _in_use(count), approvable=False) for ref, count in stay.items())
-    counted = {ref for ref in regions if ref.name in users or existing[ref].get("status", {}).get("environments")}
-    return frozenset(counted - stay.keys()), kept
+    used = {ref for ref in regions if ref.name in users or existing[ref].get("status", {}).get("environments")}
+    return frozenset(used - stay.keys()), kept
 
 
 def is_exempt(document: Document) -> bool:

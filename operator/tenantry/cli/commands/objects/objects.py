@@ -113,11 +113,13 @@ async def _held_by(console: Console, document: Document) -> list[str]:
     from tenantry.cli.arguments.kinds import kinds
     from tenantry.model.verdicts import Forbidden
 
+    if document["kind"] != NAMESPACE:
+        return []
     held: list[str] = []
-    for kind in kinds() if document["kind"] == NAMESPACE else ():
+    for kind in (each.kind for each in kinds() if each.namespaced):
         with suppress(Forbidden):
-            found = await console.list(kind.kind) if kind.namespaced else ()
-            held += [reference_of(each) for each in found if each["metadata"].get("namespace") == document["metadata"]["name"]]
+            found = await console.list(kind)
+            held += [reference_of(each) for each in found if each["metadata"]["namespace"] == document["metadata"]["name"]]
     return held
 
 
