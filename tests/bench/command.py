@@ -66,5 +66,5 @@ def _arguments(benchmarks: Benchmarks, prog: str, repetitions: int) -> argparse.
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--repetitions", type=int, default=repetitions, metavar="N")
     parser.add_argument("--share", type=float, default=1.0, metavar="PART", help="of the full size, such as 0.1")
-    parser.add_argument("--only", default="", metavar="PARTS", help="parts of p25 and p25-apart by name: reads,writes")
+    parser.add_argument("--only", default="", metavar="PARTS", help="parts of p25, p25-apart, h3, fleet or locks: reads,writes")
     return parser.parse_args()

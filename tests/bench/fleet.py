@@ -30,7 +30,7 @@ Figures = dict[str, float]
 
 def measure(scale: Scale) -> Sequence[Row]:
     """One run of each size; the smallest is the reference of the others."""
-    counts = [scale.of(size) for size in SIZES]
+    counts = [scale.of(size) for size in SIZES if not scale.only or str(size) in scale.only]
     made = [apart("make", scale.folder / f"fleet-{count}", count) for count in counts]
     started = [apart("start", scale.folder / f"fleet-{count}", count) for count in counts]
     rows = []

@@ -66,7 +66,8 @@ def measure(scale: Scale) -> Sequence[Row]:
     count = scale.of(ROWS)
     with running() as server:
         timed(_filled(scale.folder, f"postgresql+psycopg://{server}/", count))
-        return [_row(scale, server, number, name, count) for number, name in enumerate(CASES, 1)]
+        chosen = [(number, name) for number, name in enumerate(CASES, 1) if not scale.only or name in scale.only]
+        return [_row(scale, server, number, name, count) for number, name in chosen]
 
 
 def _row(scale: Scale, server: str, number: int, name: str, count: int) -> Row:

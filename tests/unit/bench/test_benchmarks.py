@@ -19,9 +19,11 @@ TINY = 0.004
 COMPARED = {"p27", "p28", "p29", "p31"}
 """They need wrk, and most PocketBase, whose build takes minutes. `make bench` runs them in any case."""
 PARTS = {
-    "p25": frozenset({"nothing", "reads", "keep-alives", "slow exports", "listeners"}),
-    "p25-apart": frozenset({"reads", "keep-alives"}),
+    "p25": frozenset({"nothing", "keep-alives", "slow exports"}),
+    "p25-apart": frozenset({"keep-alives"}),
     "h3": frozenset({"nothing", "reads", "installs"}),
+    "fleet": frozenset({"1000", "10000"}),
+    "locks": frozenset({"adds an index", "widens a text"}),
 }
 """Parts of a benchmark that are enough here. tests/scenario/data/test_short_steps.py runs the attacks, and nearly all of them."""
 
