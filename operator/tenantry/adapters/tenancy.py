@@ -9,8 +9,10 @@ from typing import Any
 from tenantry.model.facts import RegionFacts, TenantAccess
 from tenantry.model.resource import (
     ACCESS_MARK,
+    DELETION_CONFIRMED,
     FINALIZER,
     GROUP,
+    MADE_FOR,
     SYSTEM_NAMESPACE,
     TENANT_LABEL,
     Document,
@@ -21,8 +23,6 @@ from tenantry.model.resource import (
 from tenantry.model.verdicts import AlreadyExists, Halt, NotFound, Stalled, Waiting
 from tenantry.ports import Store
 
-MADE_FOR = f"{GROUP}/made-for"
-"""Annotation: the uid of the Tenant for which Tenantry made the namespace. An adopted namespace lacks it."""
 USED_BY = f"{GROUP}/used-by"
 """Annotation: the uid of the Tenant that has the namespace, or had it last. It stays when a namespace is released."""
 LOOKED_AT = timedelta(seconds=15)
@@ -85,6 +85,15 @@ class TenantNamespaces:
             released = {**namespace, "metadata": {**metadata, "annotations": left}}
             await self._store.replace(released, metadata["resourceVersion"])
 
+    async def confirm(self, namespace: Document) -> Document:
+        """Return it noted as what may be deleted: a store refuses that for the namespace of a Tenant."""
+        metadata = namespace["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if "deletionTimestamp" in metadata or annotations.get(DELETION_CONFIRMED) == "true":
+            return namespace
+        noted = {**metadata, "annotations": {**annotations, DELETION_CONFIRMED: "true"}}
+        return await self._store.replace({**namespace, "metadata": noted}, metadata["resourceVersion"])
+
     async def find(self, namespace: str) -> Document | None:
         """The namespace, or None."""
         try:
@@ -118,7 +127,12 @@ class EmbeddedTenancy:
         NamespaceNotEmpty).
         """
         born_with = {"finalizers": [FINALIZER], "annotations": {ACCESS_MARK: access.mark}}
-        found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
+        try:
+            found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
+        except Halt as halt:
+            if halt.verdict.reason != "NamespaceDeleting" or not await self._emptied(namespace, tenant_uid):
+                raise
+            found, _ = await self._namespaces.claim(namespace, tenant, tenant_uid, self._inside, **born_with)
         await self._namespaces.note(found, tenant, tenant_uid, access)
 
     async def publish(self, namespace: str, tenant: str, regions: Sequence[RegionFacts]) -> None:
@@ -132,7 +146,23 @@ class EmbeddedTenancy:
         if not made_for(found):
             await self._namespaces.release(found)
             return
-        held = held_of(await self._store.delete(held_of(found)._replace(version="")))
+        confirmed = await self._namespaces.confirm(found)
+        await self._empty(held_of(await self._store.delete(held_of(confirmed)._replace(version=""))))
+
+    async def _emptied(self, namespace: str, tenant_uid: str) -> bool:
+        """Empty the namespace of a Tenant that lives, and let it go, as the controller of a cluster's namespaces does.
+
+        False for one that is another's. Raises a Halt as `_empty` does.
+        """
+        found = await self._namespaces.find(namespace)
+        if found is not None and made_for(found) == tenant_uid:
+            await self._empty(held_of(found))
+            return True
+        return False
+
+    async def _empty(self, held: Held) -> None:
+        """Let a namespace and all in it go. Raises a Waiting Halt (NamespaceNotEmpty) while something in it holds on."""
+        namespace = held.ref.name
         for ref in await self._inside(namespace):
             await self._delete(ref)
         left = await self._inside(namespace)

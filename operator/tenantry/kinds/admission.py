@@ -14,7 +14,7 @@ from typing import Any
 
 from tenantry.kinds import core, crds
 from tenantry.kinds.structural import Structural
-from tenantry.model.resource import API_VERSION, Document, ref_of
+from tenantry.model.resource import ACCESS_MARK, API_VERSION, DELETION_CONFIRMED, MADE_FOR, TENANT_LABEL, Document, ref_of
 from tenantry.model.verdicts import Forbidden, Invalid, Problem
 from tenantry.model.wording import editing, nearest
 
@@ -59,8 +59,11 @@ class Admission:
         return filled
 
     def admit_deletion(self, document: Document) -> None:
-        """Let an object be deleted. Raises Forbidden for one that is protected, or that others depend on by its status."""
+        """Let an object be deleted. Raises Forbidden for one that is protected, that others depend on, or a Tenant's."""
         name = ref_of(document)
+        if document["kind"] == "Namespace" and (tenant := _bound_to(document)):
+            way_out = f"if it has none, annotate it with {DELETION_CONFIRMED}=true first"
+            raise Forbidden(f"{name} is the namespace of tenant {tenant}: delete the Tenant instead; {way_out}")
         if document.get("spec", {}).get("deletionProtection") is True:
             raise Forbidden(f"{name} is protected: set spec.deletionProtection to false to delete it: {editing(name)}")
         for count_of, (one, several) in self._kind(document["kind"]).kept_by.items():
@@ -120,6 +123,13 @@ def _core(schema: Mapping[str, Any], *, namespaced: bool, secret: bool = False) 
         return Structural(core.with_metadata(schema, namespaced=namespaced), secret=secret, core=True)
 
     return _Admitted("v1", namespaced, not secret, compiled)
+
+
+def _bound_to(namespace: Document) -> str:
+    """The name of the Tenant that is bound to the namespace, "" where none is or somebody has confirmed the deletion."""
+    labels, annotations = (namespace["metadata"].get(each) or {} for each in ("labels", "annotations"))
+    bound = annotations.get(MADE_FOR) or annotations.get(ACCESS_MARK)
+    return str(labels.get(TENANT_LABEL, "")) if bound and annotations.get(DELETION_CONFIRMED) != "true" else ""
 
 
 def _without_namespace(document: Document) -> Document:

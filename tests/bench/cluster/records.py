@@ -18,9 +18,8 @@ from tenantry.adapters.kubernetes.engines.workload import (
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import regions_object, tenant_objects
-from tenantry.adapters.tenancy import MADE_FOR
 from tenantry.model.facts import EngineRef, EngineSpec, RegionFacts, TenantAccess
-from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, SYSTEM_NAMESPACE, TENANT_LABEL, format_time
+from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, MADE_FOR, SYSTEM_NAMESPACE, TENANT_LABEL, format_time
 from tenantry.runtime.operations.documents import operation_name
 from tests.bench.cluster.declaring import REGION
 from tests.bench.cluster.place import Object

@@ -13,12 +13,13 @@ import pytest
 
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import FINALIZER, Document, Held, Ref, held_of
+from tenantry.model.resource import DELETION_CONFIRMED, FINALIZER, Document, Held, Ref, held_of
 from tenantry.model.verdicts import Forbidden, NotFound
 from tests.scenario.cli import called
 from tests.support.planned_platform import BASE, platform_on, write
 
 REGION, TENANT, DEV = Ref("Region", "", "eu"), Ref("Tenant", "", "acme"), Ref("Environment", "tenant-acme", "dev")
+NAMESPACE = Ref("Namespace", "", "tenant-acme")
 PACKAGE, ANN = Ref("Package", "tenant-acme", "crm-1-0-0"), Ref("Identity", "tenant-acme", "ann")
 PARTS = ("region", "tenant", "dev", "1.0.0", "1.1.0", "dev.crm", "ann's secret", "ann")
 Step = Callable[[Platform], Awaitable[None]]
@@ -154,9 +155,37 @@ async def test_the_refusal_of_a_deletion_names_the_command_that_permits_it(tmp_p
     assert (await run(f"delete {DEV}", tmp_path)).returncode == 0
 
 
-async def test_the_deletion_of_a_namespace_names_what_it_holds(tmp_path: Path) -> None:
-    await state_of(tmp_path)
+async def confirm(platform: Platform) -> None:
+    document = await platform.state.writing.get(NAMESPACE)
+    document["metadata"]["annotations"][DELETION_CONFIRMED] = "true"
+    await platform.state.writing.replace(document, document["metadata"]["resourceVersion"])
+
+
+async def test_a_tenants_namespace_is_deleted_where_somebody_confirms_it_and_comes_back_empty(tmp_path: Path) -> None:
+    state = await state_of(tmp_path)
+    refused = await run("delete namespace/tenant-acme", tmp_path)
+    assert refused.returncode == 1
+    assert "is the namespace of tenant acme: delete the Tenant instead" in re.sub(r"\s+", " ", refused.stderr)
+    async with platform_on(state) as platform:
+        uid = (await platform.state.writing.get(NAMESPACE))["metadata"]["uid"]
+        await confirm(platform)
+
     done = await run("delete namespace/tenant-acme", tmp_path)
     first, *held = done.stdout.splitlines()
     assert (done.returncode, first) == (0, "namespace/tenant-acme is being deleted; it holds:"), done.stderr
     assert {f"  {each.kind.lower()}/{each.namespace}/{each.name}" for each in (DEV, PACKAGE, ANN)} < {*held}
+
+    async with platform_on(state) as platform:
+        await platform.converged()
+        assert (await platform.state.writing.get(NAMESPACE))["metadata"]["uid"] != uid
+        assert [each for each in (DEV, PACKAGE, ANN) if await exists(platform, each)] == []
+        tenant = platform.state.cache.resource(TENANT)
+        assert tenant is not None and tenant.ready
+
+
+async def exists(platform: Platform, ref: Ref) -> bool:
+    try:
+        await platform.state.writing.get(ref)
+    except NotFound:
+        return False
+    return True

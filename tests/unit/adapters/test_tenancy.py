@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tenantry.adapters.store.memory import MemoryStore
-from tenantry.adapters.tenancy import MADE_FOR, USED_BY, EmbeddedTenancy
+from tenantry.adapters.tenancy import USED_BY, EmbeddedTenancy
 from tenantry.model.facts import TenantAccess
-from tenantry.model.resource import ACCESS_MARK, FINALIZER, TENANT_LABEL, Document, Ref, held_of
+from tenantry.model.resource import ACCESS_MARK, DELETION_CONFIRMED, FINALIZER, MADE_FOR, TENANT_LABEL, Document, Ref, held_of
 from tenantry.model.verdicts import Forbidden, Halt, NotFound, Stalled, Waiting
 from tests.unit.adapters.store.documents import ADMISSION, environment, namespace, secret
 
@@ -93,11 +93,47 @@ async def test_removal_waits_for_what_a_finalizer_holds_and_lets_nothing_in(kit:
     with pytest.raises(Forbidden):
         await kit.store.create(secret("late", "x", "t-acme"))
     with pytest.raises(Halt, match="still being deleted"):
-        await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
+        await kit.tenancy.ensure("t-acme", "acme", "u2", ACCESS)
     await kit.store.set_finalizers(held_of(await kit.store.get(Ref("Environment", "t-acme", "dev"))), ())
     await kit.tenancy.remove("t-acme", uid)
     with pytest.raises(NotFound):
         await kit.namespace("t-acme")
+
+
+async def test_the_namespace_of_a_tenant_is_not_deleted_by_hand(kit: Kit) -> None:
+    await kit.store.create(namespace("theirs", labels={TENANT_LABEL: "acme"}))
+    for name in ("t-acme", "theirs"):
+        await kit.tenancy.ensure(name, "acme", "u1", ACCESS)
+        with pytest.raises(Forbidden, match=f"Namespace/{name} is the namespace of tenant acme: delete the Tenant instead"):
+            await kit.store.delete(held_of(await kit.namespace(name)))
+
+
+async def test_a_namespace_that_its_tenant_has_let_go_can_be_deleted(kit: Kit) -> None:
+    await kit.store.create(namespace("theirs", labels={TENANT_LABEL: "acme"}))
+    await kit.tenancy.ensure("theirs", "acme", "u1", ACCESS)
+    await kit.tenancy.remove("theirs", await kit.uid("theirs"))
+    await kit.store.delete(held_of(await kit.namespace("theirs")))
+    with pytest.raises(NotFound):
+        await kit.namespace("theirs")
+
+
+async def test_a_namespace_deleted_by_consent_is_emptied_and_made_anew(kit: Kit) -> None:
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
+    await kit.store.create(environment("dev", "t-acme", finalizers=[FINALIZER]))
+    await kit.store.create(secret("s", "x", "t-acme"))
+    before = await kit.namespace("t-acme")
+    annotations = before["metadata"]["annotations"] | {DELETION_CONFIRMED: "true"}
+    confirmed = {**before, "metadata": {**before["metadata"], "annotations": annotations}}
+    await kit.store.delete(held_of(await kit.store.replace(confirmed, before["metadata"]["resourceVersion"])))
+
+    with pytest.raises(Halt, match="Environment/t-acme/dev"):
+        await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
+    await kit.store.set_finalizers(held_of(await kit.store.get(Ref("Environment", "t-acme", "dev"))), ())
+    await kit.tenancy.ensure("t-acme", "acme", "u1", ACCESS)
+
+    assert (await kit.namespace("t-acme"))["metadata"]["uid"] != before["metadata"]["uid"]
+    with pytest.raises(NotFound):
+        await kit.store.get(Ref("Secret", "t-acme", "s"))
 
 
 async def test_another_incarnation_is_left_alone(kit: Kit) -> None:

@@ -20,7 +20,7 @@ Types = Sequence[type[Resource[Any, Any]]]
 
 
 async def observe(tenant: Tenant, world: World, declared: Types) -> Observed:
-    """Rivals for its slug and namespace, the namespace, and while it is being deleted what is in there.
+    """Rivals for its slug and namespace, the namespace, and while either is being deleted what is in there.
 
     declared: the kinds that tenants declare; what depends on others comes first.
     """
@@ -34,7 +34,8 @@ async def observe(tenant: Tenant, world: World, declared: Types) -> Observed:
     owned = tenant.bound_namespace
     owner = _owner(tenant, view)
     protected = view.count(Environment, tenant.namespace, PROTECTED)
-    contents = tenant.deleting and owned != ""
+    # A namespace that goes although its tenant stays comes back once it is empty: what is read wakes the tenant then.
+    contents = owned != "" and (tenant.deleting or (found is not None and found.deleting))
     return Observed(
         tenant=tenant,
         rivals=_rivals(tenant, view),

@@ -80,9 +80,9 @@ async def add_tenant(
     console: Console, exported: Exported, tenant: Document, folder: str, admit: Admit, with_packages: bool
 ) -> None:
     """Adds a tenant and all that is its own, below a folder."""
-    from tenantry.adapters.tenancy import MADE_FOR
     from tenantry.kinds.registry import OF_TENANTS
     from tenantry.kinds.tenancy import namespace_of
+    from tenantry.model.resource import MADE_FOR
 
     name, namespace = tenant["metadata"]["name"], namespace_of(tenant)
     namespaces = [each for each in await console.list("Namespace") if each["metadata"]["name"] == namespace]
