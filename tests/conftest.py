@@ -11,7 +11,7 @@ from tests.scenario.postgres import server
 from tests.support.absent_libraries import absent_libraries
 from tests.support.cheap_passwords import cheap_passwords, costly_passwords
 from tests.support.collecting import pytest_collection, pytest_collection_modifyitems, pytest_ignore_collect
-from tests.support.compiled_ahead import pytest_sessionstart
+from tests.support.compiled_ahead import pytest_xdist_setupnodes
 from tests.support.folders_in_memory import pytest_configure, pytest_sessionfinish
 from tests.support.one_trust_store import one_trust_store
 from tests.support.patient_clients import patient_clients
@@ -36,10 +36,10 @@ __all__ = [
     "pytest_ignore_collect",
     "pytest_runtest_protocol",
     "pytest_sessionfinish",
-    "pytest_sessionstart",
     "pytest_terminal_summary",
     "pytest_testnodedown",
     "pytest_xdist_make_scheduler",
+    "pytest_xdist_setupnodes",
     "running_pool_server",
     "server",
     "server_of",

@@ -26,13 +26,11 @@ AT_ONCE = 16
 _config: pytest.Config
 
 
-@pytest.hookimpl(tryfirst=True)
-@pytest.hookimpl(trylast=True)  # Hypothesis warns of those that come before its own
-def pytest_sessionstart(session: pytest.Session) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Make what a run of all tests needs. A run of some tests in one process makes what it comes to."""
-    config = session.config
     everything = any(Path(each).resolve() == ROOT / "tests" for each in config.args)
-    if everything and os.access(ROOT / "tests", os.W_OK) and getattr(config.option, "numprocesses", None):
+    if everything and os.access(ROOT / "tests", os.W_OK):
         prepare_hypothesis()
         if not sys.dont_write_bytecode:
             compile_missing((ROOT / "operator", ROOT / "tests"), config)
