@@ -74,7 +74,7 @@ campaigns: $(READY) ## Run the fault and attack campaigns; ROWS="R3 S8" runs onl
 	$(BIN)/python -m tests.campaigns $(ROWS)
 
 # Each worker has an API server of its own.
-cluster: WORKERS := 3
+cluster: WORKERS := 4
 cluster: $(READY) ## Run the tests on a real API server: yours, or one built with Go
 	$(PYTEST) -n $(WORKERS) --dist loadfile --timeout 900 -m 'cluster and not processes' $(TESTS)
 
