@@ -43,13 +43,14 @@ def _row(scale: Scale, server: Server, database: str) -> Row:
         "seconds": max(1.0, SECONDS * scale.share),
     }
     found = []
-    for turn in range(max(1, scale.repetitions // 2) + 1):
+    warms_up = scale.repetitions > 1
+    for turn in range(max(1, scale.repetitions // 2) + warms_up):
         before = server.cpu_s()
         command = [sys.executable, "-m", "tests.bench.rows.listeners"]
         done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
-        if turn:  # the first warms up
+        if turn >= warms_up:
             found.append(json.loads(done.stdout) | {"cpu": server.cpu_s() - before})
     return row_of(found, listeners, database, server.memory)
 
