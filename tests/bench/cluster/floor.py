@@ -13,6 +13,7 @@ from tenantry.adapters.kubernetes.client.http import JSON_PATCH, MERGE_PATCH, Cl
 from tenantry.adapters.kubernetes.client.wire import object_path
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
 from tenantry.model.resource import FINALIZER, ref_of
+from tests.bench.cluster.children.documents import children, people
 from tests.bench.cluster.declaring import environment, tenant
 from tests.bench.cluster.place import CLIENTS, Object, started
 from tests.bench.cluster.records import Records
@@ -25,9 +26,11 @@ class Floor:
         self._declaring = declaring
         self._working = working
         self._records = Records(working, api_url)
+        self._with_children = False
 
-    async def run(self, tenants: int, environments: int) -> float:
+    async def run(self, tenants: int, environments: int, *, with_children: bool = False) -> float:
         """Seconds for so many Tenants with so many Environments in all; over CLIENTS connections."""
+        self._with_children = with_children
         await self._records.open()
         start = time.perf_counter()
         numbers = iter(range(tenants))
@@ -45,12 +48,17 @@ class Floor:
     async def _tenant(self, number: int) -> None:
         declared = await self._declare(tenant(number))
         await self._status(declared, await self._records.tenant(declared))
+        if self._with_children:
+            await KubernetesStore(self._declaring).create(people(f"tenant-{declared['metadata']['name']}"))
 
     async def _environment(self, number: int, name: str) -> None:
         declared = await self._declare(environment(number, name))
         namespace, workload = await self._records.engine(declared)
         await started(self._declaring, workload)
         await self._status(declared, await self._records.ready(declared, namespace))
+        for child in children(declared, self._records.secrets) if self._with_children else ():
+            made = await self._declare(child.declared)
+            await self._status(made, await self._records.child(made, child))
 
     async def _declare(self, document: Object) -> Object:
         """Made by people, held by the platform."""

@@ -1,7 +1,7 @@
 """H1: operator and facade beside a platform at rest, at three sizes: a start, its writes, and memory.
 
 A third as many Tenants stand beside the Environments. Each Environment has its Secret, its Operation and the nine objects of a
-played engine.
+played engine, and three children with their Operations: an App, an Identity and an IdentityProvider.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.bench.cluster.children.answering import engines
+from tests.bench.cluster.children.documents import EACH, answers
 from tests.bench.cluster.place import Place, memory_of, place, quiet
 from tests.bench.cluster.standing import Operators, fill, no_writes
 from tests.bench.row import Row, Scale, told
@@ -40,14 +42,18 @@ def measure(scale: Scale) -> Sequence[Row]:
 
 
 def _at_rest(scale: Scale, environments: int) -> Grown:
-    with place(scale.folder / f"h1-{environments}") as at:
-        asyncio.run(fill(at, round(environments * TENANTS) or 1, environments))
+    with engines(answers()) as played, place(scale.folder / f"h1-{environments}") as at:
+        at.platform.proxy = played.proxy
+        asyncio.run(fill(at, round(environments * TENANTS) or 1, environments, with_children=True))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))
         operators = Operators(at)
         took = operators.restart()
         writes = operators.writes, operators.resync()
-        return Grown(environments, took.wall, writes, operators.memory, _memory_of_api(at))
+        grown = Grown(environments, took.wall, writes, operators.memory, _memory_of_api(at))
+        if surprises := played.surprises():
+            raise RuntimeError(f"engines were asked for {surprises}")
+        return grown
 
 
 def _memory_of_api(at: Place) -> int:
@@ -66,12 +72,12 @@ def growth(large: Grown, small: Grown) -> Iterator[Row]:
         ("memory of the api", large.api, small.api, _mib),
     ):
         ratio = ours / theirs / fewer
-        work = f"{large.environments:,} Environments at rest: {work}"
+        work = f"{large.environments:,} Environments with {EACH} children each at rest: {work}"
         yield Row("H1", work, of, ratio, (ratio, ratio), "lower", GROWTH, (say(ours), say(theirs)))
 
 
 def bars(largest: Grown) -> Iterator[Row]:
-    held = f"{largest.environments:,} Environments"
+    held = f"{largest.environments:,} Environments and {EACH * largest.environments:,} children"
     for work, figure, bar, say in (
         (f"restart with {held} until idle", largest.restart, RESTART_S, told),
         (f"memory of the operator with {held}", largest.operator, OPERATOR, _mib),

@@ -18,9 +18,12 @@ from tenantry.adapters.kubernetes.engines.workload import (
 from tenantry.adapters.kubernetes.keys import platform_keys
 from tenantry.adapters.kubernetes.store import WRITE, KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import regions_object, tenant_objects
+from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.adapters.store.state_folder import derive
 from tenantry.model.facts import EngineRef, EngineSpec, RegionFacts, TenantAccess
-from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, MADE_FOR, SYSTEM_NAMESPACE, TENANT_LABEL, format_time
+from tenantry.model.resource import ACCESS_MARK, CREDENTIAL_LABEL, MADE_FOR, SYSTEM_NAMESPACE, TENANT_LABEL, format_time, ref_of
 from tenantry.runtime.operations.documents import operation_name
+from tests.bench.cluster.children.documents import Child
 from tests.bench.cluster.declaring import REGION
 from tests.bench.cluster.place import Object
 
@@ -38,7 +41,10 @@ class Records:
 
     async def open(self) -> None:
         """Reads the platform's keys, or makes them."""
-        self._jwks = (await platform_keys(KubernetesStore(self._client), "tenantry")).signing.jwks()
+        store = KubernetesStore(self._client)
+        keys = await platform_keys(store, "tenantry")
+        self._jwks = keys.signing.jwks()
+        self.secrets = StoreSecrets(store, lambda _: None, derive(keys.master, "fingerprint"))
 
     async def tenant(self, declared: Object) -> Object:
         """Its namespace, who may come in, the Regions that it may use, and its Operation. The status to write."""
@@ -82,25 +88,31 @@ class Records:
         slugs = {"slug": ref.slug, "tenantSlug": ref.tenant_slug}
         return {**told, "phase": "READY", **slugs, "url": url, "externalId": place, "engine": engine}
 
+    async def child(self, declared: Object, child: Child) -> Object:
+        """Its Operation. The status to write."""
+        tenant = declared["metadata"]["namespace"].removeprefix("tenant-")
+        told = await self._operation(declared, child.action, tenant, [str(ref_of(declared))], child.subject)
+        return {**told, **child.status}
+
     async def create(self, document: Object) -> Object:
         """One object of the cluster."""
         metadata = document["metadata"]
         path = path_of(document["apiVersion"], document["kind"], metadata.get("namespace", ""))
         return await self._client.request("POST", path, query=WRITE, body=document)
 
-    async def _operation(self, declared: Object, action: str, tenant: str, steps: list[str]) -> Object:
+    async def _operation(self, declared: Object, action: str, tenant: str, steps: list[str], subject: str = "") -> Object:
         """Made as it ended. The status of its target has it, and is Ready."""
         metadata = declared["metadata"]
         target = {"kind": declared["kind"], "name": metadata["name"], "uid": metadata["uid"]}
         target["namespace"] = metadata.get("namespace", "")
-        spec = {"action": action, "target": target, "subject": "", "cause": "1", "attempt": 0, "tenant": tenant}
+        spec = {"action": action, "target": target, "subject": subject, "cause": "1", "attempt": 0, "tenant": tenant}
         times = {"startedOn": self._stamp, "endsOn": self._stamp}
         logs = "".join(f"{self._stamp} INFO {step}\n" for step in steps)
         ended = {"status": "COMPLETED", "result": "SUCCESS"}
         document = {
             "apiVersion": declared["apiVersion"],
             "kind": "Operation",
-            "metadata": {"name": operation_name(metadata["uid"], action, "", "1", 0), "namespace": SYSTEM_NAMESPACE},
+            "metadata": {"name": operation_name(metadata["uid"], action, subject, "1", 0), "namespace": SYSTEM_NAMESPACE},
             "spec": {**spec, "requestedBy": "system", "steps": steps},
             "status": {**ended, **times, "details": action, "logs": logs, "conditions": [{"type": "Succeeded", **SUCCEEDED}]},
         }

@@ -67,11 +67,11 @@ def measure(scale: Scale) -> Sequence[Row]:
     )
 
 
-async def fill(at: Place, tenants: int, environments: int) -> None:
+async def fill(at: Place, tenants: int, environments: int, *, with_children: bool = False) -> None:
     """Put so many Tenants and Environments there, as if they were Ready."""
     async with client_of(at.admin) as admin, client_of(at.operator) as operator:
         await KubernetesStore(admin).create(object_("Region", REGION))
-        await Floor(admin, operator, at.platform.api_url).run(tenants, environments)
+        await Floor(admin, operator, at.platform.api_url).run(tenants, environments, with_children=with_children)
 
 
 class Operators:

@@ -62,6 +62,7 @@ def test_a_move_is_bounded_by_its_pause_and_loses_nothing(pauses: tuple[float, .
     assert row.beside == {"whole move": "20.00 s", "lost": str(lost)}
 
 
+HELD = "10,000 Environments and 30,000 children"
 SMALL = Grown(1000, restart=4.0, writes=(0, 0), operator=100 << 20, api=80 << 20)
 
 
@@ -77,11 +78,11 @@ def test_each_environment_of_a_large_platform_costs_at_most_half_more_than_of_a_
     ("large", "missed"),
     [
         (Grown(10_000, 60.0, (0, 0), operator=600 << 20, api=400 << 20), set()),
-        (Grown(10_000, 61.0, (0, 0), operator=600 << 20, api=400 << 20), {"restart with 10,000 Environments until idle"}),
-        (Grown(10_000, 9.0, (0, 0), operator=601 << 20, api=1), {"memory of the operator with 10,000 Environments"}),
-        (Grown(10_000, 9.0, (0, 0), operator=1, api=401 << 20), {"memory of the api with 10,000 Environments"}),
-        (Grown(10_000, 9.0, (1, 0), operator=1, api=1), {"writes of a restart with 10,000 Environments"}),
-        (Grown(10_000, 9.0, (0, 1), operator=1, api=1), {"writes of a resync with 10,000 Environments"}),
+        (Grown(10_000, 61.0, (0, 0), operator=600 << 20, api=400 << 20), {f"restart with {HELD} until idle"}),
+        (Grown(10_000, 9.0, (0, 0), operator=601 << 20, api=1), {f"memory of the operator with {HELD}"}),
+        (Grown(10_000, 9.0, (0, 0), operator=1, api=401 << 20), {f"memory of the api with {HELD}"}),
+        (Grown(10_000, 9.0, (1, 0), operator=1, api=1), {f"writes of a restart with {HELD}"}),
+        (Grown(10_000, 9.0, (0, 1), operator=1, api=1), {f"writes of a resync with {HELD}"}),
     ],
     ids=("at its bars", "slow", "operator", "api", "restart writes", "resync writes"),
 )
