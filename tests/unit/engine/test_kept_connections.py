@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -12,6 +18,7 @@ import sqlalchemy as sa
 from tenantry.engine.database import Database
 from tests.scenario.postgres import database_url
 from tests.support.many_files import many_open_files
+from tests.support.waiting import until
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -54,6 +61,24 @@ def test_a_database_that_was_closed_opens_anew(tmp_path: Path, url: str | None) 
     before = connection_of(database)
     database.close()
     assert connection_of(database) is not before
+
+
+def closers() -> Iterator[str]:
+    """What the thread that closes idle connections does now, if there is one."""
+    for each in threading.enumerate():
+        if each.name == "idle connections" and (frame := sys._current_frames().get(each.ident or 0)):
+            yield frame.f_code.co_name
+
+
+def test_the_wait_for_the_next_end_holds_no_connection(tmp_path: Path) -> None:
+    until(lambda: not list(closers()))
+    with closing(Database(tmp_path / "a.db")) as database, database.reading() as connection:
+        pool = weakref.ref(connection.engine.pool)
+        connection.close()
+        until(lambda: list(closers()) == ["wait"])
+    del connection, database
+    gc.collect()
+    assert pool() is None
 
 
 def test_foreign_keys_hold_after_a_migration(tmp_path: Path) -> None:

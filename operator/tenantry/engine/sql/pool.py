@@ -66,21 +66,23 @@ class _Idle:
             threading.Thread(target=self._close_late, name="idle connections", daemon=True).start()
 
     def _close_late(self) -> None:
-        while True:
-            with self._changed:
-                if self._retired:
-                    record = self._retired.pop()
-                elif not self._kept:
+        while self._close_next():
+            pass
+
+    def _close_next(self) -> bool:
+        """Close the next connection at its time. False if there is none. No connection is held while it waits."""
+        with self._changed:
+            while not self._retired:
+                if not self._kept:
                     self._closing = False
-                    return
-                else:
-                    record, (_, _, end) = next(iter(self._kept.items()))
-                    left = end - time.monotonic()
-                    if left > 0:
-                        self._changed.wait(left)
-                        continue
-                    del self._kept[record]
-            record.close()
+                    return False
+                left = next(iter(self._kept.values()))[2] - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            record = self._retired.pop() if self._retired else self._kept.popitem(last=False)[0]
+        record.close()
+        return True
 
 
 _IDLE = _Idle()
