@@ -20,17 +20,16 @@ from tests.bench.cluster.records import Records
 
 
 class Floor:
-    """declaring: as whom people's objects are made; working: as whom the platform's are."""
+    """declaring: as whom people's objects are made; working: as whom the platform's are; with_children: of each Environment."""
 
-    def __init__(self, declaring: Client, working: Client, api_url: str) -> None:
+    def __init__(self, declaring: Client, working: Client, api_url: str, *, with_children: bool = False) -> None:
         self._declaring = declaring
         self._working = working
         self._records = Records(working, api_url)
-        self._with_children = False
-
-    async def run(self, tenants: int, environments: int, *, with_children: bool = False) -> float:
-        """Seconds for so many Tenants with so many Environments in all; over CLIENTS connections."""
         self._with_children = with_children
+
+    async def run(self, tenants: int, environments: int) -> float:
+        """Seconds for so many Tenants with so many Environments in all; over CLIENTS connections."""
         await self._records.open()
         start = time.perf_counter()
         numbers = iter(range(tenants))

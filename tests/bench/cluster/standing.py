@@ -71,7 +71,7 @@ async def fill(at: Place, tenants: int, environments: int, *, with_children: boo
     """Put so many Tenants and Environments there, as if they were Ready."""
     async with client_of(at.admin) as admin, client_of(at.operator) as operator:
         await KubernetesStore(admin).create(object_("Region", REGION))
-        await Floor(admin, operator, at.platform.api_url).run(tenants, environments, with_children=with_children)
+        await Floor(admin, operator, at.platform.api_url, with_children=with_children).run(tenants, environments)
 
 
 class Operators:

@@ -38,9 +38,11 @@ class Engines(Beside):
         held = self._answers.get(request.path) if request.method == "GET" else None
         return web.json_response(held, status=404 if held is None else 200)
 
-    def surprises(self) -> list[str]:
-        """Return the requests that a Ready platform at rest does not make."""
-        return [asked for asked in self.asked if asked.removeprefix("GET ") not in self._answers]
+    def check(self) -> None:
+        """Raises RuntimeError for requests that a Ready platform at rest does not make, and where it made none."""
+        surprises = [asked for asked in self.asked if asked.removeprefix("GET ") not in self._answers]
+        if surprises or not self.asked:
+            raise RuntimeError(f"engines were asked for {surprises or 'nothing'}")
 
 
 @contextmanager
