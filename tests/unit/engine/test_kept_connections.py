@@ -64,7 +64,7 @@ def test_a_database_that_was_closed_opens_anew(tmp_path: Path, url: str | None) 
 
 
 def closers() -> Iterator[str]:
-    """What the thread that closes idle connections does now, if there is one."""
+    """Innermost function of the thread that closes idle connections, where there is one."""
     for each in threading.enumerate():
         if each.name == "idle connections" and (frame := sys._current_frames().get(each.ident or 0)):
             yield frame.f_code.co_name
