@@ -1,4 +1,7 @@
-"""A plugin of pytest: modules in random order, and their tests in random order. Every worker gets the same one, by the seed."""
+"""A plugin of pytest: modules in random order, and their tests in random order. Every worker gets the same one, by the seed.
+
+The tests of a story keep their order: some of them end with what others look at.
+"""
 
 from __future__ import annotations
 
@@ -19,5 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     shuffled = list(modules.values())
     order.shuffle(shuffled)
     for tests in shuffled:
-        order.shuffle(tests)
+        if tests[0].get_closest_marker("story") is None:
+            order.shuffle(tests)
     items[:] = [item for tests in shuffled for item in tests]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -47,6 +49,14 @@ def make(kubectl: Run, name: str) -> tuple[str, str, str]:
 
 def deleted(kubectl: Run, *what: str, who: tuple[str, ...] = ()) -> Any:
     return kubectl("delete", *what, "--dry-run=server", *who)
+
+
+@contextmanager
+def confirmed(kubectl: Run, *what: str) -> Iterator[None]:
+    """The deletion of an object is confirmed for the time of the block: other tests are refused it."""
+    assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed=true").returncode == 0
+    yield
+    assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed-").returncode == 0
 
 
 CLAIM = ("persistentvolumeclaim/engine", "-n", NAME)
@@ -113,8 +123,8 @@ def test_a_volume_that_holds_an_engines_data_is_not_deleted(
         assert deleted(kubectl, volume).returncode == 0
         return
     refused(deleted(kubectl, volume), f"holds the data of the engine in namespace {NAME}")
-    assert kubectl("annotate", volume, "tenantry.dev/deletion-confirmed=true").returncode == 0
-    assert deleted(kubectl, volume).returncode == 0
+    with confirmed(kubectl, volume):
+        assert deleted(kubectl, volume).returncode == 0
 
 
 @pytest.mark.parametrize("who", [(), ("--as", OPERATOR)], ids=["an administrator", "the operator"])
@@ -123,15 +133,14 @@ def test_the_claim_of_all_packages_is_deleted_only_when_that_is_confirmed(
 ) -> None:
     claim = ("persistentvolumeclaim/tenantry-blobs", "-n", SYSTEM_NAMESPACE)
     refused(deleted(kubectl, *claim), "holds the packages of all tenants")
-    assert kubectl("annotate", *claim, "tenantry.dev/deletion-confirmed=true").returncode == 0
-    assert deleted(kubectl, *claim).returncode == 0
-    assert kubectl("annotate", *claim, "tenantry.dev/deletion-confirmed-").returncode == 0
+    with confirmed(kubectl, *claim):
+        assert deleted(kubectl, *claim).returncode == 0
 
 
 @pytest.mark.parametrize("what", [("namespace", NAME), CLAIM], ids=["the namespace", "the claim"])
 def test_who_confirms_it_may_delete_what_no_environment_has(what: tuple[str, ...], kubectl: Run) -> None:
-    assert kubectl("annotate", *what, "tenantry.dev/deletion-confirmed=true").returncode == 0
-    assert deleted(kubectl, *what).returncode == 0
+    with confirmed(kubectl, *what):
+        assert deleted(kubectl, *what).returncode == 0
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
@@ -142,9 +151,8 @@ def test_a_definition_goes_with_all_its_objects_only_when_that_is_confirmed(kind
     asyncio.run(until(lambda: asyncio.to_thread(lambda: why in kubectl(*delete).stderr), "the policy is not in force"))
     for who in ((), ("--as", OPERATOR)):
         assert kubectl(*delete, *who).returncode != 0
-    assert kubectl("annotate", "crd", name, "tenantry.dev/deletion-confirmed=true").returncode == 0
-    assert kubectl(*delete).returncode == 0
-    assert kubectl("annotate", "crd", name, "tenantry.dev/deletion-confirmed-").returncode == 0
+    with confirmed(kubectl, "crd", name):
+        assert kubectl(*delete).returncode == 0
     refused(kubectl(*delete), why)
 
 

@@ -16,7 +16,7 @@ from tests.scenario.either_host import host
 from tests.scenario.hosts import Host, Object, condition, object_
 
 __all__ = ["helm", "host", "kubectl", "own", "release"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.story]
 COMPANY = Path(__file__).parents[3] / "examples" / "02-music-company"
 READY_S = 90.0
 WAITS = {"Prefer": "wait=60"}

@@ -33,12 +33,15 @@ def collected(folder: Path, seed: str) -> list[str]:
 def test_a_seed_gives_one_order_of_modules_and_of_their_tests(tmp_path: Path) -> None:
     for name in "abcdefgh":
         (tmp_path / f"test_{name}.py").write_text(TESTS)
+    (tmp_path / "test_story.py").write_text(f"import pytest\npytestmark = pytest.mark.story\n{TESTS}")
     first, again, other = (collected(tmp_path, seed) for seed in ("1", "1", "2"))
     assert first == again != other
     assert sorted(first) == sorted(other)
     modules = [line.partition("::")[0] for line in first]
     assert modules != sorted(modules)
-    assert all(modules[place : place + 20] == [modules[place]] * 20 for place in range(0, 160, 20)), "a module is made once"
+    assert all(modules[place : place + 20] == [modules[place]] * 20 for place in range(0, 180, 20)), "a module is made once"
+    story = [line.partition("::")[2] for line in first if "test_story" in line]
+    assert story == [f"test_{number}" for number in range(20)], "a story is told in its order"
 
 
 def test_cores_are_busy_for_the_time_of_the_block() -> None:
