@@ -11,7 +11,7 @@ from playwright.async_api import Page
 
 from tests.cluster.consoles import LIVE_MS, of_release, origin
 from tests.cluster.running import Kube, object_
-from tests.scenario.console.accessibility import violations
+from tests.scenario.console.accessibility import both_themes, violations
 from tests.screens.pages import pages_of
 from tests.support.patience import BUSY
 
@@ -42,7 +42,7 @@ async def _every_page_is_there_for_everybody(page: Page, base: str) -> None:
     for name, address in (await pages_of(page, base)).items():
         answer = await page.goto(address)
         assert answer is not None and answer.status == ABSENT.get(name, 200), address
-        found += [(name, *each) for each in await violations(page, [WIDTH])]
+        found += [(name, *each) for each in await violations(page, both_themes(WIDTH))]
     assert found == []
 
 

@@ -18,7 +18,7 @@ from playwright.async_api import expect
 from tenantry.rest.docs.site import serve_site
 from tests.docs import site
 from tests.docs.guides import GUIDES
-from tests.scenario.console.accessibility import RULES, findings, violations
+from tests.scenario.console.accessibility import RULES, both_themes, findings, violations
 from tests.scenario.console.browser_place import browsing, place_in
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ async def test_axe_finds_nothing_on_a_page_of_each_form_in_both_themes(built: Pa
         page.set_default_timeout(PATIENCE_MS)
         for each in FORMS:
             await page.goto(f"{base}{each}")
-            found += [(each, *one) for one in await violations(page, [WIDE], dark=RULES)]
+            found += [(each, *one) for one in await violations(page, both_themes(WIDE))]
     assert found == []
 
 
@@ -96,7 +96,7 @@ async def test_axe_finds_nothing_on_a_telephone(built: Path) -> None:
         page.set_default_timeout(PATIENCE_MS)
         for each in NARROW:
             await page.goto(f"{base}{each}")
-            found += [(each, *one) for one in await violations(page, [TELEPHONE], dark=RULES)]
+            found += [(each, *one) for one in await violations(page, both_themes(TELEPHONE))]
     assert found == []
 
 
@@ -105,7 +105,7 @@ async def test_axe_finds_nothing_on_the_page_of_rest(tmp_path: Path) -> None:
         page = place.page
         await page.goto(f"{place.base}/docs/api/")
         await page.locator("#api .opblock").first.wait_for()
-        found = await violations(page, [WIDE], dark=RULES)
+        found = await violations(page, both_themes(WIDE))
         assert (found, place.faults) == ([], [])
 
 

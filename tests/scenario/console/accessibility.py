@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page
 
-WIDTHS = (320, 768, 1440)
 ONLY = {"resultTypes": ["violations"]}
 """The nodes that pass are not described: that took most of the time."""
 RULES = {
@@ -16,18 +15,34 @@ RULES = {
     **ONLY,
 }
 COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}, **ONLY}
-"""The rules about colours, of those in RULES. A test holds that nothing else differs between the themes of the console."""
+"""The rules about colours, of those in RULES."""
 
 
-async def violations(page: Page, widths: Sequence[int] = WIDTHS, dark: Mapping[str, Any] = COLOURS) -> list[tuple[Any, ...]]:
-    """Return the findings of axe on the page, in both themes and at each of these widths. dark: the rules for that theme."""
+class Look(NamedTuple):
+    """A page in a theme and at a width, and the rules that are asked there."""
+
+    theme: Literal["light", "dark"]
+    width: int
+    rules: Mapping[str, Any]
+
+
+CONSOLE = (*(Look("light", width, RULES) for width in (320, 768, 1440)), *(Look("dark", width, COLOURS) for width in (320, 1440)))
+"""Tests hold that the console's themes differ in colours alone, and that it shows the same from 761 pixels on."""
+
+
+def both_themes(width: int) -> Sequence[Look]:
+    """All rules in each."""
+    return Look("light", width, RULES), Look("dark", width, RULES)
+
+
+async def violations(page: Page, looks: Sequence[Look] = CONSOLE) -> list[tuple[Any, ...]]:
+    """Return the findings of axe on the page."""
     found = list[tuple[Any, ...]]()
     await page.evaluate(Axe().axe_script)
-    for theme, rules in (("light", RULES), ("dark", dark)):
-        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-        for width in widths:
-            await page.set_viewport_size({"width": width, "height": 900})
-            found += [(theme, width, *one) for one in await findings(page, rules)]
+    for theme, width, rules in looks:
+        await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        await page.set_viewport_size({"width": width, "height": 900})
+        found += [(theme, width, *one) for one in await findings(page, rules)]
     return found
 
 

@@ -31,6 +31,11 @@ def test_the_themes_differ_in_colours_only() -> None:
     assert re.fullmatch(r"\s*:root \{(\s*--[\w-]+: #[0-9a-f]{6};)+\s*\}\s*", dark)
 
 
+def test_two_widths_show_all_that_the_console_shows() -> None:
+    """So colours need no third."""
+    assert set(re.findall(r"\bm[a-z]+-width: \w+(?=\) \{)", STYLES.read_text("utf-8"))) == {"max-width: 760px"}
+
+
 @pytest.mark.parametrize("platform", ["example", "empty"])
 async def test_axe_finds_nothing_on_any_page(platform: str, tmp_path: Path) -> None:
     issuer = trusting("http://127.0.0.1:9", tmp_path)
