@@ -342,8 +342,12 @@ async def test_a_push_of_what_is_hostile_is_refused_with_its_file(world: World, 
     assert links_below(world.folder / "cache") == []
 
 
-async def test_a_sound_push_is_taken_after_all_of_them(world: World) -> None:
+async def test_a_sound_push_is_taken_after_a_hostile_one(world: World) -> None:
+    world.remote.commit_tree(HOSTILE["an object twice"].make(world.remote), parent=world.good)
+    assert told(await world.source.read())
     world.remote.commit({"n.yaml": NEW}, parent=world.good)
     tree = await world.source.read()
     assert told(tree) == []
     assert sorted(each.ref.name for each in tree.documents) == ["acme", "new"]
+    world.remote.commit({"n.yaml": None}, parent=world.good)  # as the other tests find it
+    assert [each.ref.name for each in (await world.source.read()).documents] == ["acme"]

@@ -59,6 +59,11 @@ def told(folder: Path, event: str, about: str = "", *, often: int = 1) -> str:
     return str(found[-1]["message"])
 
 
+def refused(folder: Path, beginning: str) -> None:
+    """Wait until the source was refused with this."""
+    until(lambda: any(each["message"].startswith(beginning) for each in lines(folder) if each["event"] == "source refused"))
+
+
 @pytest.mark.slow
 def test_what_became_ready_has_a_line_and_standard_output_is_json_too(running: Running, folder: Path) -> None:
     assert json.loads(running.printed[0]) == {"url": running.url.rstrip('",'), "ready": 6, "objects": 6}
@@ -72,7 +77,7 @@ def test_an_upgrade_a_refusal_and_its_cure(running: Running, folder: Path, sourc
     assert told(folder, "upgraded", "App/tenant-acme/dev.crm") == "1.0.0 to 1.1.0"
     assert told(folder, "ready", "App/tenant-acme/dev.crm", often=2) == ""
     declared.write_text(declared.read_text().replace('version: "1.1.0", source', 'version: "1.1.1", source'))
-    assert told(folder, "source refused").startswith("platform.yaml:29: spec.version: is '1.1.1', but the package")
+    refused(folder, "platform.yaml:29: spec.version: is '1.1.1', but the package")
     declared.write_text(PLATFORM.replace('crm, version: "1.0.0"}\n', 'crm, version: "1.1.0"}\n') + CRM)
     assert told(folder, "source is good again") == ""
 
@@ -80,7 +85,7 @@ def test_an_upgrade_a_refusal_and_its_cure(running: Running, folder: Path, sourc
 def test_a_broken_file_and_the_good_one_after_it(running: Running, folder: Path, source: Path) -> None:
     before = sum(each["event"] == "source is good again" for each in lines(folder))
     (source / "more.yaml").write_text("kind: [")
-    until(lambda: any("more.yaml:2" in each.get("message", "") for each in lines(folder) if each["event"] == "source refused"))
+    refused(folder, "more.yaml:2: ")
     (source / "more.yaml").write_text(REGION.format(0))
     told(folder, "ready", "Region/r0")
     told(folder, "source is good again", often=before + 1)
