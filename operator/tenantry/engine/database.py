@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from tenantry.engine.sql.driver import ShortRead
 from tenantry.engine.sql.engines import WRITES, file_engine, server_engine
-from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, made_mark
+from tenantry.engine.sql.files import DATABASE_DAMAGED, FoundDamage, data_missing, is_missed, made_mark
 from tenantry.engine.sql.moving import moves, refuse_moving
 from tenantry.engine.sql.pool import KeptPool
 from tenantry.engine.sql.server_session import STALE_PLAN, Question, Reach, is_operational
@@ -185,7 +185,7 @@ class Database:
             found = None
         if found is not None and not stat.S_ISREG(found.st_mode):
             raise data_missing(self._file, "is not a file")
-        if (found is None or not found.st_size) and (self._made or made_mark(self._file).exists()):
+        if (found is None or not found.st_size) and is_missed(self._file, made=self._made):
             raise data_missing(self._file)
 
     def close(self) -> None:

@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from tenantry.adapters.local.data_loss import losses
+from tenantry.adapters.local.data_loss.losses import loss_in
+from tenantry.engine import database as database_module
 from tenantry.engine import records
 from tenantry.engine.database import Database
 from tenantry.engine.opening.first_look import first_question, seen
 from tenantry.engine.service import Engine
+from tenantry.engine.sql import files
 from tenantry.engine.sql.driver import ask
 from tenantry.engine.sql.files import FILE, made_mark
 from tenantry.model.facts import Password
@@ -126,6 +130,33 @@ async def test_a_file_that_vanished_is_missed_and_no_empty_one_takes_its_place(d
             await engine.set_admin_password(Password(clear="another password", fingerprint="2"))
     assert halt.value.verdict.reason == "DataMissing"
     assert not (data / FILE).exists()
+
+
+def read(folder: Path) -> None:
+    with closing(Database(folder / FILE)) as database, database.reading():
+        pass
+
+
+LOOKS: dict[str, Callable[[Path], object]] = {"a connection": read, "the deployer": loss_in}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_a_first_write_that_ends_during_a_look_is_no_loss(
+    data: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], object]
+) -> None:
+    """The file was not there, and its mark is."""
+
+    def made_meanwhile(file: Path) -> Path:
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA journal_mode=WAL")
+        mark = made_mark(file)
+        mark.touch()
+        return mark
+
+    data.mkdir()
+    for module in (files, losses, database_module):
+        monkeypatch.setattr(module, "made_mark", made_meanwhile)
+    assert look(data) is None
 
 
 @asynccontextmanager

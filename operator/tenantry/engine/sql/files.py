@@ -21,6 +21,21 @@ def made_mark(file: Path) -> Path:
     return file.with_name(f"{file.name}.made")
 
 
+def is_missed(file: Path, *, made: bool = False) -> bool:
+    """Return True if a SQLite database was written to and is gone or empty. made: it is known that it was. Blocks.
+
+    The mark follows a first write, so a file that was missing before its mark was seen may be there by then.
+    """
+    return not _holds_data(file) and (made or made_mark(file).exists()) and not _holds_data(file)
+
+
+def _holds_data(file: Path) -> bool:
+    try:
+        return file.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
 def data_missing(path: Path, how: str = "is gone, with the engine's data") -> Halt:
     """Return the halt for a database that held data and has vanished. how: the rest of the sentence about it."""
     told = f"{path_text(path)} {how}. Put it back, or see `tenantry describe` of its environment for other ways out"

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tenantry.engine.sql.files import FILE, MAGIC, made_mark
+from tenantry.engine.sql.files import FILE, MAGIC, is_missed, made_mark
 from tenantry.model.verdicts import path_text
 
 GONE = "is missing"
@@ -40,11 +40,13 @@ def loss_in(folder: Path) -> Loss | None:
     """Return what is gone of an engine whose folder was made, without a look into its file."""
     database = folder / FILE
     found = state_of(database)
-    if found is not None:
-        return Loss(database, EMPTY) if not found[1] and made_mark(database).exists() else None
+    if found is not None and found[1]:
+        return None
     if not folder.exists():
         return Loss(folder, GONE)
-    return Loss(database, GONE) if made_mark(database).exists() else None
+    if not is_missed(database):
+        return None
+    return Loss(database, EMPTY if database.exists() else GONE)
 
 
 def state_of(database: str | Path) -> FileState | None:
