@@ -143,6 +143,14 @@ def counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"
 
 
+_OF_MANY = {"is": "are", "has": "have"}
+
+
+def agreeing(number: int, verb: str) -> str:
+    """Return the verb of so many subjects from that of one: `is` or `are`, `uses` or `use`."""
+    return verb if number == 1 else _OF_MANY.get(verb, verb.removesuffix("s"))
+
+
 def and_more(names: Sequence[str], most: int = 3) -> str:
     """Return the first of the names, and how many more there are."""
     first = ", ".join(names[:most])

@@ -17,7 +17,7 @@ from tenantry.cli.output.failing import Failure
 from tenantry.kinds import core, crds
 from tenantry.kinds.structural import Structural
 from tenantry.model.verdicts import Invalid
-from tenantry.model.wording import patterns, sentence_of
+from tenantry.model.wording import agreeing, patterns, sentence_of
 from tenantry.packages.manifest import Manifest
 from tenantry.rest.bodies import Body
 from tenantry.rest.problems import problems_of
@@ -173,3 +173,8 @@ def _said(model: type[BaseModel], value: Any) -> list[str]:
 
 def _plain(text: str) -> bool:
     return DIALECT.search(text) is None
+
+
+@pytest.mark.parametrize(("verb", "others"), [("is", "are"), ("has", "have"), ("uses", "use")])
+def test_a_verb_agrees_with_the_number_of_its_subjects(verb: str, others: str) -> None:
+    assert [agreeing(number, verb) for number in (0, 1, 2)] == [others, verb, others]

@@ -33,7 +33,7 @@ from tenantry.hosts.telling import tell_objects
 from tenantry.kinds.registry import KINDS
 from tenantry.model.measures import EngineHoldings
 from tenantry.model.resource import Document, is_ready, why
-from tenantry.model.wording import counted
+from tenantry.model.wording import agreeing, counted
 from tenantry.runtime.following.feed import SourceFeed
 from tenantry.settings import Settings, parse_address
 
@@ -205,8 +205,7 @@ def _summarise(platform: Platform, display: Display, url: str, metrics: str, ask
         write(json.dumps({"url": url, "ready": total - len(waiting), "objects": total}) if not asked.quiet else url)
         return
     state = f" --state {folder}" if (folder := _named(platform.state.folder)) else ""
-    are = "is" if total == 1 else "are"
-    ready = f"{total - len(waiting)} of {counted(total, 'object')} {are} Ready"
+    ready = f"{total - len(waiting)} of {counted(total, 'object')} {agreeing(total, 'is')} Ready"
     write(ready if waiting else f"Ready: {counted(total, 'object')}")
     write(f"  {url}")
     write(f"  {url}/docs")

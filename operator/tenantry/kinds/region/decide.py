@@ -13,7 +13,7 @@ from tenantry.model.changes import GrantTurn
 from tenantry.model.decision import Decision
 from tenantry.model.resource import Blocker, BoundTenant, Deletion, Ref
 from tenantry.model.verdicts import Gone, Ready, Waiting
-from tenantry.model.wording import counted
+from tenantry.model.wording import agreeing, counted
 
 NO_WAVES = Waves()
 
@@ -57,7 +57,7 @@ def decide(seen: Observed, now: datetime) -> Decision[RegionStatus]:
         for user in seen.users
     )
     status = status.model_copy(update={"deletion": Deletion(blockers=blockers)})
-    told = f"{counted(seen.environments, 'environment')} {'uses' if seen.environments == 1 else 'use'} it"
+    told = f"{counted(seen.environments, 'environment')} {agreeing(seen.environments, 'uses')} it"
     return Decision(status, Waiting("InUse", told, wave.until), changes=granted)
 
 

@@ -30,7 +30,7 @@ from tenantry.model.syncing import (
     approval_of,
 )
 from tenantry.model.verdicts import Gone, Ready, Stalled, Transient, Verdict, Waiting
-from tenantry.model.wording import counted
+from tenantry.model.wording import agreeing, counted
 
 LOOKED_AT = timedelta(seconds=30)
 """The longest time between looks at a sync. The syncing process reports the end, unless it ended first."""
@@ -173,8 +173,8 @@ def _verdict(seen: Observed, followed: Followed, now: datetime) -> Verdict:
     if seen.unready:
         return Waiting("ObjectsNotReady", _and_more(seen.unready, MOST_NAMED), now + WAITED)
     passed_over = f"; {counted(followed.passed_over, 'document')} of other groups passed over" if followed.passed_over else ""
-    are = "is" if followed.documents == 1 else "are"
-    applied = f"{counted(followed.documents, 'document')} of {followed.revision[:12]} {are} applied"
+    many = followed.documents
+    applied = f"{counted(many, 'document')} of {followed.revision[:12]} {agreeing(many, 'is')} applied"
     return Ready(message=f"{applied}{passed_over}")
 
 

@@ -19,7 +19,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Ref, is_ready, r
 from tenantry.model.syncing import Followed, KeptBack, SyncOrder, approval_of, source_label
 from tenantry.model.tree import Tree
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Stalled, Transient, Waiting
-from tenantry.model.wording import counted
+from tenantry.model.wording import agreeing, counted
 from tenantry.ports import Declarations, Store
 from tenantry.runtime.cache import Cache, Seen
 from tenantry.runtime.following.feed import SourceFeed
@@ -161,8 +161,7 @@ class SourceFollowing:
         self._facts[order.source] = Followed(order, ended=_now(), objects=left, kept=kept)
         if left > len(kept):
             changed = left - len(kept)
-            have = "has" if changed == 1 else "have"
-            raise Conflict(f"{counted(changed, 'object')} {have} changed since the list was made; try again")
+            raise Conflict(f"{counted(changed, 'object')} {agreeing(changed, 'has')} changed since the list was made; try again")
 
     @asynccontextmanager
     async def turn(self, source: Ref, within_s: float) -> AsyncIterator[Declarations]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tenantry.kinds.registry import CONTENTS, RIGHTS
 from tenantry.kinds.tenancy import comes_with
 from tenantry.model.resource import DELETION_CONFIRMED, PRUNE, Document, Held, Ref, held_of, ref_of
-from tenantry.model.wording import counted
+from tenantry.model.wording import agreeing, counted
 
 DISABLED = "disabled"
 
@@ -110,7 +110,7 @@ def still_needed(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> f
 
 
 def _in_use(environments: int) -> str:
-    return f"{counted(environments, 'environment')} still {'uses' if environments == 1 else 'use'} it"
+    return f"{counted(environments, 'environment')} still {agreeing(environments, 'uses')} it"
 
 
 def still_used(deletes: Iterable[Held], existing: Mapping[Ref, Document]) -> tuple[frozenset[Ref], tuple[Kept, ...]]:

@@ -94,10 +94,10 @@ async def _sync(console: Console, name: str) -> None:
         raise Failure("\n".join(report.problems))
     write(f"source/{name} is applied{f' at {report.revision[:12]}' if report.revision else ''}")
     if report.kept:
-        from tenantry.model.wording import counted
+        from tenantry.model.wording import agreeing, counted
 
-        kept = counted(len(report.kept), "object")
-        say(f"{kept} left the source and {'is' if len(report.kept) == 1 else 'are'} kept: `tenantry check` shows why")
+        kept = len(report.kept)
+        say(f"{counted(kept, 'object')} left the source and {agreeing(kept, 'is')} kept: `tenantry check` shows why")
 
 
 async def _handled(console: Console, document: Document, asked: str) -> Document:

@@ -64,7 +64,7 @@ def validate(
     import asyncio
 
     from tenantry.cli.clients.reading import checked
-    from tenantry.model.wording import counted
+    from tenantry.model.wording import agreeing, counted
     from tenantry.runtime.sources.ownership import warnings_of
 
     with given(path) as files:
@@ -80,7 +80,7 @@ def validate(
         raise _without_declarations(path)
     if tree.passed_over:
         say(f"{path}: {passed_over_line(tree.passed_over)}")
-    write(f"{path}: {counted(count, 'document')} {'is' if count == 1 else 'are'} valid")
+    write(f"{path}: {counted(count, 'document')} {agreeing(count, 'is')} valid")
 
 
 def _without_declarations(path: Path) -> Failure:
