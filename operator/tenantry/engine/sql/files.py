@@ -24,9 +24,9 @@ def made_mark(file: Path) -> Path:
 def is_missed(file: Path, *, made: bool = False) -> bool:
     """Return True if a SQLite database was written to and is gone or empty. made: it is known that it was. Blocks.
 
-    The mark follows a first write, so a file that was missing before its mark was seen may be there by then.
+    The mark follows a first write, so it is looked at before the file: the other way round, a write between misses a whole one.
     """
-    return not _holds_data(file) and (made or made_mark(file).exists()) and not _holds_data(file)
+    return (made or made_mark(file).exists()) and not _holds_data(file)
 
 
 def _holds_data(file: Path) -> bool:

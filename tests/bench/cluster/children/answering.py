@@ -47,6 +47,6 @@ class Engines(Beside):
 
 @contextmanager
 def engines(answers: Mapping[str, Any]) -> Iterator[Engines]:
-    """Until the end of the block."""
+    """Serve them until the end of the block."""
     with beside(Engines(answers), "engines", UP_S) as played:
         yield played
