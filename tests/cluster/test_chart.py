@@ -62,7 +62,7 @@ async def test_pods_are_let_into_a_restricted_namespace(kubectl: Run, release: s
     async def made() -> bool:
         pods = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-o", "json").stdout)["items"]
         components = Counter(pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods)
-        return components >= Counter(api=1, operator=2)
+        return components >= Counter(api=1, operator=2) and set(components) == {"api", "operator"}
 
     await until(made, f"the pods are not there: {kubectl('get', 'events', '-n', NAMESPACE).stdout}")
 
