@@ -14,7 +14,7 @@ from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.hosts.standalone import fill, follow
 from tenantry.kinds.registry import TYPES
-from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of
+from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, NotFound
 from tenantry.runtime.cache import Cache
 from tenantry.runtime.reconcile.writing_store import WritingStore
@@ -85,7 +85,7 @@ async def test_own_writes_are_seen_at_once_and_stay_while_a_list_is_under_way(cl
     documents, version = await feed.list("Tenant")
     created = await writing.create(tenant("own"))
     assert cache.document(Ref("Tenant", "", "own")) == created
-    cache.sweep("Tenant", documents, int(version))
+    cache.sweep("Tenant", {ref_of(document)[1:] for document in documents}, int(version))
     assert cache.document(Ref("Tenant", "", "own")) == created
     await writing.delete(held_of(created))
     assert cache.document(Ref("Tenant", "", "own")) is None

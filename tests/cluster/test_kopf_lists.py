@@ -32,19 +32,21 @@ GHOST = Ref("Region", "", "went-in-between")
 
 
 class CountingFeed(KubernetesFeed):
-    """Counts its lists. after: called with a kind whose list was answered and is not in the cache yet."""
+    """Counts its lists. after: called with a kind whose list has begun, and of which nothing is in the cache yet."""
 
     def __init__(self, client: Client, after: Callable[[str], Awaitable[None]] | None = None) -> None:
         super().__init__(client)
         self.lists: Counter[str] = Counter()
         self._after = after
 
-    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
-        listed = await super().list(kind)
+    async def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
         self.lists[kind] += 1
-        if self._after is not None:
-            await self._after(kind)
-        return listed
+        told = False
+        async for page in super().pages(kind):
+            if self._after is not None and not told:
+                await self._after(kind)
+            told = True
+            yield page
 
 
 @asynccontextmanager

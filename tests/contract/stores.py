@@ -54,6 +54,7 @@ class OnKubernetes(KubernetesStore):
     def __init__(self, store: KubernetesStore, feed: KubernetesFeed) -> None:
         vars(self).update(vars(store))
         self.list = feed.list
+        self.pages = feed.pages
         self.watch = feed.watch
 
 

@@ -416,6 +416,17 @@ async def test_a_list_has_all_objects_of_a_kind(store: StoreAndFeed, namespace: 
     assert mine == sorted(made, key=lambda document: str(document["metadata"]["name"]))
 
 
+@pytest.mark.parametrize("kind", ["Environment", "IdentityProvider"])
+async def test_the_pages_of_a_list_are_the_list_also_of_nothing(store: StoreAndFeed, namespace: str, kind: str) -> None:
+    for number in range(3):
+        await store.create(environment(namespace, f"env-{number}"))
+    listed, start = await store.list(kind)
+    pages = [page async for page in store.pages(kind)]
+    assert [document for documents, _ in pages for document in documents] == list(listed)
+    (version,) = {version for _, version in pages}
+    assert int(version) >= int(start)
+
+
 async def test_a_watch_tells_every_change_after_the_list_in_order(store: StoreAndFeed, namespace: str) -> None:
     before = await store.create(environment(namespace, "before"))
     _, start = await store.list("Environment")

@@ -66,6 +66,9 @@ class MortalStore(FaultyStore):
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         return await self.inner.list(kind)
 
+    def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
+        return self.inner.pages(kind)
+
     def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         return self.inner.watch(kind, version)
 

@@ -51,6 +51,13 @@ class FaultyFeed:
         self._taken[kind] = int(version)
         return documents, version
 
+    async def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
+        """The same, an object at a time."""
+        documents, version = await self.list(kind)
+        for document in documents:
+            yield [document], version
+        yield [], version
+
     async def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         """Pass on what the store says, but for the fault."""
         before: list[Event] = []

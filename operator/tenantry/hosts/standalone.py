@@ -12,7 +12,7 @@ from tenantry.hosts.supervision import Supervisor
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, ref_of
 from tenantry.model.verdicts import Expired
 from tenantry.ports import Feed
-from tenantry.runtime.cache import Cache
+from tenantry.runtime.cache import Cache, Name
 from tenantry.runtime.reconcile.loop import Runtime
 
 UNREAD = "source"
@@ -23,8 +23,16 @@ log = structlog.get_logger(__name__)
 
 async def fill(feed: Feed, cache: Cache, kind: str) -> str:
     """Brings a kind of the cache to what is stored. Returns the version from which to follow."""
-    documents, version = await feed.list(kind)
-    cache.sweep(kind, (document for document in documents if _kept(document)), int(version))
+    there: set[Name] = set()
+    version = ""
+    async for documents, at in feed.pages(kind):  # all objects of a kind at once would be the most that a process ever holds
+        if at != version:
+            there.clear()
+        version = at
+        for document in filter(_kept, documents):
+            there.add(ref_of(document)[1:])
+            cache.absorb(document)
+    cache.sweep(kind, there, int(version))
     return version
 
 

@@ -6,7 +6,7 @@ Own writes are absorbed at once and events never take an object back to an older
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -108,17 +108,13 @@ class Cache:
         """Forget a removal once the feed has reported it: no older event can follow."""
         self._gone.pop(ref, None)
 
-    def sweep(self, kind: str, documents: Iterable[Document], version: int) -> None:
-        """Brings a kind to a complete list of that version: absorbs what is there and removes what is not.
+    def sweep(self, kind: str, there: Container[Name], version: int) -> None:
+        """Removes what is not on a complete list of that version. there: the namespaces and names of the list.
 
         What is newer than the list stays: our own writes are absorbed while it is under way.
         """
-        present = set()
-        for document in documents:
-            present.add(ref_of(document)[1:])
-            self.absorb(document)
         held = self._entries.get(kind, {}).items()
-        for entry in [entry for name, entry in held if name not in present and entry.version <= version]:
+        for entry in [entry for name, entry in held if name not in there and entry.version <= version]:
             self.remove(entry.document())
 
     def entry(self, ref: Ref) -> Entry | None:

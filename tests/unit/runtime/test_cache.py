@@ -57,7 +57,7 @@ def test_an_older_event_takes_nothing_back(cache: Cache, heard: list[Seen]) -> N
 def test_what_was_written_while_a_list_was_under_way_stays(cache: Cache) -> None:
     cache.absorb(with_spec(1))
     cache.absorb(document(environment("written"), 7))
-    cache.sweep("Environment", [], 6)
+    cache.sweep("Environment", (), 6)
     assert cache.document(DEV) is None
     assert cache.document(DEV._replace(name="written")) is not None
 
@@ -93,8 +93,8 @@ def test_a_complete_list_removes_what_is_not_on_it(cache: Cache, heard: list[See
     cache.absorb(document(environment("dev")))
     cache.absorb(document(environment("live")))
     cache.absorb(document(region()))
-    cache.sweep("Environment", [document(environment("live"), 2), document(environment("new"), 2)], 2)
-    assert [name for _, name in cache.names("Environment")] == ["live", "new"]
+    cache.sweep("Environment", {(DEV.namespace, "live")}, 2)
+    assert [name for _, name in cache.names("Environment")] == ["live"]
     assert cache.count("Region") == 1
     assert [seen.ref.name for seen in heard if seen.after is None] == ["dev"]
 

@@ -48,11 +48,23 @@ class KubernetesFeed:
         return min(self._broken.values(), default=None)
 
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
-        """One consistent state, in pages. A list whose next page has expired is begun anew, in one piece."""
+        found: deque[Document] = deque()
+        version = ""
+        async for documents, at in self.pages(kind):
+            if at != version:
+                found.clear()
+            found.extend(documents)
+            version = at
+        return tuple(found), version
+
+    async def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
+        """One consistent state. A list whose next page has expired is begun anew, in one piece."""
         try:
-            return await self._pages(kind, self._page)
+            async for page in self._pages(kind, self._page):
+                yield page
         except Expired:
-            return await self._pages(kind, 0)
+            async for page in self._pages(kind, 0):
+                yield page
 
     async def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         """Goes on by itself whatever ends it, be it an outage or a right that is missing for a while; raises Expired alone."""
@@ -76,17 +88,13 @@ class KubernetesFeed:
                 log.warning("watch interrupted", kind=kind, version=version, failures=failures, error=ended)
                 await asyncio.sleep(_pause(failures))
 
-    async def _pages(self, kind: str, page: int) -> tuple[Sequence[Document], str]:
+    async def _pages(self, kind: str, page: int) -> AsyncIterator[tuple[Sequence[Document], str]]:
         at = endpoint(kind)
-        found: deque[Document] = deque()
         query = {"labelSelector": at.selector} if at.selector else {}
         if page:
             query["limit"] = str(page)
-        version = ""
         async for answer in pages(self._client, at.path(self._only_in.get(kind, "")), query):
-            found.extend(received(item, kind) for item in answer["items"])
-            version = answer["metadata"]["resourceVersion"]
-        return tuple(found), version
+            yield [received(item, kind) for item in answer["items"]], answer["metadata"]["resourceVersion"]
 
     async def _changes(self, kind: str, version: str) -> AsyncIterator[dict[str, Any]]:
         """The changes of one request. Raises what the server says within the stream, too."""

@@ -36,6 +36,7 @@ from tenantry.ports import Event, Store
 Clock = Callable[[], datetime]
 EVENTS_KEPT = 1024
 """Changes of each kind that a watcher may lag behind."""
+PAGE = 500
 MAX_BYTES = 1_500_000
 """Of one object; about what a Kubernetes API server takes."""
 UID_BYTES, UIDS_AT_ONCE = 16, 256
@@ -230,6 +231,11 @@ class EmbeddedStore(Verbs):
     async def list(self, kind: str) -> tuple[Sequence[Document], str]:
         bodies, version = await self._rows_of(kind)
         return [self._codec.decode(body) for body in bodies], str(version)
+
+    async def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
+        bodies, version = await self._rows_of(kind)
+        for start in range(0, max(len(bodies), 1), PAGE):
+            yield [self._codec.decode(body) for body in bodies[start : start + PAGE]], str(version)
 
     def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         if not version.isdecimal():

@@ -21,8 +21,8 @@ def change(type_: str, name: str, version: int) -> dict[str, Any]:
     return {"type": type_, "object": item(name, version)}
 
 
-def page(*items: dict[str, Any], following: str = "") -> Say:
-    metadata = {"resourceVersion": "9", **({"continue": following} if following else {})}
+def page(*items: dict[str, Any], version: str = "9", following: str = "") -> Say:
+    metadata = {"resourceVersion": version, **({"continue": following} if following else {})}
     return Say(body={"items": items, "metadata": metadata})
 
 
@@ -47,7 +47,7 @@ async def test_a_list_has_the_items_of_all_pages() -> None:
 
 
 async def test_a_list_whose_next_page_has_expired_is_begun_anew_in_one_piece() -> None:
-    script = (page(item("old", 1), following="next"), refused(410, "Expired"), page(item("a", 3), item("b", 4)))
+    script = (page(item("old", 1), following="next"), refused(410, "Expired"), page(item("a", 3), item("b", 4), version="12"))
     async with serving(*script) as server, client_of(server.url) as client:
         documents, _ = await KubernetesFeed(client, page=1).list("Tenant")
     assert [document["metadata"]["name"] for document in documents] == ["a", "b"]
