@@ -101,11 +101,8 @@ class Event(NamedTuple):
 class Feed(Protocol):
     """Lists and watches, a kind at a time. Versions are opaque and ordered per kind."""
 
-    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
-        """All objects of a kind, and the version from which to watch."""
-
     def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
-        """The same in parts, one at least, each with that version. A part with another version begins the list anew."""
+        """All objects of a kind, each page with the version from which to watch. One of another version begins the list anew."""
 
     def watch(self, kind: str, version: str) -> AsyncIterator[Event]:
         """Every change after `version`, in order, without end. Raises Expired when that version is too old."""

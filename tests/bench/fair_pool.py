@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import httpx
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineEndpoint, EngineRef, EngineSpec, Password

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.folders import EngineFolders, EngineRecord
 from tenantry.cli.processes.pools.pool_process import OpenedPool

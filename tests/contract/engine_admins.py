@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
+from tenantry.adapters.engine.transport import EngineTransport
 from tenantry.adapters.keys import KeyRing
 from tenantry.engine.access import Served
 from tenantry.engine.server import engine_app
@@ -21,6 +22,7 @@ from tenantry.ports import EngineAdmin
 from tenantry.rest.outbound import Rules
 from tenantry.rest.uploads import Uploads
 from tests.scenario.foreign_engine import ForeignEngine
+from tests.scenario.serving import serving
 
 ADMIN_PASSWORD = Password(clear="the admin's password", fingerprint="mark")
 
@@ -62,32 +64,41 @@ async def local(folder: Path, database_url: str | None = None) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def over_http(folder: Path, endpoint: EngineEndpoint, facade_url: str) -> AsyncIterator[EngineAdmin]:
-    """The client, the server and the engine."""
+async def over_http(
+    folder: Path, endpoint: EngineEndpoint, facade_url: str, *, on_a_cluster: bool = False
+) -> AsyncIterator[EngineAdmin]:
+    """The client, the server and the engine; on_a_cluster: over a socket."""
     (folder / "incoming").mkdir()
     keys = KeyRing(folder / "keys", "tenantry")
     engine = await Engine.open(folder / "engine")
     await engine.set_admin_password(ADMIN_PASSWORD)
     served = Served(engine, folder / "token.jwk", endpoint.environment_id, facade_url, keys)
     app = engine_app(lambda request: served, Uploads(folder / "incoming"))
-    transport = httpx.ASGITransport(app)
-    engines = HttpEngines(
-        keys,
-        AdminSecret(),
-        inspect,
-        folder / "incoming",
-        lambda url: transport,
-        rules_for=lambda endpoint: Rules(http=True),
-        guard=lambda rules: transport,
-    )
-    yield engines.at(endpoint)
-    await engines.aclose()
+    transport = EngineTransport() if on_a_cluster else httpx.ASGITransport(app)
+    async with serving(app) if on_a_cluster else nullcontext(endpoint.url) as url:
+        engines = HttpEngines(
+            keys,
+            AdminSecret(),
+            inspect,
+            folder / "incoming",
+            lambda url: transport,
+            address_of=lambda endpoint: url,
+            rules_for=lambda endpoint: Rules(http=True),
+            guard=lambda rules: transport,
+        )
+        yield engines.at(endpoint)
+        await engines.aclose()
     await engine.close()
 
 
 def managed(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
     """As the operator reaches an engine of ours."""
     return over_http(folder, EngineEndpoint("e1", "http://engine"), "http://facade")
+
+
+def on_a_cluster(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
+    """As the operator of a cluster reaches one."""
+    return over_http(folder, EngineEndpoint("e1", "http://engine"), "http://facade", on_a_cluster=True)
 
 
 def standalone(folder: Path) -> AbstractAsyncContextManager[EngineAdmin]:
@@ -127,6 +138,7 @@ ENGINES = {
     "engine": Row(local),
     "engine on PostgreSQL": Row(local, on_server=True),
     "engine over HTTP": Row(managed),
+    "engine over a socket": Row(on_a_cluster),
     "engine in a pool": Row(in_a_pool),
     "engine over the plain interface": Row(standalone, extended=False),
     "engine of others": Row(foreign, extended=False, symbols=False),

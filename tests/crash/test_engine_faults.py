@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tenantry.adapters import engine_wire
+from tenantry.adapters.engine import wire as engine_wire
 from tenantry.model.verdicts import Stalled
 from tests.campaigns.tried import Tried
 from tests.crash import story

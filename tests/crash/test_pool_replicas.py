@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.pools.client import Pools
 from tenantry.model.facts import EngineEndpoint, Password
 from tenantry.packages.build import build

@@ -12,10 +12,14 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tenantry.adapters import engine_wire
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine import wire as engine_wire
+from tenantry.adapters.engine.http import HttpEngines
+from tenantry.adapters.engine.transport import EngineTransport
+from tenantry.adapters.engine.wire import Wire
+from tenantry.adapters.guarded import plain_client
 from tenantry.model.facts import EngineEndpoint, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid
@@ -159,6 +163,7 @@ ANSWERS: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
     "a page": (OK + b"Content-Length: 6\r\n\r\n<html>", "EngineAnswer"),
     "not UTF-8": (OK + b"Content-Length: 4\r\n\r\n\xff\xfe{}", "EngineAnswer"),
     "cut short": (OK + b'Content-Length: 99\r\n\r\n{"data":', "EngineUnreachable"),
+    "cut off in the first line": (b"HTTP/1.1 2", "EngineUnreachable"),
     "no HTTP": (b"SSH-2.0-OpenSSH_9\r\n\r\n", "EngineUnreachable"),
     "a header without an end": (lambda: OK + b"X: " + b"a" * 200_000, "EngineUnreachable"),
     "nothing": (b"", "EngineTimeout"),
@@ -179,6 +184,26 @@ async def test_each_hostile_answer_ends_soon_and_is_told(
         assert ended.value.verdict.reason == reason
         assert len(ended.value.verdict.message) < 2500
         assert listener.connections == 1
+
+
+@pytest.mark.parametrize(("answer", "reason"), ANSWERS.values(), ids=ANSWERS)
+async def test_each_is_told_the_same_of_an_engine_of_ours_on_a_cluster(
+    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Callable[[], bytes], reason: str
+) -> None:
+    monkeypatch.setattr(engine_wire, "LARGEST", 1 << 20)
+    listener.answer = answer() if callable(answer) else answer
+    patience = httpx.Timeout(0.3 if reason == "EngineTimeout" else 10.0)
+
+    async def token() -> str:
+        return "Bearer of-the-operator"
+
+    async with plain_client(EngineTransport(), patience) as client:
+        wire = Wire(client, f"http://127.0.0.1:{listener.port}/api/v1", token)
+        with pytest.raises(Halt) as ended:
+            await wire.call("GET", "/admin/apps", patience)
+        assert ended.value.verdict.reason == reason
+        assert len(ended.value.verdict.message) < 2500
+        assert listener.connections <= 2  # aiohttp asks once more after a connection that broke before an answer
 
 
 async def test_a_download_has_an_end_and_leaves_nothing(listener: Listener, tmp_path: Path) -> None:

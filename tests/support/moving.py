@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import psycopg
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.kubernetes.engines.placed import PlacedDeployer
 from tenantry.adapters.kubernetes.engines.workload import namespace_of, service_url

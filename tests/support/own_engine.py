@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tenantry.adapters import engine_wire
+from tenantry.adapters.engine import wire as engine_wire
+from tenantry.adapters.engine.transport import EngineTransport
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds.registry import TYPES
 from tests.crash import story
@@ -50,7 +51,7 @@ class Ours:
         return portraits
 
 
-class _Through(httpx.AsyncHTTPTransport):
+class _Through(EngineTransport):
     """To the proxy, whatever the URL says."""
 
     def __init__(self, proxy: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.pools.client import Pools

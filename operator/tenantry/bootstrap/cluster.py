@@ -13,12 +13,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
 import structlog
 from prometheus_client import CollectorRegistry
 
 from tenantry.adapters.blobs_http import RemoteBlobs, RemoteLogs
-from tenantry.adapters.engine_http import HttpEngines, TransportFor
+from tenantry.adapters.engine.http import HttpEngines, TransportFor
+from tenantry.adapters.engine.transport import EngineTransport
 from tenantry.adapters.keys import SigningKeys
 from tenantry.adapters.kubernetes.client.credentials import ServerAccess, find_credentials
 from tenantry.adapters.kubernetes.client.http import Client
@@ -259,10 +259,9 @@ def _deployer(
 
 def _by_proxy(proxy: str) -> TransportFor:
     """Services of this cluster are reached by the proxy, where there is one; everything else without."""
-    if not proxy:
-        return lambda url: None
-    transport = httpx.AsyncHTTPTransport(proxy=proxy)
-    return lambda url: transport if is_service(url) else None
+    direct = EngineTransport()
+    through = EngineTransport(proxy) if proxy else direct
+    return lambda url: through if is_service(url) else direct
 
 
 def _placement(settings: Settings) -> Placement:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.hosting import LocalHosting
 from tenantry.adapters.sources.documents import read_text
@@ -91,7 +91,7 @@ STATE_S = 5.0
 BACKUPS_S = 3600.0
 """The same for archives of removed environments."""
 FACADE = ("tenantry.api.app", "tenantry.bootstrap.source_writing")
-ENGINE_CLIENT = ("tenantry.adapters.engine_calls", "tenantry.adapters.guarded")
+ENGINE_CLIENT = ("tenantry.adapters.engine.calls", "tenantry.adapters.guarded")
 """Modules that are imported in a thread once it answers: those of the facade, and those that ask engines."""
 
 

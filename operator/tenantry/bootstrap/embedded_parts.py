@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tenantry.adapters.blobs import FolderBlobs
-from tenantry.adapters.engine_http import HttpEngines, TransportFor
+from tenantry.adapters.engine.http import HttpEngines, TransportFor
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.limited_packages import LimitedPackages
 from tenantry.adapters.local.backups import Backups

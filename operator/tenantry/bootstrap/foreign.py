@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.store.secrets import StoreSecrets
 from tenantry.bootstrap.outward import rules_of
 from tenantry.kinds.environment.spec import Environment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
@@ -19,6 +19,18 @@ UNREAD = "source"
 """Stands for the file where a source cannot be read at all."""
 
 log = structlog.get_logger(__name__)
+
+
+async def listed(feed: Feed, kind: str) -> tuple[Sequence[Document], str]:
+    """Return all objects of a kind, and the version from which to watch."""
+    found: list[Document] = []
+    version = ""
+    async for documents, at in feed.pages(kind):
+        if at != version:
+            found.clear()
+        found += documents
+        version = at
+    return found, version
 
 
 async def fill(feed: Feed, cache: Cache, kind: str) -> str:

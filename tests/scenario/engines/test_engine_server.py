@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.local.backups import Backups
 from tenantry.adapters.local.data_loss.survey import DataSurvey

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.adapters import engine_wire
+from tenantry.adapters.engine import wire as engine_wire
 from tenantry.bootstrap.embedded import Platform
 from tenantry.kinds import orphans
 from tenantry.kinds.environment.spec import Environment

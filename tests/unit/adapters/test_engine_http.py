@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.model.facts import EngineApp, EngineEndpoint, IdentityProviderSettings, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, Invalid, NotFound, Transient, Unauthorized

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tenantry.adapters.engine_http import HttpEngines
+from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.keys import KeyRing
 from tenantry.adapters.moving.leaving import Packed
 from tenantry.adapters.moving.links import Link

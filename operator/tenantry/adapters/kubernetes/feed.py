@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
-from tenantry.adapters.kubernetes.client.watching import pages
+from tenantry.adapters.kubernetes.client.watching import PAGE, pages
 from tenantry.adapters.kubernetes.client.wire import endpoint, received, refusal
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Expired, Halt
@@ -21,7 +21,6 @@ from tenantry.ports import Event
 
 log = structlog.get_logger(__name__)
 
-PAGE = 500
 WATCH_S = 290
 """After which the server ends a watch; less than five minutes, at which load balancers do."""
 FIRST_PAUSE_S = 0.2

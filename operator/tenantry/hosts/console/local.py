@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenantry.hosts.console.protocol import STRICT, About, Approved, KeptReport, PlanReport, SourceReport
+from tenantry.hosts.standalone import listed
 from tenantry.kinds.environment.orphaned import HeldEngine, without_environment
 from tenantry.kinds.environment.spec import Environment
 from tenantry.kinds.operation.spec import Operation
@@ -88,7 +89,7 @@ class LocalConsole:
         return replace(self.facts, faults=self.faults())
 
     async def list(self, kind: str) -> Sequence[Document]:
-        documents, _ = await self.feed.list(kind)
+        documents, _ = await listed(self.feed, kind)
         return sorted(documents, key=lambda document: ref_of(document)[1:])
 
     async def orphans(self) -> Sequence[HeldEngine]:
@@ -99,7 +100,7 @@ class LocalConsole:
         return await self.store.get(ref)
 
     async def watch(self, kind: str) -> AsyncIterator[Event]:
-        documents, version = await self.feed.list(kind)
+        documents, version = await listed(self.feed, kind)
         events = aiter(self.feed.watch(kind, version))
         # Begun before the list is read, which may take its reader long: the changes of that time are kept.
         coming = asyncio.ensure_future(anext(events))

@@ -1,10 +1,14 @@
-"""The objects of a kind that carry certain labels: all there are, then each change, through every interruption."""
+"""The objects of a kind that carry certain labels: all there are, then each change, through every interruption.
+
+Of each object only what its reader keeps is held: a list is read in pages, and all of them at once would be the most that a
+process ever has in memory.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
@@ -15,39 +19,47 @@ from tenantry.model.verdicts import Expired, Halt
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+PAGE = 500
+"""Objects in an answer of a list."""
 PAUSE_S = 1.0
 """Between two requests of a watch."""
 WATCH_S = 290
 
 
-class Listed(NamedTuple):
+class Listed(NamedTuple, Generic[T]):
     """All that there are: at the start, and wherever a watch could not go on from where it ended."""
 
-    objects: Sequence[Document]
+    objects: Sequence[T]
 
 
-class Changed(NamedTuple):
+class Changed(NamedTuple, Generic[T]):
     """One of them was added, modified or deleted."""
 
     type: str
-    object: Document
+    object: T
 
 
-async def watch_labelled(client: Client, path: str, selector: str) -> AsyncIterator[Listed | Changed]:
-    """Without end. path: of the kind, in all namespaces."""
+async def watch_labelled(
+    client: Client, path: str, selector: str, kept: Callable[[Document], T]
+) -> AsyncIterator[Listed[T] | Changed[T]]:
+    """Without end. path: of the kind, in all namespaces. kept: what the reader keeps of an object."""
     version = ""
     while True:
         try:
             if not version:
-                found = await client.request("GET", path, query={"labelSelector": selector})
-                version = str(found["metadata"]["resourceVersion"])
-                yield Listed(found["items"])
+                found: list[T] = []
+                async for page in pages(client, path, {"labelSelector": selector, "limit": str(PAGE)}):
+                    found += map(kept, page["items"])
+                version = page["metadata"]["resourceVersion"]
+                yield Listed(found)
+                del found, page  # the watch takes days
             async for change in client.stream(path, watch_query(selector, version)):
                 if change["type"] == "ERROR":
                     raise refusal(change["object"].get("code", 500), change["object"])
                 version = change["object"]["metadata"]["resourceVersion"]
                 if change["type"] != "BOOKMARK":
-                    yield Changed(change["type"], change["object"])
+                    yield Changed(change["type"], kept(change["object"]))
         except Expired:
             version = ""
         except Halt as halt:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.objects import path_of
-from tenantry.adapters.kubernetes.client.watching import pages
-from tenantry.adapters.kubernetes.engines.observed import PAGE
+from tenantry.adapters.kubernetes.client.watching import PAGE, pages
 from tenantry.adapters.kubernetes.engines.workload import ID_LABEL, POOL_LABEL
 from tenantry.kinds.environment.orphaned import HeldEngine
 from tenantry.model.resource import GROUP, Document

@@ -13,7 +13,7 @@ import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.client.objects import CLUSTER_WIDE, path_of, reference
-from tenantry.adapters.kubernetes.client.watching import PAUSE_S, pages, watch_query
+from tenantry.adapters.kubernetes.client.watching import PAGE, PAUSE_S, pages, watch_query
 from tenantry.adapters.kubernetes.client.wire import refusal
 from tenantry.adapters.kubernetes.engines.workload import AUTOSCALER, MANAGED_BY, POD, ref_of_labels
 from tenantry.model.facts import EngineRef
@@ -22,7 +22,6 @@ from tenantry.model.verdicts import Expired, Halt, NotFound
 
 log = structlog.get_logger(__name__)
 
-PAGE = 500
 SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
 FOLLOWED = (
     ("v1", "Namespace"),

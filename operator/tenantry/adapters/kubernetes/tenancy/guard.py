@@ -69,17 +69,17 @@ class TenancyGuard:
             tasks.create_task(self._look(), name="guard")
 
     async def _follow(self, kind: str) -> None:
-        async for told in watch_labelled(self._client, path_of(_KINDS[kind], kind), _SELECTOR):
+        async for told in watch_labelled(self._client, path_of(_KINDS[kind], kind), _SELECTOR, _named_essence):
             if isinstance(told, Listed):
                 before = self._held.get(kind, {})
-                held = self._held[kind] = {_name(each): _essence(each) for each in told.objects}
+                held = self._held[kind] = dict(told.objects)
                 self._touched |= {namespace for namespace, _ in (*before, *held)}
             else:
-                name, held = _name(told.object), self._held[kind]
+                (name, essence), held = told.object, self._held[kind]
                 if told.type == "DELETED":
                     held.pop(name, None)
                 else:
-                    held[name] = _essence(told.object)
+                    held[name] = essence
                 self._touched.add(name[0])
 
     async def _look(self) -> None:
@@ -127,6 +127,10 @@ class TenancyGuard:
 
 def _name(document: Document) -> Name:
     return document["metadata"]["namespace"], document["metadata"]["name"]
+
+
+def _named_essence(document: Document) -> tuple[Name, bytes]:
+    return _name(document), _essence(document)
 
 
 def _essence(document: Document) -> bytes:

@@ -53,6 +53,13 @@ AGAIN_S = 2.0
 log = structlog.get_logger(__name__)
 
 
+class EngineSlice(NamedTuple):
+    """Of a slice: the engine of its labels, and where it leads if it stands in the engine's namespace."""
+
+    ref: EngineRef | None
+    leads: ApiAddresses | None
+
+
 class SleepingEngine(NamedTuple):
     """The state of an engine. sleeps: requests wake it, and it sleeps or starts. runs: it is to be reached by itself."""
 
@@ -170,13 +177,13 @@ class SliceKeeper:
         await self._listed.wait()  # else each would be asked for
         slices: dict[str, Document] = {}
         path = path_of(API_VERSION, KIND, self._namespace)
-        async for seen in watch_labelled(self._client, path, f"{SERVICE_LABEL}={API_SERVICE}"):
+        async for seen in watch_labelled(self._client, path, f"{SERVICE_LABEL}={API_SERVICE}", _named):
             if isinstance(seen, Listed):
-                slices = {each["metadata"]["name"]: each for each in seen.objects}
+                slices = dict(seen.objects)
             elif seen.type == "DELETED":
-                slices.pop(seen.object["metadata"]["name"], None)
+                slices.pop(seen.object[0], None)
             else:
-                slices[seen.object["metadata"]["name"]] = seen.object
+                slices.update((seen.object,))
             found = api_addresses(slices.values())
             if found != self._api:
                 self._api = found
@@ -185,26 +192,24 @@ class SliceKeeper:
                     self._look(ref)
 
     async def _follow_slices(self) -> None:
-        async for seen in watch_labelled(self._client, path_of(API_VERSION, KIND), f"{MANAGER_LABEL}={MANAGER}"):
+        async for seen in watch_labelled(self._client, path_of(API_VERSION, KIND), f"{MANAGER_LABEL}={MANAGER}", _engine_slice):
             if isinstance(seen, Listed):
                 before, self._held = self._held, {}
-                for each in seen.objects:
-                    self._take(each)
+                for ref, leads in seen.objects:
+                    self._take(ref, leads)
                 self._listed.set()
                 for ref in (*before, *self._held):
                     self._look(ref)
-            elif (changed := ref_of_labels(seen.object["metadata"].get("labels") or {})) is not None:
+            elif (changed := seen.object.ref) is not None:
                 if seen.type == "DELETED":
                     self._held.pop(changed, None)
                 else:
-                    self._take(seen.object)
+                    self._take(*seen.object)
                 self._look(changed)
 
-    def _take(self, document: Document) -> None:
-        ref = ref_of_labels(document["metadata"].get("labels") or {})
-        if ref is not None and document["metadata"]["namespace"] == namespace_of(ref.id):
-            found = led_to(ref, document)
-            self._held[ref] = self._api if found == self._api else found  # most are the same one
+    def _take(self, ref: EngineRef | None, leads: ApiAddresses | None) -> None:
+        if ref is not None and leads is not None:
+            self._held[ref] = self._api if leads == self._api else leads  # most are the same one
 
     async def _follow_engines(self) -> None:
         if self._api.port:  # known from an earlier run: no change of it will lead to a look at each of them
@@ -243,3 +248,14 @@ class SliceKeeper:
 def _key(ref: EngineRef) -> EngineRef:
     """Return the reference as labels give it."""
     return EngineRef(ref.namespace, ref.name, ref.id)
+
+
+def _named(document: Document) -> tuple[str, Document]:
+    return document["metadata"]["name"], document
+
+
+def _engine_slice(document: Document) -> EngineSlice:
+    metadata = document["metadata"]
+    ref = ref_of_labels(metadata.get("labels") or {})
+    inside = ref is not None and metadata["namespace"] == namespace_of(ref.id)
+    return EngineSlice(ref, led_to(ref, document) if ref is not None and inside else None)

@@ -20,7 +20,7 @@ from tenantry.model.resource import API_VERSION
 from tenantry.model.verdicts import Halt, Invalid
 
 if TYPE_CHECKING:
-    from tenantry.adapters.engine_calls import PlainEngine
+    from tenantry.adapters.engine.calls import PlainEngine
     from tenantry.cli.commands.transfer.declaring import Admit
     from tenantry.model.facts import EngineApp, EngineIdentity, EngineIdentityProvider, PackageFacts
     from tenantry.model.resource import Document
@@ -71,9 +71,9 @@ async def _connected(url: str, password: str, scratch: Path) -> AsyncIterator[Pl
     """The engine by its interface. It is the caller's own machine that calls: no address is forbidden."""
     import httpx
 
-    from tenantry.adapters.engine_calls import PlainEngine
-    from tenantry.adapters.engine_http import basic_authorization
-    from tenantry.adapters.engine_wire import TIMEOUT, LongRequestTurns, Wire
+    from tenantry.adapters.engine.calls import PlainEngine
+    from tenantry.adapters.engine.http import basic_authorization
+    from tenantry.adapters.engine.wire import TIMEOUT, LongRequestTurns, Wire
     from tenantry.packages.check import inspect
 
     async def authorization() -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from tenantry.adapters.engine_calls import EngineRowViews, Inspect, PlainEngine
-    from tenantry.adapters.engine_wire import LongRequestTurns, Wire
+    from tenantry.adapters.engine.calls import EngineRowViews, Inspect, PlainEngine
+    from tenantry.adapters.engine.wire import LongRequestTurns, Wire
 
 URL_FIELD = "spec.engine.external.url"
 
@@ -74,13 +74,13 @@ class HttpEngines:
         """The engine there: ours, or with an admin Secret that of another."""
         if endpoint.admin_secret is not None:
             return self._foreign(endpoint, endpoint.admin_secret)
-        from tenantry.adapters.engine_calls import OwnEngine
+        from tenantry.adapters.engine.calls import OwnEngine
 
         return OwnEngine(self._own(endpoint), self._inspect, self._scratch, self._largest)
 
     async def unused(self, endpoint: EngineEndpoint) -> timedelta | None:
         """Return for how long nobody used an engine of ours; None for one of others, and of an older release."""
-        from tenantry.adapters.engine_calls import unused
+        from tenantry.adapters.engine.calls import unused
 
         return await unused(self._own(endpoint)) if endpoint.admin_secret is None else None
 
@@ -88,7 +88,7 @@ class HttpEngines:
         """The rows of the engine there. Raises Invalid for an engine of others: its interface shows the platform none."""
         if endpoint.admin_secret is not None:
             raise Invalid((Problem("", "the console does not show the rows of an engine that others run"),))
-        from tenantry.adapters.engine_calls import EngineRowViews
+        from tenantry.adapters.engine.calls import EngineRowViews
 
         return EngineRowViews(self._own(endpoint))
 
@@ -104,8 +104,8 @@ class HttpEngines:
             await client.aclose()
 
     def _foreign(self, endpoint: EngineEndpoint, secret: Ref) -> PlainEngine:
-        from tenantry.adapters.engine_calls import PlainEngine
-        from tenantry.adapters.engine_wire import TIMEOUT, LongRequestTurns, Wire
+        from tenantry.adapters.engine.calls import PlainEngine
+        from tenantry.adapters.engine.wire import TIMEOUT, LongRequestTurns, Wire
         from tenantry.adapters.guarded import GuardedTransport, plain_client
 
         rules = self._rules_for(endpoint)
@@ -123,7 +123,7 @@ class HttpEngines:
         return PlainEngine(wire, self._inspect, self._scratch, self._largest, self._marks[endpoint.environment_id])
 
     def _own(self, endpoint: EngineEndpoint) -> Wire:
-        from tenantry.adapters.engine_wire import Wire
+        from tenantry.adapters.engine.wire import Wire
 
         url = self._address_of(endpoint)
 
@@ -133,7 +133,7 @@ class HttpEngines:
         return Wire(self._client(url), f"{url.rstrip('/')}/api/v1", token)
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        from tenantry.adapters.engine_wire import TIMEOUT
+        from tenantry.adapters.engine.wire import TIMEOUT
         from tenantry.adapters.guarded import plain_client
 
         transport = self._transport_for(url)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, quote, urlsplit
 
-from tenantry.adapters.engine_wire import LONG_TIMEOUT, Json, Wire
+from tenantry.adapters.engine.wire import LONG_TIMEOUT, Json, Wire
 from tenantry.model.facts import (
     Download,
     EngineApp,
