@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ DRIFT = "drift-"
 """The prefix of the causes of corrections."""
 SHOWS_WITHIN = timedelta(minutes=1)
 """The longest time that the Operation of a request waits for its object to show the request."""
-Keys = frozenset[str]
+Keys = Collection[str]
 """The keys by which the cache finds an object."""
 StandingOf = Callable[[Any, str, str], Standing]
 """Of a resource, an action and a subject. See ports.Kind."""
