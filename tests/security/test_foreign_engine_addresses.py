@@ -19,7 +19,7 @@ from tenantry.adapters.engine import wire as engine_wire
 from tenantry.adapters.engine.http import HttpEngines
 from tenantry.adapters.engine.transport import EngineTransport
 from tenantry.adapters.engine.wire import Wire
-from tenantry.adapters.guarded import plain_client
+from tenantry.adapters.guarded import PlainClient
 from tenantry.model.facts import EngineEndpoint, PackageFacts, Password, SecretFacts
 from tenantry.model.resource import Ref
 from tenantry.model.verdicts import Halt, Invalid
@@ -197,7 +197,7 @@ async def test_each_is_told_the_same_of_an_engine_of_ours_on_a_cluster(
     async def token() -> str:
         return "Bearer of-the-operator"
 
-    async with plain_client(EngineTransport(), patience) as client:
+    async with PlainClient(EngineTransport(), patience) as client:
         wire = Wire(client, f"http://127.0.0.1:{listener.port}/api/v1", token)
         with pytest.raises(Halt) as ended:
             await wire.call("GET", "/admin/apps", patience)

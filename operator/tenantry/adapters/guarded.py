@@ -8,7 +8,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable
 from functools import cache
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import httpcore
@@ -27,18 +26,27 @@ def _trust() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def plain_client(
-    transport: httpx.AsyncBaseTransport | None, timeout: httpx.Timeout, check: MayAct | None = None
-) -> httpx.AsyncClient:
-    """Return a client that follows no redirect, keeps no cookie and knows no proxy. It sends nothing while `check` raises."""
+class PlainClient(httpx.AsyncClient):
+    """Follows no redirect, keeps no cookie and knows no proxy. It sends nothing while `check` raises."""
 
-    async def checked(request: httpx.Request) -> None:
-        if check is not None:
-            check()
+    def __init__(self, transport: httpx.AsyncBaseTransport | None, timeout: httpx.Timeout, check: MayAct | None = None) -> None:
+        """transport: None for the network."""
+        self._way = transport or httpx.AsyncHTTPTransport(trust_env=False)
+        self._check = check
+        super().__init__(transport=self._way, timeout=timeout, trust_env=False)
 
-    client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False, event_hooks={"request": [checked]})
-    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    return client
+    async def send(self, request: httpx.Request, *, stream: bool = False, **_: Any) -> httpx.Response:
+        """Raises httpx.HTTPError, and what `check` raises. httpx's own looks for what this client never does, a fifth longer."""
+        if self._check is not None:
+            self._check()
+        answer = await self._way.handle_async_request(request)
+        answer.request = request
+        if not stream:
+            try:
+                await answer.aread()
+            finally:
+                await answer.aclose()
+        return answer
 
 
 class GuardedTransport(httpx.AsyncHTTPTransport):

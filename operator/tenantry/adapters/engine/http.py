@@ -106,7 +106,7 @@ class HttpEngines:
     def _foreign(self, endpoint: EngineEndpoint, secret: Ref) -> PlainEngine:
         from tenantry.adapters.engine.calls import PlainEngine
         from tenantry.adapters.engine.wire import TIMEOUT, LongRequestTurns, Wire
-        from tenantry.adapters.guarded import GuardedTransport, plain_client
+        from tenantry.adapters.guarded import GuardedTransport, PlainClient
 
         rules = self._rules_for(endpoint)
 
@@ -116,7 +116,7 @@ class HttpEngines:
 
         client = self._guarded.get(rules)
         if client is None:
-            client = self._guarded[rules] = plain_client((self._guard or GuardedTransport)(rules), TIMEOUT, self._check)
+            client = self._guarded[rules] = PlainClient((self._guard or GuardedTransport)(rules), TIMEOUT, self._check)
         base = f"{endpoint.url.rstrip('/')}/api/v1"
         turns = self._turns.setdefault(secret.namespace, LongRequestTurns())
         wire = Wire(client, base, basic, turns=turns)
@@ -134,12 +134,12 @@ class HttpEngines:
 
     def _client(self, url: str) -> httpx.AsyncClient:
         from tenantry.adapters.engine.wire import TIMEOUT
-        from tenantry.adapters.guarded import plain_client
+        from tenantry.adapters.guarded import PlainClient
 
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
+            client = self._clients[transport] = PlainClient(transport, TIMEOUT, self._check)
         return client
 
     async def _password(self, secret: Ref, key: str) -> str:

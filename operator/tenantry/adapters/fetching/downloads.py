@@ -53,11 +53,11 @@ class Downloads:
         """
         import httpx
 
-        from tenantry.adapters.guarded import GuardedTransport, plain_client
+        from tenantry.adapters.guarded import GuardedTransport, PlainClient
 
         host, timeout = "", httpx.Timeout(TIMEOUT_S, connect=CONNECT_S)
         # Each download has its own client, so that two tenants never share a connection.
-        async with plain_client((self._guard or GuardedTransport)(self.rules), timeout) as client:
+        async with PlainClient((self._guard or GuardedTransport)(self.rules), timeout) as client:
             try:
                 host = self._checked(url, field)
                 response = await self._follow(

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import orjson
 
-from tenantry.adapters.guarded import plain_client
+from tenantry.adapters.guarded import PlainClient
 from tenantry.adapters.kubernetes.engines.workload import BY_ID
 from tenantry.adapters.local.folders import SentFacts
 from tenantry.adapters.moving.links import Link
@@ -157,7 +157,7 @@ class Pools:
         transport = self._transport_for(url)
         client = self._clients.get(transport)
         if client is None:
-            client = self._clients[transport] = plain_client(transport, TIMEOUT, self._check)
+            client = self._clients[transport] = PlainClient(transport, TIMEOUT, self._check)
         return client
 
 
