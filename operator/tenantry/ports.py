@@ -211,8 +211,8 @@ class EngineView(Protocol):
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
         """The same for a package file that is not stored yet. Raises Invalid."""
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        """Local users, `admin` included."""
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        """Local users, `admin` included; named: that one alone, in whatever case. An engine may have thousands."""
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         """External identity providers."""

@@ -221,6 +221,16 @@ async def test_identities_come_and_go(admin: EngineAdmin) -> None:
 
 
 @pytest.mark.parametrize(
+    ("named", "found"), [("ada", ["Ada"]), ("ADA", ["Ada"]), ("bob", []), ("Admin", ["admin"]), ("a/../b", [])]
+)
+async def test_one_identity_is_found_by_its_name_in_whatever_case(admin: EngineAdmin, named: str, found: list[str]) -> None:
+    await admin.add_identity("Ada", Password(clear="long enough"))
+    held = await admin.identities(named)
+    assert [one.username for one in held] == found
+    assert list(held) == [one for one in await admin.identities() if one.username in found]
+
+
+@pytest.mark.parametrize(
     ("username", "password"),
     [
         pytest.param("ADA", "long enough", id="the same name but for case"),

@@ -209,7 +209,10 @@ class Engine:
             lambda: self._package_files.brought_content(found[1])
         )
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        if named:
+            one = await self._transactions.read(lambda c: records.find_identity(c, username=named), nobody)
+            return (one.facts,) if one is not None else (self._admin,) if is_engine_admin(named) else ()
         found = await self._transactions.read(lambda c: [one.facts for one in records.identities(c)], list[EngineIdentity])
         if any(is_engine_admin(one.username) for one in found):
             return tuple(found)

@@ -236,6 +236,10 @@ class EngineIdentity:
     fingerprint: str = ""
     roles: Mapping[str, str] = field(default_factory=dict)
 
+    def answers_to(self, named: str) -> bool:
+        """Return True for its name, in whatever case, and for `""`."""
+        return not named or self.username.casefold() == named.casefold()
+
 
 @dataclass(frozen=True)
 class IdentityProviderSettings:

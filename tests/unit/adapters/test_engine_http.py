@@ -152,6 +152,24 @@ async def test_apps_of_another_engine_are_read_by_the_plain_list(wired: Wired) -
     assert await wired.engines.at(FOREIGN).apps() == (EngineApp("crm", "CRM", "X", "2", ("1", "2"), True),)
 
 
+async def test_one_identity_is_asked_for_by_its_name(wired: Wired) -> None:
+    wired.answer = lambda request: httpx.Response(200, json={"data": []})
+    assert await wired.engines.at(OWN).identities("ann@example.com") == ()
+    assert wired.asked == ["GET /api/v1/admin/tenantry/identities/named/ann%40example.com"]
+
+
+async def test_one_identity_of_an_engine_of_an_earlier_release_is_found_in_the_list(wired: Wired) -> None:
+    people = [{"id": "1", "username": "Ada", "created_at": ""}, {"id": "2", "username": "bob", "created_at": ""}]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "named" in request.url.path:
+            return httpx.Response(404, json={"error": "no such route"})
+        return httpx.Response(200, json={"data": people})
+
+    wired.answer = answer
+    assert [one.username for one in await wired.engines.at(OWN).identities("ada")] == ["Ada"]
+
+
 async def test_a_time_that_cannot_be_read_does_not_matter(wired: Wired) -> None:
     people = [{"id": "1", "username": "ada", "created_at": "last week"}, {"id": "2", "username": "bob", "created_at": ""}]
     wired.answer = lambda request: httpx.Response(200, json={"data": people})

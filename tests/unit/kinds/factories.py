@@ -236,8 +236,8 @@ class Engine:
     async def steps(self, app: str, version: str) -> tuple[MigrationStep, ...]:
         return self.migrations[app, version]
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return self.users
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        return tuple(one for one in self.users if one.answers_to(named))
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         return self.providers

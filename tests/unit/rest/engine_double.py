@@ -55,8 +55,8 @@ class EngineDouble:
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
         return (MigrationStep(f"stores {package.stat().st_size} bytes"),)  # noqa: ASYNC240
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return tuple(self.people.values())
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        return tuple(one for one in self.people.values() if one.answers_to(named))
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         return tuple(self.providers.values())

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -69,11 +70,11 @@ class PlainEngine:
         """Nothing, for the same reason."""
         return ()
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        """With the marks of what we delivered: such an engine keeps none."""
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        """With the marks of what we delivered: such an engine keeps none, and has all of them in one list."""
         found = tuple(self._wire.parsed(_plain_identity, item) for item in await self._wire.data("/admin/identities"))
         self._ids = {one.username: one.id for one in found}
-        return tuple(replace(one, fingerprint=self._marks.get(one.id, "")) for one in found)
+        return tuple(replace(one, fingerprint=self._marks.get(one.id, "")) for one in found if one.answers_to(named))
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         """The same."""
@@ -217,8 +218,14 @@ class OwnEngine(PlainEngine):
         body = {"allow_drops": allow_drops, "listed": [step_body(step) for step in listed]}
         await self._wire.perform("POST", path, LONG_TIMEOUT, json=body)
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities"))
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        if named:
+            with suppress(NotFound):  # the engine is of an earlier release, which has no such route
+                return await self._identities(f"/named/{_safe(named)}")
+        return tuple(one for one in await self._identities() if one.answers_to(named))
+
+    async def _identities(self, which: str = "") -> tuple[EngineIdentity, ...]:
+        return tuple(self._wire.parsed(_identity, item) for item in await self._wire.data(f"{EXTENSION}/identities{which}"))
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         return tuple(self._wire.parsed(_provider, item) for item in await self._wire.data(f"{EXTENSION}/idps"))

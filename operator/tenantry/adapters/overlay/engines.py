@@ -84,8 +84,8 @@ class OverlayEngine:
     async def preview(self, package: Path) -> tuple[MigrationStep, ...]:
         return await self._real.preview(package) if self._real else ()
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
-        return tuple((await self._held()).identities.values())
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
+        return tuple(one for one in (await self._held()).identities.values() if one.answers_to(named))
 
     async def identity_providers(self) -> tuple[EngineIdentityProvider, ...]:
         return tuple((await self._held()).providers.values())

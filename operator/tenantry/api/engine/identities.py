@@ -34,10 +34,11 @@ class Identities:
 
     request: EngineRequest
 
-    async def identities(self) -> tuple[EngineIdentity, ...]:
+    async def identities(self, named: str = "") -> tuple[EngineIdentity, ...]:
         """`admin` and what is declared, save losers of a username."""
         found = (cast(Identity, one) for one in self._resources())
-        return (self._admin(), *(self._identity_facts(one) for one in found if one.status.claimed or _claim_open(one)))
+        held = (self._admin(), *(self._identity_facts(one) for one in found if one.status.claimed or _claim_open(one)))
+        return tuple(one for one in held if one.answers_to(named))
 
     async def add_identity(self, username: str, password: Password, roles: Grants = ()) -> EngineIdentity:
         if re.fullmatch(USERNAME_PATTERN.strip("^$"), username) is None:

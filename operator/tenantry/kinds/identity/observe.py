@@ -21,9 +21,7 @@ async def observe(identity: Identity, world: World) -> Observed:
     state, endpoint = engine_of(environment, world.secrets)
     held: EngineIdentity | None = None
     if endpoint is not None:
-        folded = spec.username.casefold()
-        users = await world.engines.at(endpoint).identities()
-        held = next((user for user in users if user.username.casefold() == folded), None)
+        held = next(iter(await world.engines.at(endpoint).identities(spec.username)), None)
     others = view.list(Identity, metadata.namespace, f"claim={identity.claim}")
     rivals = rivals_of(identity, others, lambda other: other.status.claimed)
     secret = spec.password_secret_ref

@@ -36,6 +36,7 @@ def extension_routes(operator_of: AdminOf, uploads: Uploads) -> list[Route]:
         Route("GET", f"{PREFIX}/apps/{{id}}/steps/{{version}}", routes.steps, 200, JSON),
         Route("POST", f"{PREFIX}/apps/{{id}}/install/{{version}}", routes.install, 200, SuccessResponse, body=ExtendedInstall),
         Route("GET", f"{PREFIX}/identities", routes.identities, 200, JSON, (), PAGED, TAGGED),
+        Route("GET", f"{PREFIX}/identities/named/{{username}}", routes.named_identities, 200, JSON),
         Route("POST", f"{PREFIX}/identities", routes.add_identity, 200, JSON, body=ExtendedIdentityAdd),
         Route("PUT", f"{PREFIX}/identities/{{username}}", routes.edit_identity, 200, SuccessResponse, body=ExtendedIdentityEdit),
         Route("GET", f"{PREFIX}/idps", routes.providers, 200, JSON, (), PAGED, TAGGED),
@@ -76,6 +77,11 @@ class _ExtensionRoutes:
         """Local users with roles and password marks."""
         admin = await self._operator_of(request)
         return data_response(request, await admin.identities(), by_creation, extended_identity_body)
+
+    async def named_identities(self, request: Request, username: str) -> Response:
+        """The local user of that name, in whatever case, as a list of at most one."""
+        admin = await self._operator_of(request)
+        return json_response({"data": [extended_identity_body(one) for one in await admin.identities(username)]})
 
     async def add_identity(self, request: Request) -> Response:
         """Create a local user, by password or hash."""

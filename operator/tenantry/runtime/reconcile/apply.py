@@ -149,8 +149,7 @@ async def _apply_to_people(
 
 async def _put_identity(change: PutIdentity, admin: EngineAdmin, hands: Hands) -> None:
     password = await hands.secrets.reveal(change.secret.namespace, change.secret.name, change.key, "identity")
-    present = {identity.username: identity for identity in await admin.identities()}
-    held = present.get(change.username)
+    held = next((one for one in await admin.identities(change.username) if one.username == change.username), None)
     if held is None:
         await admin.add_identity(change.username, password, change.roles)
         return

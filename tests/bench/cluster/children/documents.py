@@ -57,5 +57,5 @@ def answers() -> Mapping[str, Any]:
     user = {"id": USER_ID, "username": USER, "created_at": AT, "roles": []}
     settings = {"name": PROVIDER, "issuer_url": ISSUER, "client_id": CLIENT, "scopes": "openid profile email"}
     provider = {"id": PROVIDER_ID, **settings, "auto_provision": False, "is_active": True, "created_at": AT}
-    held = {"/admin/apps": app, f"{EXTENSION}/identities": user, f"{EXTENSION}/idps": provider}
+    held = {"/admin/apps": app, f"{EXTENSION}/identities/named/{USER}": user, f"{EXTENSION}/idps": provider}
     return {f"{API}{path}": {"data": [one]} for path, one in held.items()}
