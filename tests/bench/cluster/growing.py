@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tests.bench.cluster.children.answering import engines
 from tests.bench.cluster.children.documents import EACH, answers
 from tests.bench.cluster.place import Place, memory_of, place, quiet
-from tests.bench.cluster.standing import Operators, fill, no_writes
+from tests.bench.cluster.standing import RESYNC_S, Operators, fill, no_writes
 from tests.bench.row import Row, Scale, told
 
 SIZES = (1000, 3000, 10_000)
@@ -49,7 +49,7 @@ def _at_rest(scale: Scale, environments: int) -> Grown:
             asyncio.run(quiet(operator.process.pid))
         operators = Operators(at)
         took = operators.restart()
-        writes = operators.writes, operators.resync()
+        writes = operators.writes, operators.resync(max(RESYNC_S, environments // 50))
         grown = Grown(environments, took.wall, writes, operators.memory, _memory_of_api(at))
         played.check()
         return grown

@@ -101,12 +101,12 @@ class Operators:
         self.objects = int(done.stdout)
         return Took(time.perf_counter() - start, _of_children() - cpu)
 
-    def resync(self) -> int:
-        """Writes of one that looks at everything again."""
-        with self._at.platform.operator(TENANTRY_RESYNC=f"{RESYNC_S}s") as operator:
+    def resync(self, after_s: int = RESYNC_S) -> int:
+        """Writes of one that looks at everything again. after_s: longer than that takes, else the next follows at once."""
+        with self._at.platform.operator(TENANTRY_RESYNC=f"{after_s}s") as operator:
             pid = operator.process.pid
             asyncio.run(quiet(pid))
-            before, cpu, latest = asyncio.run(requests_of(self._at.plane)), cpu_of(pid), time.perf_counter() + 2 * RESYNC_S
+            before, cpu, latest = asyncio.run(requests_of(self._at.plane)), cpu_of(pid), time.perf_counter() + 2 * after_s
             # It has begun by then, and rest takes longer than that. One over few objects is hardly seen.
             while cpu_of(pid) - cpu < RESYNC_CPU_S and time.perf_counter() < latest:
                 time.sleep(1)
