@@ -87,6 +87,8 @@ class Platform:
         self._kubeconfigs = kubeconfigs
         self._folder = folder
         self.proxy = proxy
+        self.settings: dict[str, str] = {}
+        """Of each process that starts from now on."""
         self.api_url = f"http://127.0.0.1:{free_port()}"
         self.api_log = folder / "api.log"
         self.api_metrics = f"http://127.0.0.1:{free_port()}/metrics"
@@ -144,6 +146,7 @@ class Platform:
             "KUBECONFIG": str(self._kubeconfigs[command]),
             "TENANTRY_CLUSTER__API_URL": self.api_url,
             "TENANTRY_CLUSTER__ENGINE_PROXY": self.proxy,
+            **self.settings,
             **settings,
         }
         with log.open("wb") as told:

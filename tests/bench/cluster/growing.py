@@ -22,6 +22,8 @@ GROWTH = 1.5
 """The most that an Environment of a larger platform may cost, as a multiple of its cost in the smallest."""
 RESTART_S = 60.0
 OPERATOR, API = 600 << 20, 400 << 20
+KEEPS_ALL = {"TENANTRY_OPERATIONS__TOTAL": "1000000"}
+"""By default 5,000 Operations are kept, so that a platform at rest has far fewer than it has objects."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def measure(scale: Scale) -> Sequence[Row]:
 def _at_rest(scale: Scale, environments: int) -> Grown:
     with engines(answers()) as played, place(scale.folder / f"h1-{environments}") as at:
         at.platform.proxy = played.proxy
+        at.platform.settings = KEEPS_ALL
         asyncio.run(fill(at, round(environments * TENANTS) or 1, environments, with_children=True))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))

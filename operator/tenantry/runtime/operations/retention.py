@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import structlog
+
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, held_of, parse_time
-from tenantry.model.verdicts import Halt
+from tenantry.model.verdicts import Conflict, Forbidden, Halt, NotFound
 from tenantry.ports import OperationLogs, Store
 from tenantry.runtime.cache import Cache
+
+log = structlog.get_logger(__name__)
 
 DELETIONS = ("DELETE_TENANT", "DELETE_ENVIRONMENT")
 
@@ -120,14 +123,26 @@ class Retention:
     async def sweep(self) -> int:
         """Removes what is surplus now, with its logs. Returns how many; one that changes meanwhile waits for the next sweep.
 
+        So do all others once the store or the logs do not answer: thousands of requests would fail one after another.
         Typed objects of the cache go, too: after a wave of deletions they are of Operations that no pass needs any more.
         """
         living = {entry.uid for kind in self._kinds for _, entry in self._cache.entries(kind)}
         documents = (entry.document() for _, entry in self._cache.entries(Operation.KIND, SYSTEM_NAMESPACE))
         removed = surplus(finished_ones(documents), living, replace(self._keep, own=self._own()), self._now())
-        for operation in removed:
-            with suppress(Halt):
+        gone = await self._remove(removed)
+        self._cache.drop_typed()
+        return gone
+
+    async def _remove(self, surplus: Iterable[FinishedOperation]) -> int:
+        gone = 0
+        for operation in surplus:
+            try:
                 await self._logs.remove(operation.held.ref.name)
                 await self._store.delete(operation.held)
-        self._cache.drop_typed()
-        return len(removed)
+            except (NotFound, Conflict, Forbidden):
+                continue
+            except Halt as halt:
+                log.warning("surplus Operations stay until the next sweep", removed=gone, error=str(halt))
+                break
+            gone += 1
+        return gone

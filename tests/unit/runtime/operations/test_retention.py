@@ -9,6 +9,7 @@ import pytest
 from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import Document
+from tenantry.model.verdicts import Conflict, Halt, NotFound, Transient
 from tenantry.runtime.operations.retention import Keep, Retention, finished_ones, surplus
 from tests.unit.kinds.factories import tenant
 from tests.unit.runtime.operations.book import Book
@@ -72,6 +73,41 @@ CASES = {
 def test_what_is_removed(case: tuple[list[Document], set[str], Keep, list[str]]) -> None:
     operations, living, limits, removed = case
     assert [one.held.ref.name for one in surplus(finished_ones(operations), living, limits, NOW)] == removed
+
+
+class CountedLogs(NoLogs):
+    """Logs of which the first ones are removed, and that then fail."""
+
+    def __init__(self, *failures: Halt | None) -> None:
+        self.failures = list(failures)
+        self.asked = 0
+
+    async def remove(self, operation: str) -> None:
+        self.asked += 1
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+
+
+UNREACHABLE = Halt(Transient("Unreachable", "nobody answers"))
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked", "removed"),
+    [
+        pytest.param((), 5, 5, id="all are removed"),
+        pytest.param(
+            (None, Halt(Transient("Unreachable", "nobody answers"))), 2, 1, id="nobody answers: not asked for the others"
+        ),
+        pytest.param((NotFound("gone"), Conflict("changed")), 5, 3, id="one that changes waits alone"),
+    ],
+)
+async def test_a_sweep_ends_when_nobody_answers(failures: tuple[Halt | None, ...], asked: int, removed: int) -> None:
+    book, logs = Book(), CountedLogs(*failures)
+    for cause in "12345":
+        await book.cancel(await book.queue(tenant(), cause))
+    assert await Retention(book.store, book.cache, logs, Keep(total=0), lambda: NOW, ()).sweep() == removed
+    assert logs.asked == asked
 
 
 async def test_a_sweep_leaves_no_typed_objects_of_what_is_gone_or_rests() -> None:
