@@ -16,6 +16,7 @@ from tenantry.model.resource import SYSTEM_NAMESPACE, Document, Held, held_of, p
 from tenantry.model.verdicts import Conflict, Forbidden, Halt, NotFound
 from tenantry.ports import OperationLogs, Store
 from tenantry.runtime.cache import Cache
+from tenantry.runtime.pace import Pace
 
 log = structlog.get_logger(__name__)
 
@@ -126,12 +127,20 @@ class Retention:
         So do all others once the store or the logs do not answer: thousands of requests would fail one after another.
         Typed objects of the cache go, too: after a wave of deletions they are of Operations that no pass needs any more.
         """
+        finished = await self._finished()
         living = {entry.uid for kind in self._kinds for _, entry in self._cache.entries(kind)}
-        documents = (entry.document() for _, entry in self._cache.entries(Operation.KIND, SYSTEM_NAMESPACE))
-        removed = surplus(finished_ones(documents), living, replace(self._keep, own=self._own()), self._now())
+        removed = surplus(finished, living, replace(self._keep, own=self._own()), self._now())
         gone = await self._remove(removed)
         self._cache.drop_typed()
         return gone
+
+    async def _finished(self) -> list[FinishedOperation]:
+        """Those that there are, read without holding up the loop: thousands take longer than a request may."""
+        pace, found = Pace(), list[FinishedOperation]()
+        for _, entry in tuple(self._cache.entries(Operation.KIND, SYSTEM_NAMESPACE)):
+            await pace.breathe()
+            found += finished_ones((entry.document(),))
+        return found
 
     async def _remove(self, surplus: Iterable[FinishedOperation]) -> int:
         gone = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -10,7 +12,9 @@ from tenantry.adapters.overlay.packages import NoLogs
 from tenantry.kinds.operation.spec import Operation
 from tenantry.model.resource import Document
 from tenantry.model.verdicts import Conflict, Halt, NotFound, Transient
+from tenantry.runtime.operations import retention
 from tenantry.runtime.operations.retention import Keep, Retention, finished_ones, surplus
+from tenantry.runtime.pace import Pace
 from tests.unit.kinds.factories import tenant
 from tests.unit.runtime.operations.book import Book
 
@@ -108,6 +112,24 @@ async def test_a_sweep_ends_when_nobody_answers(failures: tuple[Halt | None, ...
         await book.cancel(await book.queue(tenant(), cause))
     assert await Retention(book.store, book.cache, logs, Keep(total=0), lambda: NOW, ()).sweep() == removed
     assert logs.asked == asked
+
+
+async def test_a_sweep_lets_others_run_between_the_operations_that_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "Pace", partial(Pace, slice_s=0.0, most_s=0.0))
+    book, turns = Book(), 0
+    for cause in "12345":
+        await book.cancel(await book.queue(tenant(), cause))
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await Retention(book.store, book.cache, NoLogs(), Keep(), lambda: NOW, ()).sweep()
+    task.cancel()
+    assert turns >= 5
 
 
 async def test_a_sweep_leaves_no_typed_objects_of_what_is_gone_or_rests() -> None:
