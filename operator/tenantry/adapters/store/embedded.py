@@ -37,6 +37,7 @@ Clock = Callable[[], datetime]
 EVENTS_KEPT = 1024
 """Changes of each kind that a watcher may lag behind."""
 PAGE = 500
+"""Objects that are parsed at once of a list."""
 MAX_BYTES = 1_500_000
 """Of one object; about what a Kubernetes API server takes."""
 UID_BYTES, UIDS_AT_ONCE = 16, 256
