@@ -27,6 +27,7 @@ from tenantry.adapters.kubernetes.lease import Lease
 from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.kubernetes.tenancy.namespaces import KubernetesTenancy
 from tenantry.adapters.store.secrets import StoreSecrets
+from tenantry.hosts.standalone import listed
 from tenantry.kinds.environment.ownership import NO_PROOF, PlaceProof
 from tenantry.kinds.registry import FOLLOWED
 from tenantry.model.facts import Caller, EngineRef, EngineSpec, TenantAccess
@@ -229,7 +230,7 @@ async def test_both_processes_may_read_what_their_caches_hold_and_the_platforms_
     only_in = {} if account == "operator" else {"Secret": NAMESPACE}
     async with acting_as(account, own, kubectl, tmp_path) as client:
         for kind in FOLLOWED:
-            await KubernetesFeed(client, only_in=only_in).list(kind)
+            await listed(KubernetesFeed(client, only_in=only_in), kind)
         assert (await platform_keys(KubernetesStore(client), "tenantry")).master
 
 

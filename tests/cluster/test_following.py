@@ -12,7 +12,7 @@ import pytest
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
-from tenantry.hosts.standalone import fill, follow
+from tenantry.hosts.standalone import fill, follow, listed
 from tenantry.kinds.registry import TYPES
 from tenantry.model.resource import CREDENTIAL_LABEL, Document, Ref, held_of, ref_of
 from tenantry.model.verdicts import AlreadyExists, Expired, Halt, NotFound
@@ -82,7 +82,7 @@ async def test_what_others_write_is_seen(client: Client) -> None:
 async def test_own_writes_are_seen_at_once_and_stay_while_a_list_is_under_way(client: Client) -> None:
     store, cache, feed = KubernetesStore(client), Cache(TYPES), KubernetesFeed(client)
     writing = WritingStore(store, cache)
-    documents, version = await feed.list("Tenant")
+    documents, version = await listed(feed, "Tenant")
     created = await writing.create(tenant("own"))
     assert cache.document(Ref("Tenant", "", "own")) == created
     cache.sweep("Tenant", {ref_of(document)[1:] for document in documents}, int(version))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from tenantry.adapters.kubernetes.store import KubernetesStore
 from tenantry.adapters.store.memory import MemoryStore
 from tenantry.adapters.store.sqlite import SqliteStore
 from tenantry.kinds.admission import Admission
-from tenantry.model.resource import Document
 from tenantry.ports import Feed, Store
 from tests.cluster.control_plane import Cluster
 from tests.cluster.fixtures import client_of
@@ -25,9 +24,7 @@ ADMISSION = Admission()
 
 
 class StoreAndFeed(Store, Feed, Protocol):
-    """Both ports of one adapter, and a whole list at once."""
-
-    async def list(self, kind: str) -> tuple[Sequence[Document], str]: ...
+    """Both ports of one adapter."""
 
 
 @asynccontextmanager
@@ -56,7 +53,6 @@ class OnKubernetes(KubernetesStore):
 
     def __init__(self, store: KubernetesStore, feed: KubernetesFeed) -> None:
         vars(self).update(vars(store))
-        self.list = feed.list
         self.pages = feed.pages
         self.watch = feed.watch
 

@@ -13,6 +13,7 @@ import structlog
 
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.hosts.standalone import listed
 from tenantry.kinds.tenancy import bindings
 from tenantry.kinds.tenant.spec import Tenant
 from tenantry.model.resource import Ref, ref_of
@@ -58,7 +59,7 @@ class TenantSecrets:
     async def _read(self, namespace: str) -> None:
         """One that is being opened or removed has no Secrets for us: its Tenant is not Ready."""
         try:
-            documents, version = await KubernetesFeed(self._client, only_in={KIND: namespace}).list(KIND)
+            documents, version = await listed(KubernetesFeed(self._client, only_in={KIND: namespace}), KIND)
         except Forbidden as refused:
             log.warning("secrets of a tenant cannot be read", namespace=namespace, error=str(refused))
             return

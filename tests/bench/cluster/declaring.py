@@ -10,6 +10,7 @@ from typing import Any
 from tenantry.adapters.kubernetes.client.http import Client
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.hosts.standalone import listed
 from tests.bench.cluster.place import CLIENTS, Object, object_, play
 
 REGION = "here"
@@ -72,7 +73,7 @@ class Declaring:
             await self._store.create(await self._wanted.get())
 
     async def _version(self, kind: str) -> str:
-        return (await KubernetesFeed(self._client).list(kind))[1]
+        return (await listed(KubernetesFeed(self._client), kind))[1]
 
     async def _watch(self, kind: str, version: str) -> None:
         async for event in KubernetesFeed(self._client).watch(kind, version):

@@ -11,6 +11,7 @@ from tenantry.adapters.kubernetes.client.http import MERGE_PATCH, Client
 from tenantry.adapters.kubernetes.client.wire import object_path
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.hosts.standalone import listed
 from tenantry.model.resource import Ref
 from tests.bench.cluster.declaring import REGION, Declaring, is_ready
 from tests.bench.cluster.place import CLIENTS, client_of, object_, place, quiet
@@ -77,7 +78,7 @@ class Edits:
 
     async def version(self) -> str:
         """Return the version from which to watch."""
-        return (await KubernetesFeed(self._client).list(self._ref.kind))[1]
+        return (await listed(KubernetesFeed(self._client), self._ref.kind))[1]
 
     async def watch(self, version: str) -> None:
         """Follow the object until it is cancelled."""

@@ -24,6 +24,7 @@ from tenantry.adapters.kubernetes.client.objects import path_of
 from tenantry.adapters.kubernetes.engines.workload import NAME, namespace_of
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
 from tenantry.adapters.kubernetes.store import KubernetesStore
+from tenantry.hosts.standalone import listed
 from tenantry.model.verdicts import NotFound
 from tests.bench.cluster.declaring import is_ready
 from tests.bench.cluster.place import CLIENTS, Counts, Place, client_of, object_, place, play, quiet, requests_of, written
@@ -166,7 +167,7 @@ async def _of_sleep(at: Place, admin: Client, pid: int, count: int) -> Added:
         await admin.request("PATCH", path, body={"spec": {"hibernation": {"schedule": ALWAYS}}}, content_type=MERGE_PATCH)
 
     async def asleep() -> bool:
-        found, _ = await KubernetesFeed(admin).list("Environment")
+        found, _ = await listed(KubernetesFeed(admin), "Environment")
         states = [(each["status"].get("engine") or {}).get("status") for each in found]
         return states.count("SLEEPING") == count
 
@@ -243,6 +244,6 @@ def _command(folder: Path, port: int) -> Sequence[str]:
 async def _all_ready(client: Client, *kinds: str) -> bool:
     feed = KubernetesFeed(client)
     for kind in kinds:
-        if not all(map(is_ready, (await feed.list(kind))[0])):
+        if not all(map(is_ready, (await listed(feed, kind))[0])):
             return False
     return True

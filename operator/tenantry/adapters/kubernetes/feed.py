@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -45,16 +44,6 @@ class KubernetesFeed:
     def interrupted(self) -> datetime | None:
         """The time since which the changes of some kind do not arrive, None while all do."""
         return min(self._broken.values(), default=None)
-
-    async def list(self, kind: str) -> tuple[Sequence[Document], str]:
-        found: deque[Document] = deque()
-        version = ""
-        async for documents, at in self.pages(kind):
-            if at != version:
-                found.clear()
-            found.extend(documents)
-            version = at
-        return tuple(found), version
 
     async def pages(self, kind: str) -> AsyncIterator[tuple[Sequence[Document], str]]:
         """One consistent state. A list whose next page has expired is begun anew, in one piece."""

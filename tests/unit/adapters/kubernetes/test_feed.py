@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tenantry.adapters.kubernetes.feed import KubernetesFeed
+from tenantry.hosts.standalone import listed
 from tenantry.model.verdicts import Expired
 from tests.support.patience import DEADLINE_S
 from tests.unit.adapters.kubernetes.scripted import Say, client_of, refused, serving, told
@@ -39,7 +40,7 @@ async def followed(feed: KubernetesFeed, count: int, version: str = "1") -> list
 async def test_a_list_has_the_items_of_all_pages() -> None:
     script = (page(item("a", 1), following="next"), page(item("b", 2)))
     async with serving(*script) as server, client_of(server.url) as client:
-        documents, version = await KubernetesFeed(client, page=1).list("Tenant")
+        documents, version = await listed(KubernetesFeed(client, page=1), "Tenant")
     assert [document["metadata"]["name"] for document in documents] == ["a", "b"]
     assert all(document["kind"] == "Tenant" and "managedFields" not in document["metadata"] for document in documents)
     assert version == "9"
@@ -49,14 +50,14 @@ async def test_a_list_has_the_items_of_all_pages() -> None:
 async def test_a_list_whose_next_page_has_expired_is_begun_anew_in_one_piece() -> None:
     script = (page(item("old", 1), following="next"), refused(410, "Expired"), page(item("a", 3), item("b", 4), version="12"))
     async with serving(*script) as server, client_of(server.url) as client:
-        documents, _ = await KubernetesFeed(client, page=1).list("Tenant")
+        documents, _ = await listed(KubernetesFeed(client, page=1), "Tenant")
     assert [document["metadata"]["name"] for document in documents] == ["a", "b"]
     assert "limit" not in server.asked[-1].query
 
 
 async def test_secrets_that_are_nobodys_credential_are_not_asked_for() -> None:
     async with serving(page()) as server, client_of(server.url) as client:
-        await KubernetesFeed(client).list("Secret")
+        await listed(KubernetesFeed(client), "Secret")
     assert server.asked[0].query["labelSelector"] == "tenantry.dev/credential"
 
 

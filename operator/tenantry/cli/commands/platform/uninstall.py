@@ -78,6 +78,7 @@ async def prepare(mode: Mode, release: Release) -> None:
 async def finalized(client: Client) -> list[Document]:
     """Every object that has our finalizer; a definition that is not installed has none."""
     from tenantry.adapters.kubernetes.feed import KubernetesFeed
+    from tenantry.hosts.standalone import listed
     from tenantry.kinds.crds import KINDS
     from tenantry.model.resource import FINALIZER
     from tenantry.model.verdicts import NotFound
@@ -86,7 +87,7 @@ async def finalized(client: Client) -> list[Document]:
     feed = KubernetesFeed(client)
     for kind in KINDS:
         try:
-            documents, _ = await feed.list(kind.KIND)
+            documents, _ = await listed(feed, kind.KIND)
         except NotFound:
             continue
         found += [document for document in documents if FINALIZER in document["metadata"].get("finalizers", ())]
