@@ -115,18 +115,24 @@ class LoopMeasures:
         self.workers = workers
         self.kinds: defaultdict[str, KindMeasures] = defaultdict(KindMeasures)
 
-    def added(self, key: Ref) -> None:
-        """A key waits from now on."""
-        self._added[key] = self._time()
+    def added(self, key: Ref, *, behind: bool = False) -> None:
+        """A key waits from now on. behind: nobody waits for it, and so its time is not counted."""
+        if not behind:
+            self._added[key] = self._time()
         kind = self.kinds[key.kind]
         kind.adds += 1
         kind.depth += 1
+
+    def hurried(self, key: Ref) -> None:
+        """Somebody waits for a key that waits already."""
+        self._added[key] = self._time()
 
     def taken(self, key: Ref) -> None:
         """A worker has it."""
         now = self._begun[key] = self._time()
         kind = self.kinds[key.kind]
-        kind.waited.add(now - self._added.pop(key, now))
+        if key in self._added:
+            kind.waited.add(now - self._added.pop(key))
         kind.depth -= 1
         kind.active += 1
 

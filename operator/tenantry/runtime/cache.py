@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, kept_json, ref_of
+from tenantry.model.resource import REQUEST_KEY, Document, Ref, Resource, is_ready, kept_json, ref_of
 from tenantry.runtime.multimap import Multimap, trimmed
 
 
 class Entry(NamedTuple):
     """One object: its JSON, its version and what indexes it. face: a hash of what those who read the object go by.
 
-    keys: no two alike. A set of them would take six times as much room, and there are as many as objects.
+    ready: see is_ready. keys: no two alike. A set of them would take six times as much room, and there are as many as objects.
     """
 
     raw: bytes
@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     uid: str
     keys: tuple[str, ...]
     face: int = 0
+    ready: bool = False
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = orjson.loads(self.raw)
@@ -209,7 +210,7 @@ class Cache:
         if request:
             keys |= {f"request={request}"}
         # Most keys are those of many objects: one string of each is enough.
-        return Entry(raw, version, uid, tuple(map(sys.intern, keys)), _face(document, type_.UNFOLLOWED))
+        return Entry(raw, version, uid, tuple(map(sys.intern, keys)), _face(document, type_.UNFOLLOWED), is_ready(document))
 
     def _replace(self, ref: Ref, before: Entry | None, after: Entry | None) -> None:
         name = (sys.intern(ref.namespace), ref.name)

@@ -21,6 +21,7 @@ TENANTS = 1000
 EDITS = 200
 PAUSE_S = 0.2
 """Between two edits under load: they are to be spread over all of it."""
+LOOKS_S = 0.02
 WITHIN_S = 60.0
 P4_GATE = 6.0
 P5_LIMIT_S = 5.0
@@ -64,6 +65,18 @@ def _under_load(busy: Sequence[Took], count: int, seconds: float) -> Row:
     beside = {"p50": told(median(taken)), "edits": str(len(taken)), "all Ready": told(seconds)}
     spread = (taken[0] / P5_LIMIT_S, taken[-1] / P5_LIMIT_S)
     return Row("P5", work, told(P5_LIMIT_S), p99 / P5_LIMIT_S, spread, "lower", 1.0, (told(p99), told(P5_LIMIT_S)), beside)
+
+
+async def until_observed(client: Client, ref: Ref, name: str) -> float:
+    """Seconds from an edit of an Environment's displayed name until it is Ready at that generation."""
+    start = time.perf_counter()
+    body = {"spec": {"displayName": name}}
+    edited = await client.request("PATCH", object_path(ref), body=body, content_type=MERGE_PATCH)
+    generation = edited["metadata"]["generation"]
+    while not is_ready(edited) or edited["status"]["observedGeneration"] < generation:
+        await asyncio.sleep(LOOKS_S)
+        edited = await client.request("GET", object_path(ref))
+    return time.perf_counter() - start
 
 
 class Edits:

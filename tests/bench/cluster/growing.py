@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
+from tenantry.model.resource import Ref
 from tests.bench.cluster.children.answering import engines
 from tests.bench.cluster.children.documents import EACH, answers
-from tests.bench.cluster.place import Place, memory_of, place, quiet
+from tests.bench.cluster.editing import P5_LIMIT_S, until_observed
+from tests.bench.cluster.place import Place, client_of, memory_of, place, quiet
 from tests.bench.cluster.standing import RESYNC_S, Operators, fill, no_writes
 from tests.bench.row import Row, Scale, told
 
@@ -21,6 +24,7 @@ TENANTS = 1 / 3
 GROWTH = 1.5
 """The most that an Environment of a larger platform may cost, as a multiple of its cost in the smallest."""
 RESTART_S = 60.0
+EDITS = 10
 OPERATOR, API = 600 << 20, 400 << 20
 KEEPS_ALL = {"TENANTRY_OPERATIONS__TOTAL": "1000000"}
 """By default 5,000 Operations are kept, so that a platform at rest has far fewer than it has objects."""
@@ -28,10 +32,12 @@ KEEPS_ALL = {"TENANTRY_OPERATIONS__TOTAL": "1000000"}
 
 @dataclass(frozen=True)
 class Grown:
-    """A platform of so many Environments. restart: seconds until idle; writes: of a restart and of a resync; memory in bytes."""
+    """A platform of so many Environments. restart: seconds until idle; edit: the longest of some that were made in one, seconds
+    until Ready; writes: of a restart and of a resync; memory in bytes."""
 
     environments: int
     restart: float
+    edit: float
     writes: tuple[int, int]
     operator: int
     api: int
@@ -47,15 +53,28 @@ def _at_rest(scale: Scale, environments: int) -> Grown:
     with engines(answers()) as played, place(scale.folder / f"h1-{environments}") as at:
         at.platform.proxy = played.proxy
         at.platform.settings = KEEPS_ALL
-        asyncio.run(fill(at, round(environments * TENANTS) or 1, environments, with_children=True))
+        tenants = round(environments * TENANTS) or 1
+        asyncio.run(fill(at, tenants, environments, with_children=True))
         with at.platform.operator() as operator:  # its first start makes keys, users and the Region's status
             asyncio.run(quiet(operator.process.pid))
         operators = Operators(at)
         took = operators.restart()
         writes = operators.writes, operators.resync(max(RESYNC_S, environments // 50))
-        grown = Grown(environments, took.wall, writes, operators.memory, _memory_of_api(at))
+        grown = Grown(environments, took.wall, _longest_edit(at, tenants), writes, operators.memory, _memory_of_api(at))
         played.check()
         return grown
+
+
+def _longest_edit(at: Place, tenants: int) -> float:
+    """Of Environments of different tenants, one after another, from the moment at which an operator leads."""
+
+    async def edited() -> float:
+        async with client_of(at.admin) as client:
+            refs = [Ref("Environment", f"tenant-t{number}", "dev") for number in range(0, tenants, ceil(tenants / EDITS))]
+            return max([await until_observed(client, ref, "Edited in a start") for ref in refs])
+
+    with at.platform.leader():
+        return asyncio.run(edited())
 
 
 def _memory_of_api(at: Place) -> int:
@@ -82,6 +101,7 @@ def bars(largest: Grown) -> Iterator[Row]:
     held = f"{largest.environments:,} Environments and {EACH * largest.environments:,} children"
     for work, figure, bar, say in (
         (f"restart with {held} until idle", largest.restart, RESTART_S, told),
+        (f"the longest of {EDITS} edits in a restart with {held}, until Ready", largest.edit, P5_LIMIT_S, told),
         (f"memory of the operator with {held}", largest.operator, OPERATOR, _mib),
         (f"memory of the api with {held}", largest.api, API, _mib),
     ):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.bench.cluster import moving
-from tests.bench.cluster.growing import Grown, bars, growth
+from tests.bench.cluster.growing import EDITS, Grown, bars, growth
 from tests.bench.cluster.moving import WAYS, Moved
 from tests.bench.cluster.people import Hosts, Written
 
@@ -63,12 +63,12 @@ def test_a_move_is_bounded_by_its_pause_and_loses_nothing(pauses: tuple[float, .
 
 
 HELD = "10,000 Environments and 30,000 children"
-SMALL = Grown(1000, restart=4.0, writes=(0, 0), operator=100 << 20, api=80 << 20)
+SMALL = Grown(1000, restart=4.0, edit=0.1, writes=(0, 0), operator=100 << 20, api=80 << 20)
 
 
 @pytest.mark.parametrize(("restart", "passed"), [(40.0, True), (60.0, True), (61.0, False)])
 def test_each_environment_of_a_large_platform_costs_at_most_half_more_than_of_a_small_one(restart: float, passed: bool) -> None:
-    large = Grown(10_000, restart, (0, 0), operator=500 << 20, api=300 << 20)
+    large = Grown(10_000, restart, 0.1, (0, 0), operator=500 << 20, api=300 << 20)
     rows = {row.work.partition(": ")[2]: row for row in growth(large, SMALL)}
     assert rows["restart until idle"].passed is passed
     assert rows["memory of the operator"].ratio == pytest.approx(0.5)
@@ -77,14 +77,18 @@ def test_each_environment_of_a_large_platform_costs_at_most_half_more_than_of_a_
 @pytest.mark.parametrize(
     ("large", "missed"),
     [
-        (Grown(10_000, 60.0, (0, 0), operator=600 << 20, api=400 << 20), set()),
-        (Grown(10_000, 61.0, (0, 0), operator=600 << 20, api=400 << 20), {f"restart with {HELD} until idle"}),
-        (Grown(10_000, 9.0, (0, 0), operator=601 << 20, api=1), {f"memory of the operator with {HELD}"}),
-        (Grown(10_000, 9.0, (0, 0), operator=1, api=401 << 20), {f"memory of the api with {HELD}"}),
-        (Grown(10_000, 9.0, (1, 0), operator=1, api=1), {f"writes of a restart with {HELD}"}),
-        (Grown(10_000, 9.0, (0, 1), operator=1, api=1), {f"writes of a resync with {HELD}"}),
+        (Grown(10_000, 60.0, 5.0, (0, 0), operator=600 << 20, api=400 << 20), set()),
+        (Grown(10_000, 61.0, 5.0, (0, 0), operator=600 << 20, api=400 << 20), {f"restart with {HELD} until idle"}),
+        (
+            Grown(10_000, 9.0, 5.1, (0, 0), operator=1, api=1),
+            {f"the longest of {EDITS} edits in a restart with {HELD}, until Ready"},
+        ),
+        (Grown(10_000, 9.0, 0.1, (0, 0), operator=601 << 20, api=1), {f"memory of the operator with {HELD}"}),
+        (Grown(10_000, 9.0, 0.1, (0, 0), operator=1, api=401 << 20), {f"memory of the api with {HELD}"}),
+        (Grown(10_000, 9.0, 0.1, (1, 0), operator=1, api=1), {f"writes of a restart with {HELD}"}),
+        (Grown(10_000, 9.0, 0.1, (0, 1), operator=1, api=1), {f"writes of a resync with {HELD}"}),
     ],
-    ids=("at its bars", "slow", "operator", "api", "restart writes", "resync writes"),
+    ids=("at its bars", "slow", "late", "operator", "api", "restart writes", "resync writes"),
 )
 def test_the_largest_platform_has_bars_of_its_own(large: Grown, missed: set[str]) -> None:
     assert {row.work for row in bars(large) if not row.passed} == missed

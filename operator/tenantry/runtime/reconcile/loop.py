@@ -91,8 +91,15 @@ class Runtime:
         self._begin(covers)
 
     def _begin(self, covers: Callable[[Ref], bool]) -> None:
-        self._unseen |= set(self._owned(covers))
-        self.resync(covers)
+        """What changed while nobody looked comes first: somebody may wait for it."""
+        for key in self._owned(covers):
+            self._unseen.add(key)
+            self._asked.add(key)
+            entry = self._cache.entry(key)
+            if entry is None or not entry.ready:
+                self._queue.add(key)
+            else:
+                self._queue.add_behind(key)
 
     async def hand_over(self, covers: Callable[[Ref], bool]) -> None:
         """End the passes over objects that are no longer this process's; `owns` knows that already.
@@ -128,10 +135,10 @@ class Runtime:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def resync(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
-        """A pass over every object that is covered."""
+        """A pass over every object that is covered, behind those that somebody waits for."""
         for key in self._owned(covers):
             self._asked.add(key)
-            self._queue.add(key)
+            self._queue.add_behind(key)
 
     def _owned(self, covers: Callable[[Ref], bool]) -> Iterator[Ref]:
         for kind in self._kinds:

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+import pytest
+
 from tenantry.kinds.registry import KINDS, TYPES
 from tenantry.model.resource import API_VERSION, Ref
 from tenantry.model.verdicts import Ready, Transient, Verdict
@@ -18,6 +20,7 @@ from tenantry.runtime.reconcile.following import TrackedView
 from tenantry.runtime.reconcile.loop import Runtime
 from tests.support.patience import DEADLINE_S
 
+SINCE = "2026-01-01T00:00:00Z"
 EU, US = (Ref("Region", "", name) for name in ("eu", "us"))
 
 
@@ -131,3 +134,69 @@ async def test_a_pass_that_is_cut_off_keeps_no_claim() -> None:
         await passes.until(lambda: all([key for key, _ in passes.seen].count(each) >= 2 for each in rivals))
     finally:
         await runtime.stop()
+
+
+def regions(cache: Cache, count: int, *unsettled: int) -> list[Ref]:
+    """So many regions in the cache, all Ready at their generation but those."""
+    refs = [Ref("Region", "", f"r{number}") for number in range(count)]
+    for number, ref in enumerate(refs):
+        metadata = {"name": ref.name, "uid": ref.name, "resourceVersion": "1", "generation": 2}
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Ready",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"observedGeneration": 1 if number in unsettled else 2, "conditions": [ready]}
+        cache.absorb({"apiVersion": API_VERSION, "kind": "Region", "metadata": metadata, "spec": {}, "status": status})
+    return refs
+
+
+@asynccontextmanager
+async def many(count: int, *unsettled: int) -> AsyncIterator[tuple[Passes, Runtime, list[Ref]]]:
+    """A runtime with one worker over so many regions at rest."""
+    cache = Cache(TYPES)
+    refs = regions(cache, count, *unsettled)
+    passes = Passes(lambda key, nth: Ready())
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
+    runtime.start()
+    try:
+        yield passes, runtime, refs
+    finally:
+        await runtime.stop()
+
+
+async def test_a_start_looks_first_at_what_changed_while_nobody_did() -> None:
+    async with many(100, 98, 99) as (passes, runtime, refs):
+        await runtime.idle()
+    assert [key for key, _ in passes.seen] == [*refs[98:], *refs[:98]]
+
+
+@pytest.mark.parametrize("wanted", ["wake", "look"])
+async def test_what_somebody_waits_for_comes_before_the_rest_of_a_resync(wanted: str) -> None:
+    async with many(100) as (passes, runtime, refs):
+        await runtime.idle()
+        passes.seen.clear()
+        runtime.resync()
+        getattr(runtime, wanted)(refs[99])
+        await runtime.idle()
+    assert [key for key, _ in passes.seen] == [refs[99], *refs[:99]]
+
+
+async def test_a_change_comes_before_the_rest_of_a_start() -> None:
+    cache = Cache(TYPES)
+    *_, last = regions(cache, 100)
+    passes = Passes(lambda key, nth: Ready())
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
+    runtime.start()
+    try:
+        await passes.until(lambda: len(passes.seen) >= 3)
+        before = len(passes.seen)
+        document = cache.document(last)
+        assert document is not None
+        cache.absorb({**document, "metadata": {**document["metadata"], "resourceVersion": "2", "generation": 3}})
+        await runtime.idle()
+    finally:
+        await runtime.stop()
+    assert [key for key, _ in passes.seen].index(last) <= before + 2

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
-from tenantry.runtime.reconcile.queue import Queue
+from tenantry.runtime.reconcile.queue import SHARE, Queue
 from tests.support.patience import DEADLINE_S
 
 
@@ -164,3 +165,85 @@ async def test_what_is_due_soon_comes_at_once_for_who_hurries_and_only_when_noth
     assert await taken(queue, 1) == ["soon"]
     queue.hurry(100)
     assert queue.busy(500) and not queue.busy(100)
+
+
+async def test_what_waits_behind_comes_when_nothing_else_is_wanted(queue: Queue) -> None:
+    for name in ("a", "b"):
+        queue.add_behind(key(name))
+    queue.add(key("now", "tenant-umbra"))
+    assert await taken(queue, 3) == ["now", "a", "b"]
+    assert not queue.busy()
+
+
+async def test_a_key_that_waits_behind_comes_sooner_when_it_is_wanted_and_once(queue: Queue) -> None:
+    for number in range(2000):
+        queue.add_behind(key(f"e{number}"))
+    queue.add(key("e1999"))
+    assert await taken(queue, 2) == ["e1999", "e0"]
+    assert "e1999" not in await taken(queue, 1998)
+    assert not queue.busy()
+
+
+async def test_a_key_that_came_sooner_can_wait_behind_again(queue: Queue) -> None:
+    for name in ("a", "b"):
+        queue.add_behind(key(name))
+    queue.add(key("b"))
+    assert await taken(queue, 1) == ["b"]
+    queue.add_behind(key("b"))
+    assert await taken(queue, 2) == ["a", "b"]
+    assert not queue.busy()
+
+
+async def test_what_is_wanted_without_end_holds_up_nothing_behind_for_good(queue: Queue) -> None:
+    queue.add_behind(key("behind"))
+    served = []
+    for number in range(SHARE):
+        queue.add(key(f"now{number}a"))
+        queue.add(key(f"now{number}b"))
+        served += await taken(queue, 1)
+    assert served.count("behind") == 1
+
+
+@pytest.mark.parametrize("first", ["add", "add_behind"])
+async def test_behind_is_never_in_two_passes_at_once_nor_twice_in_line(queue: Queue, first: str) -> None:
+    getattr(queue, first)(key("a"))
+    queue.add_behind(key("a"))
+    running = await queue.take()
+    queue.add_behind(key("a"))
+    queue.add_behind(key("b"))
+    assert (await queue.take()).name == "b"
+    queue.done(running)
+    assert await taken(queue, 1) == ["a"]
+
+
+async def test_a_time_that_comes_before_the_turn_behind_holds() -> None:
+    loop, passed = asyncio.get_running_loop(), asyncio.Event()
+    queue = Queue(loop.time)
+    for name in ("e1", "due"):
+        queue.add_behind(key(name))
+    queue.add_after(key("due"), 0.01)
+    loop.call_later(0.02, passed.set)
+    await asyncio.wait_for(passed.wait(), DEADLINE_S)
+    assert await taken(queue, 2) == ["due", "e1"]
+    assert not queue.busy(60.0)
+
+
+async def test_a_turn_behind_is_in_the_place_of_a_later_time(queue: Queue) -> None:
+    queue.add_behind(key("a"))
+    queue.add_after(key("a"), 10.0)
+    assert await taken(queue, 1) == ["a"]
+    assert not queue.busy(60.0)
+
+
+async def test_only_what_somebody_waits_for_counts_as_waiting(clock: Clock) -> None:
+    measures = LoopMeasures(clock)
+    queue = Queue(clock, measures)
+    for name in ("rest", "changed"):
+        queue.add_behind(key(name))
+    clock.seconds = 60.0
+    queue.add(key("changed"))
+    queue.add(key("new"))
+    clock.seconds = 61.0
+    assert await taken(queue, 3) == ["changed", "new", "rest"]
+    kind = measures.kinds["Environment"]
+    assert (kind.adds, kind.depth, kind.waited.count, kind.waited.sum, kind.worked.count) == (3, 0, 2, 2.0, 3)
