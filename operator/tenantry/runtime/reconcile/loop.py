@@ -60,7 +60,7 @@ class Runtime:
         self._cycle = cycle
         self._now = now
         self.measures = LoopMeasures(time, workers)
-        self._queue = Queue(time, self.measures)
+        self._queue = Queue(time, self.measures, most=max(2, workers // 4))
         self._following = Following()
         self._claiming = Claiming()
         self._failures: dict[Ref, int] = {}
@@ -91,7 +91,7 @@ class Runtime:
         self._begin(covers)
 
     def _begin(self, covers: Callable[[Ref], bool]) -> None:
-        """What changed while nobody looked comes first: somebody may wait for it."""
+        """Begin with objects. Those that are not Ready come first: somebody may wait for them."""
         for key in self._owned(covers):
             self._unseen.add(key)
             self._asked.add(key)

@@ -1,6 +1,7 @@
-"""The work queue: a lane per tenant namespace, served in turn; a key is never in two passes at once.
+"""The work queue: a lane per tenant namespace, served in turn and up to a limit; a key is never in two passes at once.
 
-What a start or a resync looks at waits behind what somebody waits for: with 10,000 Environments a resync is a minute of passes.
+Objects at rest, at which a start or a resync looks again, wait behind those that somebody waits for: with 10,000 Environments
+a resync is a minute of passes.
 """
 
 from __future__ import annotations
@@ -8,49 +9,70 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections import deque
-from collections.abc import Callable
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Container
 
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
 
 SHARE = 8
 """One of so many turns is for what waits behind, however much is wanted now."""
+BEHIND = 64
+"""Lanes that are served at the same time behind. Objects of one namespace have their passes close to each other, and share what
+is read and the connections to their engines."""
 
 
-class Lanes:
-    """Keys in a lane for each namespace. The lanes are served in turn."""
+class NamespaceLanes:
+    """Keys in a lane for each namespace. The lanes are served in turn, at most so many of them at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
         self._lanes: dict[str, deque[Ref]] = {}
         self._turn: deque[str] = deque()
+        self._line: deque[str] = deque()
+        """The lanes of which each comes when one of those is empty."""
 
     def add(self, key: Ref) -> None:
         lane = self._lanes.get(key.namespace)
         if lane is None:
             lane = self._lanes[key.namespace] = deque()
-            self._turn.append(key.namespace)
+            (self._turn if len(self._turn) < self._at_once else self._line).append(key.namespace)
         lane.append(key)
 
-    def pop(self) -> Ref:
-        """The next key, of the lane whose turn it is. Raises IndexError when there is none."""
-        namespace = self._turn.popleft()
+    def pop(self, full: Container[str]) -> Ref | None:
+        """The next key, of the lane whose turn it is; None if all keys are of lanes that are full."""
+        for _ in range(len(self._turn)):
+            namespace = self._turn.popleft()
+            if namespace not in full:
+                return self._pop(namespace)
+            self._turn.append(namespace)
+        return None
+
+    def _pop(self, namespace: str) -> Ref:
         lane = self._lanes[namespace]
         key = lane.popleft()
         if lane:
             self._turn.append(namespace)
-        else:
-            del self._lanes[namespace]
+            return key
+        del self._lanes[namespace]
+        if self._line:
+            self._turn.append(self._line.popleft())
         return key
 
 
 class Queue:
     """Keys that want a pass: now, behind those, or later. One that waits waits once, and may come sooner."""
 
-    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None) -> None:
+    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None, most: int = sys.maxsize) -> None:
+        """most: the passes of one namespace at the same time."""
         self._time = time
         self._measures = measures or LoopMeasures(time)
-        self._lanes, self._lanes_behind = Lanes(), Lanes()
+        self._most = most
+        self._passes: Counter[str] = Counter()
+        self._full: set[str] = set()
+        """The namespaces that have so many passes."""
+        self._lanes, self._lanes_behind = NamespaceLanes(sys.maxsize), NamespaceLanes(BEHIND)
         self._now: set[Ref] = set()
         self._behind: set[Ref] = set()
         """The keys that wait in the lanes behind, which also hold those that are wanted now since."""
@@ -106,7 +128,7 @@ class Queue:
 
     async def take(self) -> Ref:
         """The next key, of the lane whose turn it is. `done` must follow."""
-        while not self._now and not self._behind:
+        while (key := self._pop()) is None:
             taker = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
             try:
@@ -115,15 +137,21 @@ class Queue:
                 if taker.done() and not taker.cancelled():
                     self._call_one()  # it was called for a key that another must take now
                 raise
-        return self._pop()
+        return key
 
     def done(self, key: Ref) -> None:
         """The pass of a taken key has ended."""
         self._running.discard(key)
+        self._passes[key.namespace] -= 1
+        if not self._passes[key.namespace]:
+            del self._passes[key.namespace]
         self._measures.done(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+        if key.namespace in self._full:
+            self._full.discard(key.namespace)
+            self._call_one()
 
     def forget(self, key: Ref) -> None:
         """No later pass is wanted."""
@@ -141,19 +169,33 @@ class Queue:
         if not self.busy():
             self._promote(within)
 
-    def _pop(self) -> Ref:
-        turn_of_those_behind = next(self._turns) % SHARE == 0
-        if self._behind and (turn_of_those_behind or not self._now):
-            key = self._lanes_behind.pop()
-            while key not in self._behind:  # it came sooner
-                key = self._lanes_behind.pop()
+    def _pop(self) -> Ref | None:
+        first, then = self._pop_now, self._pop_behind
+        if self._now and self._behind and next(self._turns) % SHARE == 0:
+            first, then = then, first
+        key = first() or then()
+        if key is None:
+            return None
+        self._running.add(key)
+        self._passes[key.namespace] += 1
+        if self._passes[key.namespace] >= self._most:
+            self._full.add(key.namespace)
+        self._measures.taken(key)
+        return key
+
+    def _pop_now(self) -> Ref | None:
+        key = self._lanes.pop(self._full) if self._now else None
+        if key is not None:
+            self._now.discard(key)
+        return key
+
+    def _pop_behind(self) -> Ref | None:
+        key = self._lanes_behind.pop(self._full) if self._behind else None
+        while key is not None and key not in self._behind:  # it came sooner
+            key = self._lanes_behind.pop(self._full)
+        if key is not None:
             self._behind.discard(key)
             self._due.pop(key, None)
-        else:
-            key = self._lanes.pop()
-            self._now.discard(key)
-        self._running.add(key)
-        self._measures.taken(key)
         return key
 
     def _call_one(self) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -200,3 +200,39 @@ async def test_a_change_comes_before_the_rest_of_a_start() -> None:
     finally:
         await runtime.stop()
     assert [key for key, _ in passes.seen].index(last) <= before + 2
+
+
+async def test_one_tenant_whose_engines_never_answer_leaves_workers_to_the_others() -> None:
+    cache = Cache(TYPES)
+    hanging = [Ref("Environment", "tenant-stuck", f"e{number}") for number in range(50)]
+    other = Ref("Environment", "tenant-other", "e0")
+    for ref in (*hanging, other):
+        cache.absorb(environment(ref))
+    answers = asyncio.Event()
+
+    class Hanging(Passes):
+        async def run(self, key: Ref, view: TrackedView, *, asked: bool = True) -> Ended:
+            ended = await super().run(key, view, asked=asked)
+            if key.namespace == "tenant-stuck":
+                await answers.wait()
+            return ended
+
+    passes = Hanging(lambda key, nth: Ready())
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=8)
+    runtime.start()
+    try:
+        for turns in range(1, 10):
+            await passes.until(lambda: [key for key, _ in passes.seen].count(other) == turns)  # noqa: B023 - awaited at once
+            runtime.wake(other)
+        assert len({key for key, _ in passes.seen if key != other}) == 2
+        answers.set()
+        await runtime.idle()
+    finally:
+        await runtime.stop()
+    assert {key for key, _ in passes.seen} == {*hanging, other}
+
+
+def environment(ref: Ref) -> dict[str, Any]:
+    metadata = {"name": ref.name, "namespace": ref.namespace, "uid": f"{ref.namespace}-{ref.name}", "resourceVersion": "1"}
+    spec = {"region": "eu"}
+    return {"apiVersion": API_VERSION, "kind": ref.kind, "metadata": metadata | {"generation": 1}, "spec": spec, "status": {}}

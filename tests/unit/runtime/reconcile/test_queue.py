@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
-from tenantry.runtime.reconcile.queue import SHARE, Queue
+from tenantry.runtime.reconcile.queue import BEHIND, SHARE, Queue
 from tests.support.patience import DEADLINE_S
 
 
@@ -247,3 +250,92 @@ async def test_only_what_somebody_waits_for_counts_as_waiting(clock: Clock) -> N
     assert await taken(queue, 3) == ["changed", "new", "rest"]
     kind = measures.kinds["Environment"]
     assert (kind.adds, kind.depth, kind.waited.count, kind.waited.sum, kind.worked.count) == (3, 0, 2, 2.0, 3)
+
+
+async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None:
+    queue = Queue(clock, most=2)
+    for number in range(5):
+        queue.add(key(f"a{number}"))
+        queue.add_behind(key(f"r{number}"))
+    queue.add(key("b0", "tenant-umbra"))
+    queue.add_behind(key("b1", "tenant-umbra"))
+    begun = [await queue.take() for _ in range(4)]
+    assert [each.name for each in begun] == ["a0", "b0", "a1", "b1"]
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    queue.done(begun[0])
+    assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "a2"
+
+
+async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_another(clock: Clock) -> None:
+    queue = Queue(clock, most=1)
+    for name in ("a", "b"):
+        queue.add(key(name))
+    await queue.take()
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.add(key("c", "tenant-umbra"))
+    assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "c"
+
+
+async def test_a_taker_that_was_cancelled_leaves_the_free_place_to_another(clock: Clock) -> None:
+    queue = Queue(clock, most=1)
+    for name in ("a", "b"):
+        queue.add(key(name))
+    running = await queue.take()
+    first, second = asyncio.create_task(queue.take()), asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.done(running)
+    first.cancel()
+    assert (await asyncio.wait_for(second, DEADLINE_S)).name == "b"
+
+
+async def test_behind_a_few_namespaces_are_served_in_turn_before_the_others(queue: Queue) -> None:
+    lanes = [f"tenant-{number}" for number in range(BEHIND + 2)]
+    for lane in lanes:
+        for name in ("a", "b"):
+            queue.add_behind(key(f"{lane}/{name}", lane))
+    names = await taken(queue, 2 * len(lanes))
+    first = [f"{lane}/a" for lane in lanes[:BEHIND]]
+    assert names[:BEHIND] == first
+    assert names.index(f"{lanes[-1]}/a") > names.index(f"{lanes[0]}/b")
+    assert sorted(names) == sorted(f"{lane}/{name}" for lane in lanes for name in ("a", "b"))
+    assert not queue.busy()
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "add_behind", "take", "done"]), st.integers(0, 3), st.integers(0, 3))))
+def test_every_key_that_is_wanted_gets_its_pass(steps: list[tuple[str, int, int]]) -> None:
+    """Whatever the order: none is lost, none runs twice at once, and no namespace has more passes than it may."""
+
+    async def play() -> None:
+        queue, running, wanted = Queue(Clock(), most=2), list[Ref](), set[Ref]()
+
+        async def begin() -> bool:
+            taking = asyncio.create_task(queue.take())
+            await asyncio.sleep(0)
+            if not taking.done():
+                taking.cancel()
+                return False
+            one = taking.result()
+            assert one not in running
+            running.append(one)
+            wanted.discard(one)
+            return True
+
+        for step, lane, name in steps:
+            if step in ("add", "add_behind"):
+                one = key(str(name), f"tenant-{lane}")
+                getattr(queue, step)(one)
+                wanted.add(one)
+            elif step == "take":
+                await begin()
+            elif running:
+                queue.done(running.pop(name % len(running)))
+            assert max(Counter(each.namespace for each in running).values(), default=0) <= 2
+        while wanted or running:
+            if not await begin():
+                queue.done(running.pop())
+        assert not queue.busy()
+
+    asyncio.run(play())
