@@ -12,6 +12,7 @@ import itertools
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Container
+from typing import NamedTuple
 
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
@@ -61,11 +62,20 @@ class NamespaceLanes:
         return key
 
 
+class Most(NamedTuple):
+    """The passes at the same time: of one namespace, and of those that wait behind."""
+
+    of_namespace: int
+    behind: int
+
+
+NO_LIMITS = Most(sys.maxsize, sys.maxsize)
+
+
 class Queue:
     """Keys that want a pass: now, behind those, or later. One that waits waits once, and may come sooner."""
 
-    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None, most: int = sys.maxsize) -> None:
-        """most: the passes of one namespace at the same time."""
+    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None, most: Most = NO_LIMITS) -> None:
         self._time = time
         self._measures = measures or LoopMeasures(time)
         self._most = most
@@ -77,6 +87,7 @@ class Queue:
         self._behind: set[Ref] = set()
         """The keys that wait in the lanes behind, which also hold those that are wanted now since."""
         self._running: set[Ref] = set()
+        self._running_behind: set[Ref] = set()
         self._again: set[Ref] = set()
         self._later: list[tuple[float, int, Ref]] = []
         self._due: dict[Ref, float] = {}
@@ -142,6 +153,7 @@ class Queue:
     def done(self, key: Ref) -> None:
         """The pass of a taken key has ended."""
         self._running.discard(key)
+        self._running_behind.discard(key)
         self._passes[key.namespace] -= 1
         if not self._passes[key.namespace]:
             del self._passes[key.namespace]
@@ -178,7 +190,7 @@ class Queue:
             return None
         self._running.add(key)
         self._passes[key.namespace] += 1
-        if self._passes[key.namespace] >= self._most:
+        if self._passes[key.namespace] >= self._most.of_namespace:
             self._full.add(key.namespace)
         self._measures.taken(key)
         return key
@@ -190,11 +202,14 @@ class Queue:
         return key
 
     def _pop_behind(self) -> Ref | None:
-        key = self._lanes_behind.pop(self._full) if self._behind else None
+        if not self._behind or len(self._running_behind) >= self._most.behind:
+            return None
+        key = self._lanes_behind.pop(self._full)
         while key is not None and key not in self._behind:  # it came sooner
             key = self._lanes_behind.pop(self._full)
         if key is not None:
             self._behind.discard(key)
+            self._running_behind.add(key)
             self._due.pop(key, None)
         return key
 

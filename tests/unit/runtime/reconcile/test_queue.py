@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
-from tenantry.runtime.reconcile.queue import BEHIND, SHARE, Queue
+from tenantry.runtime.reconcile.queue import BEHIND, SHARE, Most, Queue
 from tests.support.patience import DEADLINE_S
 
 
@@ -253,7 +253,7 @@ async def test_only_what_somebody_waits_for_counts_as_waiting(clock: Clock) -> N
 
 
 async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None:
-    queue = Queue(clock, most=2)
+    queue = Queue(clock, most=Most(2, 9))
     for number in range(5):
         queue.add(key(f"a{number}"))
         queue.add_behind(key(f"r{number}"))
@@ -269,7 +269,7 @@ async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None
 
 
 async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_another(clock: Clock) -> None:
-    queue = Queue(clock, most=1)
+    queue = Queue(clock, most=Most(1, 9))
     for name in ("a", "b"):
         queue.add(key(name))
     await queue.take()
@@ -280,7 +280,7 @@ async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_anoth
 
 
 async def test_a_taker_that_was_cancelled_leaves_the_free_place_to_another(clock: Clock) -> None:
-    queue = Queue(clock, most=1)
+    queue = Queue(clock, most=Most(1, 9))
     for name in ("a", "b"):
         queue.add(key(name))
     running = await queue.take()
@@ -309,7 +309,7 @@ def test_every_key_that_is_wanted_gets_its_pass(steps: list[tuple[str, int, int]
     """Whatever the order: none is lost, none runs twice at once, and no namespace has more passes than it may."""
 
     async def play() -> None:
-        queue, running, wanted = Queue(Clock(), most=2), list[Ref](), set[Ref]()
+        queue, running, wanted = Queue(Clock(), most=Most(2, 9)), list[Ref](), set[Ref]()
 
         async def begin() -> bool:
             taking = asyncio.create_task(queue.take())
