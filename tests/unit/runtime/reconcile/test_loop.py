@@ -174,6 +174,23 @@ async def test_a_start_looks_first_at_what_changed_while_nobody_did() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["wake", "look"])
+async def test_changes_that_were_seen_while_another_acted_are_no_news_at_the_start(wanted: str) -> None:
+    """A standby sees every engine. Those that are Ready would come before what somebody waits for."""
+    cache = Cache(TYPES)
+    refs = regions(cache, 100, 99)
+    passes = Passes(lambda key, nth: Ready())
+    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
+    for ref in refs:
+        getattr(runtime, wanted)(ref)
+    runtime.start()
+    try:
+        await runtime.idle()
+    finally:
+        await runtime.stop()
+    assert [key for key, _ in passes.seen] == [refs[99], *refs[:99]]
+
+
+@pytest.mark.parametrize("wanted", ["wake", "look"])
 async def test_what_somebody_waits_for_comes_before_the_rest_of_a_resync(wanted: str) -> None:
     async with many(100) as (passes, runtime, refs):
         await runtime.idle()
