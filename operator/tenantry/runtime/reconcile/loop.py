@@ -21,7 +21,7 @@ from tenantry.runtime.pace import Pace
 from tenantry.runtime.reconcile.claiming import Claiming
 from tenantry.runtime.reconcile.cycle import Cycle, Ended
 from tenantry.runtime.reconcile.following import Followed, Following, TrackedView
-from tenantry.runtime.reconcile.queue import Most, Queue
+from tenantry.runtime.reconcile.queue import PassLimits, Queue
 
 FIRST_RETRY = 0.25
 LAST_RETRY = 60.0
@@ -60,7 +60,7 @@ class Runtime:
         self._cycle = cycle
         self._now = now
         self.measures = LoopMeasures(time, workers)
-        self._queue = Queue(time, self.measures, most=Most(max(2, workers // 8), max(1, workers // 4)))
+        self._queue = Queue(time, self.measures, limits=PassLimits(max(2, workers // 8), max(1, workers // 4)))
         self._following = Following()
         self._claiming = Claiming()
         self._failures: dict[Ref, int] = {}

@@ -62,23 +62,23 @@ class NamespaceLanes:
         return key
 
 
-class Most(NamedTuple):
+class PassLimits(NamedTuple):
     """The passes at the same time: of one namespace, and of those that wait behind."""
 
     of_namespace: int
     behind: int
 
 
-NO_LIMITS = Most(sys.maxsize, sys.maxsize)
+NO_LIMITS = PassLimits(sys.maxsize, sys.maxsize)
 
 
 class Queue:
     """Keys that want a pass: now, behind those, or later. One that waits waits once, and may come sooner."""
 
-    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None, most: Most = NO_LIMITS) -> None:
+    def __init__(self, time: Callable[[], float], measures: LoopMeasures | None = None, limits: PassLimits = NO_LIMITS) -> None:
         self._time = time
         self._measures = measures or LoopMeasures(time)
-        self._most = most
+        self._limits = limits
         self._passes: Counter[str] = Counter()
         self._full: set[str] = set()
         """The namespaces that have so many passes."""
@@ -161,9 +161,9 @@ class Queue:
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        if key.namespace in self._full:
-            self._full.discard(key.namespace)
-            self._call_one()
+        self._full.discard(key.namespace)
+        if self._now or self._behind:
+            self._call_one()  # what waits may have waited for this place
 
     def forget(self, key: Ref) -> None:
         """No later pass is wanted."""
@@ -190,7 +190,7 @@ class Queue:
             return None
         self._running.add(key)
         self._passes[key.namespace] += 1
-        if self._passes[key.namespace] >= self._most.of_namespace:
+        if self._passes[key.namespace] >= self._limits.of_namespace:
             self._full.add(key.namespace)
         self._measures.taken(key)
         return key
@@ -202,7 +202,7 @@ class Queue:
         return key
 
     def _pop_behind(self) -> Ref | None:
-        if not self._behind or len(self._running_behind) >= self._most.behind:
+        if not self._behind or len(self._running_behind) >= self._limits.behind:
             return None
         key = self._lanes_behind.pop(self._full)
         while key is not None and key not in self._behind:  # it came sooner

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tenantry.model.measures import LoopMeasures
 from tenantry.model.resource import Ref
-from tenantry.runtime.reconcile.queue import BEHIND, SHARE, Most, Queue
+from tenantry.runtime.reconcile.queue import BEHIND, SHARE, PassLimits, Queue
 from tests.support.patience import DEADLINE_S
 
 
@@ -253,7 +253,7 @@ async def test_only_what_somebody_waits_for_counts_as_waiting(clock: Clock) -> N
 
 
 async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None:
-    queue = Queue(clock, most=Most(2, 9))
+    queue = Queue(clock, limits=PassLimits(2, 9))
     for number in range(5):
         queue.add(key(f"a{number}"))
         queue.add_behind(key(f"r{number}"))
@@ -268,8 +268,22 @@ async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "a2"
 
 
+async def test_behind_only_so_many_run_at_once_and_a_change_beside_them(clock: Clock) -> None:
+    queue = Queue(clock, limits=PassLimits(9, 2))
+    for name in ("a", "b", "c"):
+        queue.add_behind(key(name, f"tenant-{name}"))
+    first, _ = [await queue.take() for _ in range(2)]
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    queue.add(key("now"))
+    assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "now"
+    queue.done(first)
+    assert (await asyncio.wait_for(queue.take(), DEADLINE_S)).name == "c"
+
+
 async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_another(clock: Clock) -> None:
-    queue = Queue(clock, most=Most(1, 9))
+    queue = Queue(clock, limits=PassLimits(1, 9))
     for name in ("a", "b"):
         queue.add(key(name))
     await queue.take()
@@ -280,7 +294,7 @@ async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_anoth
 
 
 async def test_a_taker_that_was_cancelled_leaves_the_free_place_to_another(clock: Clock) -> None:
-    queue = Queue(clock, most=Most(1, 9))
+    queue = Queue(clock, limits=PassLimits(1, 9))
     for name in ("a", "b"):
         queue.add(key(name))
     running = await queue.take()
@@ -309,7 +323,7 @@ def test_every_key_that_is_wanted_gets_its_pass(steps: list[tuple[str, int, int]
     """Whatever the order: none is lost, none runs twice at once, and no namespace has more passes than it may."""
 
     async def play() -> None:
-        queue, running, wanted = Queue(Clock(), most=Most(2, 9)), list[Ref](), set[Ref]()
+        queue, running, wanted = Queue(Clock(), limits=PassLimits(2, 3)), list[Ref](), set[Ref]()
 
         async def begin() -> bool:
             taking = asyncio.create_task(queue.take())
