@@ -109,8 +109,8 @@ class Queue:
         if key in self._behind:
             self._behind.discard(key)
             self._measures.hurried(key)
-            return
-        self._measures.added(key)
+        else:
+            self._measures.added(key)
         self._call_one()
 
     def add_behind(self, key: Ref) -> None:
