@@ -72,17 +72,16 @@ class Runtime:
         self._owns, self._others_looked = owns, others_looked
         self._running: dict[Ref, asyncio.Task[None] | None] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        """The workers, from the start to the end."""
         self._unlisten: Callable[[], None] = _nothing
         self._unseen: set[Ref] = set()
         """The objects from the start that have had no pass yet."""
         self._idle = asyncio.Event()
         self._pace = Pace()
-        self._begun = False
 
     def start(self, covers: Callable[[Ref], bool] = lambda key: True) -> None:
         """Starts the workers, and a pass over every object that is there. covers: only over those."""
         self._unlisten = self._cache.listen(self._seen)
-        self._begun = True
         self._begin(covers)
         self._tasks = [asyncio.create_task(self._work(), name=f"pass-{n}") for n in range(self._workers)]
 
@@ -131,7 +130,6 @@ class Runtime:
         """
         self._unlisten()
         self._unlisten = _nothing
-        self._begun = False
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -151,7 +149,7 @@ class Runtime:
 
     def wake(self, key: Ref) -> None:
         """A pass over one object, now. Before the start nothing is noted: it begins with a pass over each."""
-        if not self._begun or not self._owns(key):
+        if not self._tasks or not self._owns(key):
             return
         self._failures.pop(key, None)
         self._asked.add(key)
@@ -159,7 +157,7 @@ class Runtime:
 
     def look(self, key: Ref) -> None:
         """The same for one whose outside has moved: how often it failed so far still counts."""
-        if self._begun and self._owns(key) and self._cache.entry(key) is not None:
+        if self._tasks and self._owns(key) and self._cache.entry(key) is not None:
             self._queue.add(key)
 
     @property

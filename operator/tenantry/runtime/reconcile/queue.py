@@ -11,7 +11,7 @@ import heapq
 import itertools
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tenantry.model.measures import LoopMeasures
@@ -20,8 +20,8 @@ from tenantry.model.resource import Ref
 SHARE = 8
 """One of so many turns is for what waits behind, however much is wanted now."""
 BEHIND = 64
-"""Lanes that are served at the same time behind. Objects of one namespace have their passes close to each other, and share what
-is read and the connections to their engines."""
+"""Lanes that are served at the same time behind. Objects of one namespace have their passes close to each other, and share
+the connections to their engines."""
 
 
 class NamespaceLanes:
@@ -41,11 +41,11 @@ class NamespaceLanes:
             (self._turn if len(self._turn) < self._at_once else self._line).append(key.namespace)
         lane.append(key)
 
-    def pop(self, full: Container[str]) -> Ref | None:
+    def pop(self, full: Callable[[str], bool]) -> Ref | None:
         """The next key, of the lane whose turn it is; None if all keys are of lanes that are full."""
         for _ in range(len(self._turn)):
             namespace = self._turn.popleft()
-            if namespace not in full:
+            if not full(namespace):
                 return self._pop(namespace)
             self._turn.append(namespace)
         return None
@@ -80,8 +80,7 @@ class Queue:
         self._measures = measures or LoopMeasures(time)
         self._limits = limits
         self._passes: Counter[str] = Counter()
-        self._full: set[str] = set()
-        """The namespaces that have so many passes."""
+        """The number that each namespace has at the moment."""
         self._lanes, self._lanes_behind = NamespaceLanes(sys.maxsize), NamespaceLanes(BEHIND)
         self._now: set[Ref] = set()
         self._behind: set[Ref] = set()
@@ -161,7 +160,6 @@ class Queue:
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        self._full.discard(key.namespace)
         if self._now or self._behind:
             self._call_one()  # what waits may have waited for this place
 
@@ -190,13 +188,14 @@ class Queue:
             return None
         self._running.add(key)
         self._passes[key.namespace] += 1
-        if self._passes[key.namespace] >= self._limits.of_namespace:
-            self._full.add(key.namespace)
         self._measures.taken(key)
         return key
 
+    def _is_full(self, namespace: str) -> bool:
+        return self._passes[namespace] >= self._limits.of_namespace
+
     def _pop_now(self) -> Ref | None:
-        key = self._lanes.pop(self._full) if self._now else None
+        key = self._lanes.pop(self._is_full) if self._now else None
         if key is not None:
             self._now.discard(key)
         return key
@@ -204,9 +203,9 @@ class Queue:
     def _pop_behind(self) -> Ref | None:
         if not self._behind or len(self._running_behind) >= self._limits.behind:
             return None
-        key = self._lanes_behind.pop(self._full)
+        key = self._lanes_behind.pop(self._is_full)
         while key is not None and key not in self._behind:  # it came sooner
-            key = self._lanes_behind.pop(self._full)
+            key = self._lanes_behind.pop(self._is_full)
         if key is not None:
             self._behind.discard(key)
             self._running_behind.add(key)
