@@ -54,6 +54,19 @@ class Passes:
                 await self.more.wait()
 
 
+def runtime_of(cache: Cache, passes: Passes, workers: int = 1) -> Runtime:
+    return Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=workers)
+
+
+@asynccontextmanager
+async def started(runtime: Runtime) -> AsyncIterator[Runtime]:
+    runtime.start()
+    try:
+        yield runtime
+    finally:
+        await runtime.stop()
+
+
 @asynccontextmanager
 async def running(ends: Callable[[Ref, int], Verdict]) -> AsyncIterator[Passes]:
     """A runtime with one worker over two regions."""
@@ -62,12 +75,8 @@ async def running(ends: Callable[[Ref, int], Verdict]) -> AsyncIterator[Passes]:
         metadata = {"name": name, "uid": name, "resourceVersion": "1", "generation": 1}
         cache.absorb({"apiVersion": API_VERSION, "kind": "Region", "metadata": metadata, "spec": {}, "status": {}})
     passes = Passes(ends)
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes)):
         yield passes
-    finally:
-        await runtime.stop()
 
 
 async def test_what_is_ready_until_a_time_is_looked_at_again_then() -> None:
@@ -107,13 +116,9 @@ async def test_passes_of_rivals_for_a_name_come_after_each_other_and_hold_up_no_
     cache = Cache(TYPES)
     *rivals, other = tenants(cache, *["prize"] * 5, "own")
     passes = Passes(lambda key, nth: Ready(), long=True)
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=2)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes, workers=2)) as runtime:
         await passes.until(lambda: {key for key, _ in passes.seen} == {*rivals, other})
         await runtime.idle()
-    finally:
-        await runtime.stop()
     assert sorted(key for key, _ in passes.seen) == sorted([*rivals, other])
     assert max(len(each & set(rivals)) for each in passes.together) == 1
     assert any(other in each and len(each) == 2 for each in passes.together), "the worker was free for another"
@@ -128,12 +133,8 @@ async def test_a_pass_that_is_cut_off_keeps_no_claim() -> None:
     cache = Cache(TYPES)
     rivals = tenants(cache, "prize", "prize")
     passes = Passes(ends)
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=2)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes, workers=2)):
         await passes.until(lambda: all([key for key, _ in passes.seen].count(each) >= 2 for each in rivals))
-    finally:
-        await runtime.stop()
 
 
 def regions(cache: Cache, count: int, *unsettled: int) -> list[Ref]:
@@ -141,13 +142,7 @@ def regions(cache: Cache, count: int, *unsettled: int) -> list[Ref]:
     refs = [Ref("Region", "", f"r{number}") for number in range(count)]
     for number, ref in enumerate(refs):
         metadata = {"name": ref.name, "uid": ref.name, "resourceVersion": "1", "generation": 2}
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "Ready",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": SINCE}
         status = {"observedGeneration": 1 if number in unsettled else 2, "conditions": [ready]}
         cache.absorb({"apiVersion": API_VERSION, "kind": "Region", "metadata": metadata, "spec": {}, "status": status})
     return refs
@@ -159,12 +154,8 @@ async def many(count: int, *unsettled: int) -> AsyncIterator[tuple[Passes, Runti
     cache = Cache(TYPES)
     refs = regions(cache, count, *unsettled)
     passes = Passes(lambda key, nth: Ready())
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes)) as runtime:
         yield passes, runtime, refs
-    finally:
-        await runtime.stop()
 
 
 async def test_a_start_looks_first_at_what_changed_while_nobody_did() -> None:
@@ -179,14 +170,11 @@ async def test_changes_that_were_seen_while_another_acted_are_no_news_at_the_sta
     cache = Cache(TYPES)
     refs = regions(cache, 100, 99)
     passes = Passes(lambda key, nth: Ready())
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
+    runtime = runtime_of(cache, passes)
     for ref in refs:
         getattr(runtime, wanted)(ref)
-    runtime.start()
-    try:
+    async with started(runtime):
         await runtime.idle()
-    finally:
-        await runtime.stop()
     assert [key for key, _ in passes.seen] == [refs[99], *refs[:99]]
 
 
@@ -205,17 +193,13 @@ async def test_a_change_comes_before_the_rest_of_a_start() -> None:
     cache = Cache(TYPES)
     *_, last = regions(cache, 100)
     passes = Passes(lambda key, nth: Ready())
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=1)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes)) as runtime:
         await passes.until(lambda: len(passes.seen) >= 3)
         before = len(passes.seen)
         document = cache.document(last)
         assert document is not None
         cache.absorb({**document, "metadata": {**document["metadata"], "resourceVersion": "2", "generation": 3}})
         await runtime.idle()
-    finally:
-        await runtime.stop()
     assert [key for key, _ in passes.seen].index(last) <= before + 2
 
 
@@ -235,17 +219,13 @@ async def test_one_tenant_whose_engines_never_answer_leaves_workers_to_the_other
             return ended
 
     passes = Hanging(lambda key, nth: Ready())
-    runtime = Runtime(KINDS, cache, cast(Cycle, passes), time=time.monotonic, now=lambda: datetime.now(UTC), workers=8)
-    runtime.start()
-    try:
+    async with started(runtime_of(cache, passes, workers=8)) as runtime:
         for turns in range(1, 10):
             await passes.until(lambda: [key for key, _ in passes.seen].count(other) == turns)  # noqa: B023 - awaited at once
             runtime.wake(other)
         assert len({key for key, _ in passes.seen if key != other}) == 2
         answers.set()
         await runtime.idle()
-    finally:
-        await runtime.stop()
     assert {key for key, _ in passes.seen} == {*hanging, other}
 
 

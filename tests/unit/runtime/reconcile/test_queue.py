@@ -49,6 +49,14 @@ async def taken(queue: Queue, count: int) -> list[str]:
     return names
 
 
+async def waiting(queue: Queue) -> asyncio.Task[Ref]:
+    """A taker for whom there is no key yet."""
+    taking = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    assert not taking.done()
+    return taking
+
+
 async def test_a_lane_is_served_in_order(queue: Queue) -> None:
     for name in "abc":
         queue.add(key(name))
@@ -77,11 +85,14 @@ async def test_a_key_that_waits_already_is_served_once(queue: Queue) -> None:
     assert not queue.busy()
 
 
-async def test_a_key_is_never_in_two_passes_at_once(queue: Queue) -> None:
-    queue.add(key("a"))
+@pytest.mark.parametrize("then", ["add", "add_behind"])
+@pytest.mark.parametrize("first", ["add", "add_behind"])
+async def test_a_key_is_never_in_two_passes_at_once_nor_twice_in_line(queue: Queue, first: str, then: str) -> None:
+    getattr(queue, first)(key("a"))
+    getattr(queue, then)(key("a"))
     running = await queue.take()
-    queue.add(key("a"))
-    queue.add(key("b"))
+    getattr(queue, then)(key("a"))
+    getattr(queue, then)(key("b"))
     assert (await queue.take()).name == "b"
     queue.done(running)
     assert await taken(queue, 1) == ["a"]
@@ -98,9 +109,7 @@ async def test_what_was_added_often_during_its_pass_is_served_once_more(queue: Q
 
 
 async def test_a_taker_waits_for_a_key(queue: Queue) -> None:
-    taking = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
-    assert not taking.done()
+    taking = await waiting(queue)
     queue.add(key("a"))
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "a"
 
@@ -207,18 +216,6 @@ async def test_what_is_wanted_without_end_holds_up_nothing_behind_for_good(queue
     assert served.count("behind") == 1
 
 
-@pytest.mark.parametrize("first", ["add", "add_behind"])
-async def test_behind_is_never_in_two_passes_at_once_nor_twice_in_line(queue: Queue, first: str) -> None:
-    getattr(queue, first)(key("a"))
-    queue.add_behind(key("a"))
-    running = await queue.take()
-    queue.add_behind(key("a"))
-    queue.add_behind(key("b"))
-    assert (await queue.take()).name == "b"
-    queue.done(running)
-    assert await taken(queue, 1) == ["a"]
-
-
 async def test_a_time_that_comes_before_the_turn_behind_holds() -> None:
     loop, passed = asyncio.get_running_loop(), asyncio.Event()
     queue = Queue(loop.time)
@@ -261,9 +258,7 @@ async def test_a_namespace_has_only_so_many_passes_at_once(clock: Clock) -> None
     queue.add_behind(key("b1", "tenant-umbra"))
     begun = [await queue.take() for _ in range(4)]
     assert [each.name for each in begun] == ["a0", "b0", "a1", "b1"]
-    taking = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
-    assert not taking.done()
+    taking = await waiting(queue)
     queue.done(begun[0])
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "a2"
 
@@ -273,9 +268,7 @@ async def test_behind_only_so_many_run_at_once_and_a_change_beside_them(clock: C
     for name in ("a", "b", "c"):
         queue.add_behind(key(name, f"tenant-{name}"))
     first, _ = [await queue.take() for _ in range(2)]
-    taking = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
-    assert not taking.done()
+    taking = await waiting(queue)
     queue.add(key("now"))
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "now"
     queue.done(first)
@@ -287,8 +280,7 @@ async def test_a_key_that_may_not_run_behind_is_taken_as_soon_as_it_is_wanted(cl
     for name in ("a", "b"):
         queue.add_behind(key(name))
     await queue.take()
-    taking = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
+    taking = await waiting(queue)
     queue.add(key("b"))
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "b"
 
@@ -298,8 +290,7 @@ async def test_a_taker_that_waits_for_a_full_namespace_takes_what_comes_of_anoth
     for name in ("a", "b"):
         queue.add(key(name))
     await queue.take()
-    taking = asyncio.create_task(queue.take())
-    await asyncio.sleep(0)
+    taking = await waiting(queue)
     queue.add(key("c", "tenant-umbra"))
     assert (await asyncio.wait_for(taking, DEADLINE_S)).name == "c"
 
