@@ -122,6 +122,16 @@ async def test_a_refused_write_costs_its_neighbours_nothing(store: SqliteStore) 
     assert {document["metadata"]["name"] for document in (await store.list("Environment"))[0]} == {"a", "b", "there"}
 
 
+@pytest.mark.parametrize("kind", ["Environment", "IdentityProvider"])
+async def test_the_pages_of_a_list_are_the_list_also_of_nothing(store: SqliteStore, kind: str) -> None:
+    for number in range(3):
+        await store.create(environment(f"env-{number}"))
+    listed, start = await store.list(kind)
+    pages = [page async for page in store.pages(kind)]
+    assert [document for documents, _ in pages for document in documents] == list(listed)
+    assert {version for _, version in pages} == {start}
+
+
 async def test_a_batch_sees_its_own_earlier_writes(store: SqliteStore) -> None:
     """Create and delete of one name in turn, all asked for at once: each acts on what the one before left."""
     answers = await asyncio.gather(*(store.create(environment("same")) for _ in range(3)), return_exceptions=True)
