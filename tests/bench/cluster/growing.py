@@ -1,4 +1,4 @@
-"""H1: operator and facade beside a platform at rest, at three sizes: a start, its writes, and memory.
+"""H1: operator and facade beside a platform at rest, at three sizes: a start, its writes, edits in it, and memory.
 
 A third as many Tenants stand beside the Environments. Each Environment has its Secret, its Operation and the nine objects of a
 played engine, and three children with their Operations: an App, an Identity and an IdentityProvider.
